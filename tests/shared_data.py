@@ -1,6 +1,5 @@
 """Finds the shared case files beside the repository; a test that needs an absent one is skipped loudly."""
 
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,5 @@ def shared(path: str) -> Path:
     """The file or folder `path` of the shared case data; skips the test, saying so, when it is absent."""
     found = _ROOT / path
     if not found.exists():
-        message = f"SKIPPED LOUDLY: case data {path!r} is not beside the repository"
-        warnings.warn(pytest.PytestWarning(message), stacklevel=2)
-        pytest.skip(message)
+        pytest.skip(f"SKIPPED LOUDLY: case data {path!r} is not beside the repository")
     return found
