@@ -1,0 +1,38 @@
+"""The only file that reads time or waits; everything else is given `now` or a Clock."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as an argument: tests pass their own."""
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits `seconds`."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        """The wall clock, aware, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits `seconds`."""
+        await asyncio.sleep(seconds)

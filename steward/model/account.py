@@ -1,0 +1,115 @@
+"""Organisations, people, credentials and who is asking; leaves checking them to accounts/ and the gate."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import OrgId, PersonId
+
+
+class Scope(StrEnum):
+    """What a caller may do (interface 5.3)."""
+
+    READ = "automations:read"
+    WRITE = "automations:write"
+    APPROVE = "automations:approve"
+
+
+class Role(StrEnum):
+    """A person's role in one organisation (contract 6.1)."""
+
+    MEMBER = "member"
+    APPROVER = "approver"
+    OWNER = "owner"
+
+
+class Via(StrEnum):
+    """How something was made (interface 2.3)."""
+
+    UI = "ui"
+    API_TOKEN = "api-token"
+
+
+TOKEN_SCOPES = frozenset({Scope.READ, Scope.WRITE})
+ROLE_SCOPES = {
+    Role.MEMBER: frozenset({Scope.READ, Scope.WRITE}),
+    Role.APPROVER: frozenset(Scope),
+    Role.OWNER: frozenset(Scope),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    """One organisation: a wall around everything it owns."""
+
+    id: OrgId
+    name: str
+    zone: str
+    automations_on: bool
+    send_without_approval: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One human's account."""
+
+    id: PersonId
+    email: str
+    username: str
+    first_name: str
+    last_name: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A person's place in an organisation."""
+
+    org: OrgId
+    organization_name: str
+    role: Role
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """An API credential of an organisation; never with its secret."""
+
+    client_id: str
+    org: OrgId
+    label: str
+    enabled: bool
+    epoch: int
+    created_at: datetime
+    rotated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks: one person inside one organisation, by a token or in the web app."""
+
+    org: OrgId
+    person: PersonId
+    scopes: frozenset[Scope]
+    via: Via
+    client_id: str | None = None
+    role: Role | None = None
+    session_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who made a record and how; all three null when made by the service itself (interface 2.3)."""
+
+    created_by: PersonId | None
+    created_via: Via | None
+    api_client_id: str | None
+
+
+BY_SERVICE = Maker(None, None, None)
+
+
+def maker(actor: Actor) -> Maker:
+    """The record of `actor` as the maker of something."""
+    return Maker(actor.person, actor.via, actor.client_id)

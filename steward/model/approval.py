@@ -1,0 +1,51 @@
+"""Approvals: what a person is asked, decided once (contract 3.5)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import ApprovalId, AutomationId, OrgId, PersonId, RunId
+from steward.model.json import JsonObject
+
+
+class ApprovalStatus(StrEnum):
+    """Contract 3.5."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    PARTLY_APPROVED = "partly_approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
+class ApprovalKind(StrEnum):
+    """Whether store changes are asked, or nothing but sends."""
+
+    CHANGES = "changes"
+    SENDS = "sends"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One question to a person about exactly one set of changes."""
+
+    org: OrgId
+    id: ApprovalId
+    run_id: RunId
+    automation_id: AutomationId
+    automation_name: str
+    store_label: str
+    round: int
+    kind: ApprovalKind
+    version: int
+    status: ApprovalStatus
+    change_hash: str
+    counts: JsonObject
+    warnings: tuple[JsonObject, ...]
+    created_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None
+    decided_by: PersonId | None
+    comment: str | None

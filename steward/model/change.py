@@ -1,0 +1,249 @@
+"""Changes as data: what a person sees, what a connector will be told, and the hashes that bind the two."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId
+from steward.model.json import JsonObject, JsonValue, canonical, digest
+
+# The service's own name space for effect keys (engine 11.1): never changes, or repeats would be new writes.
+_EFFECTS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
+SHOWN_BYTES = 4096
+
+
+class Action(StrEnum):
+    """What is done to an object (contract 3.4)."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    CANCEL = "cancel"
+    ARCHIVE = "archive"
+    PUBLISH = "publish"
+    UNPUBLISH = "unpublish"
+    HOLD = "hold"
+    SEND = "send"
+
+
+class FieldKind(StrEnum):
+    """How a field's values are shown (contract 3.4)."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    MONEY = "money"
+    TAGS = "tags"
+    BOOLEAN = "boolean"
+    LIST = "list"
+
+
+class Outcome(StrEnum):
+    """What became of a change (contract 3.4)."""
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    APPLIED = "applied"
+    UNCHANGED = "unchanged"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+    REFUSED_TEST = "refused_test"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+class Recovery(StrEnum):
+    """How an interrupted write of an operation is settled (engine 11.3)."""
+
+    KEYED = "keyed"
+    READABLE = "readable"
+    MARKED = "marked"
+    BLIND = "blind"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """The object a change touches, as people know it."""
+
+    type: str
+    id: str | None
+    label: str
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field before and after, as the approver sees it."""
+
+    field: str
+    label: str
+    before: JsonValue
+    after: JsonValue
+    kind: FieldKind
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One platform call: an operation of a connector on one target; the unit of effects and settling."""
+
+    operation: str
+    integration_id: IntegrationId
+    target: str
+    arguments: JsonObject
+    before: JsonValue
+    after: JsonValue
+
+    def wire(self) -> JsonObject:
+        """The part as stored and hashed."""
+        return {
+            "operation": self.operation,
+            "integration_id": self.integration_id,
+            "target": self.target,
+            "arguments": self.arguments,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change worked out by a step, before it has an id: one object with all that would change."""
+
+    object: ObjectRef
+    action: Action
+    fields: tuple[FieldChange, ...]
+    parts: tuple[Part, ...]
+    integration_id: IntegrationId | None
+    reversible: bool = True
+    message: str | None = None
+
+    def item_hash(self) -> str:
+        """SHA-256 of what would be done (engine 12)."""
+        return digest(
+            [
+                self.object.type,
+                self.object.id,
+                self.action,
+                self.integration_id,
+                {field.field: field.before for field in self.fields},
+                {field.field: field.after for field in self.fields},
+                [part.wire() for part in self.parts],
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A proposal kept with a run, and what became of it."""
+
+    id: ChangeId
+    run_id: RunId
+    seq: int
+    name: str
+    iteration: str
+    position: int
+    round: int
+    proposal: Proposal
+    item_hash: str
+    outcome: Outcome
+    message: str | None
+    applied_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Parts that share one request, with the key of each part's effect and the key the request carries."""
+
+    parts: tuple[Part, ...]
+    effect_keys: tuple[str, ...]
+    key: str
+
+
+def shown(value: JsonValue) -> tuple[JsonValue, bool]:
+    """A before or after value cut to 4 KiB of JSON, and whether it was cut (contract 3.4)."""
+    if isinstance(value, str) and len(value.encode("utf-8")) > SHOWN_BYTES:
+        return value.encode("utf-8")[:SHOWN_BYTES].decode("utf-8", "ignore"), True
+    return value, False
+
+
+def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
+    """The key of one part's effect, the same for every attempt (engine 11.1)."""
+    return str(uuid.uuid5(_EFFECTS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
+
+
+def batch_key(effect_keys: Sequence[str]) -> str:
+    """The key of a call that carries several effects: its own key when there is but one (engine 11.1)."""
+    return effect_keys[0] if len(effect_keys) == 1 else str(uuid.uuid5(_EFFECTS, "|".join(effect_keys)))
+
+
+def request_hash(parts: Sequence[Part]) -> str:
+    """Hash of the canonical request: a repeat with one key and another hash is a defect (engine 11.1)."""
+    return digest([part.wire() for part in parts])
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What one approval asks for; its hash binds the decision to exactly these changes (engine 12)."""
+
+    org: OrgId
+    run: RunId
+    round: int
+    automation: AutomationId
+    automation_version: int
+    plan_version: int | None
+    template_version: int
+    items: tuple[tuple[ChangeId, str], ...]
+
+    def change_hash(self) -> str:
+        """SHA-256 over contract version, run, round, versions and every item in order."""
+        return digest(
+            [
+                1,
+                self.org,
+                self.run,
+                self.round,
+                self.automation,
+                self.automation_version,
+                self.plan_version,
+                self.template_version,
+                [[change, item] for change, item in self.items],
+            ]
+        )
+
+
+_WORST = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFLICT, Outcome.APPLIED, Outcome.UNCHANGED)
+
+
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of a change from its parts'; a conflict beside a written part is failed (engine 11)."""
+    found = min(outcomes, key=_WORST.index)
+    if found is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
+        return Outcome.FAILED
+    return found
+
+
+__all__ = [
+    "SHOWN_BYTES",
+    "Action",
+    "ApprovalId",
+    "Batch",
+    "Change",
+    "ChangeSet",
+    "FieldChange",
+    "FieldKind",
+    "ObjectRef",
+    "Outcome",
+    "Part",
+    "Proposal",
+    "Recovery",
+    "batch_key",
+    "canonical",
+    "effect_key",
+    "request_hash",
+    "shown",
+    "worst",
+]

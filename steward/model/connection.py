@@ -1,0 +1,63 @@
+"""Connections of an organisation and what they are bound to; leaves keys to connections/ and store/."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.json import JsonObject
+
+
+class ConnectionState(StrEnum):
+    """Contract 3.8."""
+
+    CONNECTED = "connected"
+    NEEDS_RECONNECTING = "needs_reconnecting"
+    DISCONNECTED = "disconnected"
+
+
+class Auth(StrEnum):
+    """How a connection proves itself (contract 3.8)."""
+
+    USER_SIGN_IN = "user_sign_in"
+    SERVICE_ACCOUNT = "service_account"
+    KEY = "key"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One link of an organisation to a store or account; never with its keys."""
+
+    org: OrgId
+    integration_id: IntegrationId
+    kind: str
+    is_store: bool
+    name: str
+    domain: str | None
+    zone: str | None
+    currency: str | None
+    state: ConnectionState
+    auth: Auth
+    account_label: str | None
+    facts: JsonObject
+    version: int
+    connected_at: datetime
+    last_ok_at: datetime | None
+    checked_at: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AutomationConnection:
+    """A connection an automation reads (interface 2.7)."""
+
+    integration_id: IntegrationId
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is missing before a template or workflow can run (interface 2.7)."""
+
+    ready: bool
+    missing: tuple[str, ...]

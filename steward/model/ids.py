@@ -1,0 +1,31 @@
+"""Public ids (ULIDs) and the typed ids of the service; leaves checking of requests to the edge."""
+
+import re
+import secrets
+from datetime import UTC, datetime
+from typing import NewType
+
+OrgId = NewType("OrgId", int)
+PersonId = NewType("PersonId", int)
+IntegrationId = NewType("IntegrationId", int)
+WorkerId = NewType("WorkerId", int)
+AutomationId = NewType("AutomationId", str)
+RunId = NewType("RunId", str)
+ChangeId = NewType("ChangeId", str)
+ApprovalId = NewType("ApprovalId", str)
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_SHAPE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def new_id(now: datetime) -> str:
+    """A new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits (interface 2.2)."""
+    milliseconds = int((now - _EPOCH).total_seconds() * 1000)
+    value = (milliseconds << 80) | secrets.randbits(80)
+    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+
+
+def is_id(text: str) -> bool:
+    """Whether `text` has the form of a public id (interface 2.2)."""
+    return _SHAPE.fullmatch(text) is not None

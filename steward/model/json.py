@@ -1,0 +1,35 @@
+"""JSON values as types, and their one canonical form for hashing; leaves parsing to the edges."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+
+def canonical(value: JsonValue) -> bytes:
+    """`value` as canonical JSON: UTF-8, keys sorted by code point, no spaces (engine 12).
+
+    Raises ValueError on a fraction: in hashed values a fraction is decimal text.
+    """
+    _refuse_fractions(value)
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8")
+
+
+def digest(value: JsonValue) -> str:
+    """SHA-256 of the canonical form, 64 hex digits."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _refuse_fractions(value: JsonValue) -> None:
+    if isinstance(value, float):
+        raise ValueError("a fraction must be decimal text before it is hashed")
+    if isinstance(value, Mapping):
+        for item in value.values():
+            _refuse_fractions(item)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for item in value:
+            _refuse_fractions(item)

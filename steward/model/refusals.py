@@ -1,0 +1,183 @@
+"""Every expected "no" of the service: a stable code and plain words; HTTP numbers live at the edge."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+FieldErrors = Mapping[str, Sequence[str]]
+
+
+class Refusal(Exception):
+    """An expected no. `errors` maps dotted request paths to messages; `data` holds current records."""
+
+    code: ClassVar[str] = ""
+    words: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        errors: FieldErrors | None = None,
+        data: Mapping[str, object] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message or self.words)
+        self.message = message or self.words
+        self.errors = errors
+        self.data = data
+        self.retry_after = retry_after
+
+
+class Malformed(Refusal):
+    """The body is not acceptable JSON or form data."""
+
+    code = "malformed"
+    words = "The body is not valid JSON. Check it and send it again."
+
+
+class Unauthenticated(Refusal):
+    """No valid token or session."""
+
+    code = "unauthenticated"
+    words = "Sign in first: the token or session is missing, has expired or was revoked."
+
+    def __init__(self, message: str | None = None, *, token_sent: bool = False) -> None:
+        super().__init__(message)
+        self.token_sent = token_sent
+
+
+class InvalidCredentials(Refusal):
+    """A login that cannot be validated; never says which value was wrong (interface 5.1)."""
+
+    code = "invalid_credentials"
+    words = "These values do not belong together or are not known. Check all of them and try again."
+
+    def __init__(self, message: str | None = None, *, basic: bool = False) -> None:
+        super().__init__(message)
+        self.basic = basic
+
+
+class Forbidden(Refusal):
+    """The caller may not do this."""
+
+    code = "forbidden"
+    words = "This is not allowed for you."
+
+    def __init__(self, message: str | None = None, *, needed_scope: str | None = None) -> None:
+        super().__init__(message)
+        self.needed_scope = needed_scope
+
+
+class CsrfFailed(Refusal):
+    """A web call without the session's token, or from another origin."""
+
+    code = "csrf_failed"
+    words = "This page is out of date. Load it again and repeat what you did."
+
+
+class NotFound(Refusal):
+    """Absent, or another organisation's: the two are the same answer."""
+
+    code = "not_found"
+    words = "There is nothing at this address that you can see."
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists, the method does not."""
+
+    code = "method_not_allowed"
+    words = "This address does not take that method."
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(f"{self.words} It takes {', '.join(allowed)}.")
+        self.allowed = allowed
+
+
+class StaleVersion(Refusal):
+    """Somebody changed it since it was read; `data` holds what is current."""
+
+    code = "stale_version"
+    words = "This was changed meanwhile. Look at the current values and try again."
+
+
+class WrongState(Refusal):
+    """The record is not in a state that allows the act."""
+
+    code = "wrong_state"
+    words = "This can no longer be done. Read it again to see its state."
+
+
+class TooLarge(Refusal):
+    """Body, target or headers over their limit."""
+
+    code = "too_large"
+    words = "The request is larger than this address takes. Send less."
+
+
+class UnsupportedMediaType(Refusal):
+    """A body of another kind than the operation takes."""
+
+    code = "unsupported_media_type"
+    words = "Send the body as application/json in UTF-8, without a content encoding."
+
+
+class ValidationFailed(Refusal):
+    """The request is invalid; `errors` names each field."""
+
+    code = "validation_failed"
+    words = "Some values need to be put right; see errors."
+
+
+class AllowanceSpent(Refusal):
+    """A counted allowance is used up."""
+
+    code = "allowance_spent"
+    words = "The allowance is used up. Remove something you no longer need first."
+
+
+class NotConnected(Refusal):
+    """A store or account that is needed is not connected."""
+
+    code = "not_connected"
+    words = "A store or account this needs is not connected. Reconnect it in the web app."
+
+
+class NotReady(Refusal):
+    """Steps of a workflow lack a usable connection."""
+
+    code = "not_ready"
+    words = "Some steps have no usable connection yet. Bind them first."
+
+
+class KeyReused(Refusal):
+    """An idempotency key that stands for something else."""
+
+    code = "key_reused"
+    words = "This idempotency key was used for something else. Use a new one."
+
+
+class TooManyWaiting(Refusal):
+    """Too many runs of the automation wait already."""
+
+    code = "too_many_waiting"
+    words = "Too many runs of this automation wait already. Try again when some have finished."
+
+
+class RateLimited(Refusal):
+    """Too many calls; nothing was done and nothing was counted."""
+
+    code = "rate_limited"
+    words = "Too many calls. Nothing was done. Wait and try again."
+
+
+class Unavailable(Refusal):
+    """Cannot be completed now."""
+
+    code = "unavailable"
+    words = "The service cannot complete this now. Try again shortly."
+
+
+class NotConfigured(Refusal):
+    """API access, or a needed setting, is off on this environment."""
+
+    code = "not_configured"
+    words = "This is not configured on this environment. Ask its operator."

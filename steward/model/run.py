@@ -1,0 +1,143 @@
+"""Runs and their states; which moves are allowed stands here, who makes them in runs/ and lanes/."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.account import Maker
+from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
+from steward.model.json import JsonObject
+
+
+class RunStatus(StrEnum):
+    """Interface 2.6."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING_APPROVAL = "waiting_approval"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class Queue(StrEnum):
+    """Where a run stands for the workers (engine 4)."""
+
+    BLOCKED = "blocked"
+    READY = "ready"
+    LEASED = "leased"
+    SLEEPING = "sleeping"
+    PARKED = "parked"
+    DONE = "done"
+
+
+class Mode(StrEnum):
+    """A test run reads for real and refuses every change (interface 1)."""
+
+    LIVE = "live"
+    TEST = "test"
+
+
+class StartedBy(StrEnum):
+    """Contract 3.2."""
+
+    SCHEDULE = "schedule"
+    EVENT = "event"
+    HAND = "hand"
+
+
+TERMINAL = frozenset(
+    {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED}
+)
+
+# Contract 4.3: what a status may become; terminal ones never change.
+MAY_BECOME: Mapping[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.QUEUED: frozenset(
+        {RunStatus.RUNNING, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED, RunStatus.FAILED}
+    ),
+    RunStatus.RUNNING: frozenset(
+        {
+            RunStatus.QUEUED,
+            RunStatus.WAITING_APPROVAL,
+            RunStatus.SUCCEEDED,
+            RunStatus.FAILED,
+            RunStatus.CANCELLED,
+        }
+    ),
+    RunStatus.WAITING_APPROVAL: frozenset(
+        {RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.EXPIRED, RunStatus.REFUSED}
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a step or run did, in numbers; all ten are always present (contract 3.2)."""
+
+    read: int = 0
+    matched: int = 0
+    proposed: int = 0
+    applied: int = 0
+    unchanged: int = 0
+    declined: int = 0
+    conflicts: int = 0
+    failed: int = 0
+    sent: int = 0
+    unknown: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """The sum, field by field."""
+        return Counts(*(getattr(self, name) + getattr(other, name) for name in COUNT_NAMES))
+
+    def wire(self) -> dict[str, int]:
+        """As answered."""
+        return {name: getattr(self, name) for name in COUNT_NAMES}
+
+
+COUNT_NAMES = tuple(field.name for field in fields(Counts))
+
+
+@dataclass(frozen=True, slots=True)
+class EventRef:
+    """The store event a run came from."""
+
+    id: str
+    topic: str
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as answered, but for its steps (contract 3.2)."""
+
+    org: OrgId
+    id: RunId
+    automation_id: AutomationId
+    automation_name: str
+    automation_version: int
+    template_id: str
+    template_version: int
+    plan_version: int | None
+    mode: Mode
+    started_by: StartedBy
+    status: RunStatus
+    code: str | None
+    message: str | None
+    slot_at: datetime | None
+    event: EventRef | None
+    idempotency_key: str | None
+    queued_at: datetime
+    started_at: datetime | None
+    waiting_since: datetime | None
+    finished_at: datetime | None
+    cancel_requested_at: datetime | None
+    expires_at: datetime | None
+    approval_id: ApprovalId | None
+    current_step: JsonObject | None
+    last_seq: int
+    summary: JsonObject | None
+    result: JsonObject | None
+    maker: Maker
