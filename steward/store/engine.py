@@ -1,0 +1,205 @@
+"""The one thin interface to both databases: transactions, named parameters and the macros that differ."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+
+from steward.model.ids import OrgId
+from steward.model.json import JsonValue
+
+T = TypeVar("T")
+Dialect = Literal["sqlite", "postgresql"]
+Args = Mapping[str, object]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class Row(Protocol):
+    """One row, by column name."""
+
+    def __getitem__(self, key: str) -> Any: ...
+
+    def keys(self) -> Iterable[str]:
+        """The column names."""
+        ...
+
+
+class Both(NamedTuple):
+    """A statement whose text truly differs between the engines (engine 2, "What differs")."""
+
+    sqlite: str
+    postgresql: str
+
+
+Sql = str | Both
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """An argument stored as JSON text."""
+
+    value: JsonValue
+
+
+class Tx(Protocol):
+    """One transaction; verbs and store functions await nothing else (engine 2)."""
+
+    @property
+    def now(self) -> datetime:
+        """The instant of this transaction, aware, UTC; used for everything written."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this runs on."""
+        ...
+
+    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
+        """Every row."""
+        ...
+
+    async def execute(self, sql: Sql, args: Args | None = None) -> int:
+        """Runs a statement; the number of rows it touched."""
+        ...
+
+    async def enter(self, orgs: Collection[OrgId]) -> None:
+        """Opens the wall of row-level security to these organisations; nothing on SQLite."""
+        ...
+
+
+Act = Callable[[Tx], Awaitable[T]]
+
+
+class Engine(Protocol):
+    """A database that runs acts in transactions; an act may be run again from its start."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this is."""
+        ...
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Runs `act` in one durable transaction. Raises Unavailable when the database cannot take it."""
+        ...
+
+    async def read(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+    ) -> T:
+        """Runs `act` without writing; `small` promises a few rows by primary key (engine 2)."""
+        ...
+
+    async def close(self) -> None:
+        """Ends every connection; open transactions finish first."""
+        ...
+
+
+class ForeignAwait(Exception):
+    """An act awaited something that is not its Tx: a network call or sleep inside a transaction."""
+
+
+class Busy(Exception):
+    """A passing refusal of the database: the act may be run again."""
+
+
+def ms(instant: datetime) -> int:
+    """`instant` as stored: milliseconds since 1970 UTC."""
+    return (instant - _EPOCH) // _MILLISECOND
+
+
+def at(stored: int) -> datetime:
+    """A stored instant as an aware UTC datetime."""
+    return _EPOCH + timedelta(milliseconds=stored)
+
+
+def at_or_none(stored: int | None) -> datetime | None:
+    """A stored instant that may be absent."""
+    return None if stored is None else at(stored)
+
+
+def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
+    """One organisation or several as a collection."""
+    return org if isinstance(org, Collection) else (org,)
+
+
+def plain(value: object, dialect: Dialect) -> object:
+    """An argument in the form the driver takes."""
+    kind = type(value)
+    if kind is str or kind is int or value is None or kind is bytes or kind is bool or kind is float:
+        return value
+    if isinstance(value, datetime):
+        return ms(value)
+    if isinstance(value, Json):
+        return json.dumps(value.value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = [plain(item, dialect) for item in value]
+        return json.dumps(items) if dialect == "sqlite" else items
+    raise TypeError(f"no column takes {kind.__name__}")
+
+
+_LIST = re.compile(r"\b(NOT )?IN \(:([a-z_]+)\)")
+_NAME = re.compile(r"'[^']*'|::|:([a-z_][a-z_0-9]*)")
+_MACROS: Mapping[Dialect, Mapping[str, str]] = {
+    "sqlite": {"{now}": ":now", "{for_update}": "", "{skip_locked}": ""},
+    "postgresql": {
+        "{now}": "steward_now()",
+        "{for_update}": "FOR UPDATE",
+        "{skip_locked}": "FOR UPDATE SKIP LOCKED",
+    },
+}
+
+
+class Statement(NamedTuple):
+    """A statement in the driver's spelling and the names of its arguments in order."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+@lru_cache(maxsize=2048)
+def prepare(sql: Sql, dialect: Dialect) -> Statement:
+    """`sql` in the spelling of `dialect`: macros, lists and named parameters."""
+    text = sql if isinstance(sql, str) else getattr(sql, dialect)
+    for macro, spelling in _MACROS[dialect].items():
+        text = text.replace(macro, spelling)
+    if dialect == "sqlite":
+        text = _LIST.sub(r"\1IN (SELECT value FROM json_each(:\2))", text)
+        found = {match[1] for match in _NAME.finditer(text) if match[1]}
+        return Statement(text, tuple(sorted(found)))
+    text = _LIST.sub(lambda match: f"{'<> ALL' if match[1] else '= ANY'}(:{match[2]})", text)
+    names: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        name = match[1]
+        if not name:
+            return match[0]
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    return Statement(_NAME.sub(number, text), tuple(names))
+
+
+def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> dict[str, object]:
+    """The statement's arguments by name, converted; `now` is always there."""
+    bound: dict[str, object] = {}
+    for name in statement.names:
+        if name == "now" and (args is None or "now" not in args):
+            bound[name] = ms(now)
+        elif args is None:
+            raise KeyError(name)
+        else:
+            bound[name] = plain(args[name], dialect)
+    return bound

@@ -1,0 +1,292 @@
+"""SQLite: one group-committing writer on its own thread, one reader on the loop, four for long reads."""
+
+import asyncio
+import contextlib
+import fcntl
+import random
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from steward.clock import Clock
+from steward.model.ids import OrgId
+from steward.model.refusals import Unavailable
+from steward.store.engine import Act, Args, Busy, Dialect, ForeignAwait, Row, Sql, bind, prepare
+
+T = TypeVar("T")
+
+BATCH_JOBS = 500
+BATCH_SECONDS = 0.020
+QUEUE_JOBS = 10_000
+READERS = 4
+TRIES = 5
+_STATEMENTS = 512
+
+
+class AlreadyServed(Exception):
+    """Another process serves this file (engine 2, "SQLite connections")."""
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode with the durability of engine 2."""
+    if sqlite3.sqlite_version_info < (3, 38):
+        raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS, timeout=30.0
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA busy_timeout = 30000")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    else:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 1000")
+    return connection
+
+
+class SqliteTx:
+    """A transaction whose methods never suspend, so an act ends in one drive."""
+
+    __slots__ = ("_connection", "now")
+
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self._connection = connection
+        self.now = now
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this runs on."""
+        return "sqlite"
+
+    def _run(self, sql: Sql, args: Args | None) -> sqlite3.Cursor:
+        statement = prepare(sql, "sqlite")
+        return self._connection.execute(statement.text, bind(statement, args, self.now, dialect="sqlite"))
+
+    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+        """The first row, or None."""
+        cursor = self._run(sql, args)
+        row = cursor.fetchone()
+        cursor.close()
+        return cast("Row | None", row)
+
+    async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
+        """Every row."""
+        return cast("list[Row]", self._run(sql, args).fetchall())
+
+    async def execute(self, sql: Sql, args: Args | None = None) -> int:
+        """Runs a statement; the number of rows it touched."""
+        return self._run(sql, args).rowcount
+
+    async def enter(self, orgs: Collection[OrgId]) -> None:
+        """Nothing: SQLite has the wall of signatures only (safety 5)."""
+
+
+def drive(act: Act[T], tx: SqliteTx) -> T:
+    """Runs an act to its end in one go. Raises ForeignAwait when it waits for anything but its Tx."""
+    coroutine = cast("Coroutine[Any, Any, T]", act(tx))
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast("T", end.value)
+    coroutine.close()
+    raise ForeignAwait("an act awaited something other than its transaction")
+
+
+@dataclass(slots=True)
+class _Job:
+    now: datetime
+    act: Act[Any]
+    answer: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+    result: Any = None
+    error: BaseException | None = None
+
+
+class _Writer:
+    """The one writing thread: all waiting jobs in one commit, each under its own savepoint (engine 2)."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = connect(path)
+        self._jobs: deque[_Job] = deque()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop, name="steward-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, job: _Job, *, urgent: bool) -> None:
+        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full."""
+        with self._wake:
+            if self._closed or len(self._jobs) >= QUEUE_JOBS:
+                raise Unavailable(retry_after=1)
+            if urgent:
+                self._jobs.appendleft(job)
+            else:
+                self._jobs.append(job)
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Finishes what is queued, then ends the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        self._thread.join()
+        self._connection.close()
+
+    def _next(self) -> _Job | None:
+        with self._wake:
+            return self._jobs.popleft() if self._jobs else None
+
+    def _loop(self) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs and not self._closed:
+                    self._wake.wait()
+                if not self._jobs:
+                    return
+            done: list[_Job] = []
+            try:
+                self._batch(done)
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                for job in done:
+                    job.error = _passing(error)
+            _answer(done)
+
+    def _batch(self, done: list[_Job]) -> None:
+        first = self._next()
+        if first is None:
+            return
+        done.append(first)
+        self._connection.execute("BEGIN IMMEDIATE")
+        end = time.monotonic() + BATCH_SECONDS
+        self._run(first)
+        while len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
+            done.append(job)
+            self._run(job)
+        self._connection.execute("COMMIT")
+
+    def _run(self, job: _Job) -> None:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = drive(job.act, SqliteTx(self._connection, job.now))
+        except BaseException as error:
+            job.error = error
+            if not self._connection.in_transaction:
+                raise  # the whole transaction is gone: the batch has failed (engine 2)
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+
+def _passing(error: BaseException) -> BaseException:
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return Busy(str(error))
+    return error
+
+
+def _answer(jobs: list[_Job]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, own in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(_settle, own)
+
+
+def _settle(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.answer.done():
+            continue
+        if job.error is not None:
+            job.answer.set_exception(job.error)
+        else:
+            job.answer.set_result(job.result)
+
+
+class SqliteEngine:
+    """The embedded database: every write waits for its own commit, commits ready together share one."""
+
+    def __init__(self, path: Path, *, clock: Clock, serve: bool = False) -> None:
+        """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it."""
+        self._clock = clock
+        self._lock: IO[str] | None = _take_lock(path) if serve else None
+        self._writer = _Writer(path)
+        self._near = connect(path, read_only=True)
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
+        self._local = threading.local()
+        self._far: list[sqlite3.Connection] = []
+        self._path = path
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this is."""
+        return "sqlite"
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Runs `act` on the writer and waits for its commit. Raises Unavailable after five busy tries."""
+        loop = asyncio.get_running_loop()
+        for attempt in range(TRIES):
+            job = _Job(now, act, loop.create_future(), loop)
+            self._writer.put(job, urgent=urgent)
+            try:
+                return cast("T", await job.answer)
+            except Busy:
+                await self._clock.sleep(random.random() * 0.010 * 2**attempt)
+            except sqlite3.OperationalError as error:
+                if "full" in str(error) or "I/O" in str(error):
+                    raise Unavailable(
+                        "The disk is full or failing. Nothing was done.", retry_after=5
+                    ) from error
+                raise
+        raise Unavailable(retry_after=1)
+
+    async def read(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+    ) -> T:
+        """Runs `act` on the loop's own reader when `small`, else on a reader thread with one snapshot."""
+        if small:
+            return drive(act, SqliteTx(self._near, now))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_far, now, act)
+
+    def _read_far(self, now: datetime, act: Act[T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = connect(self._path, read_only=True)
+            self._local.connection = connection
+            self._far.append(connection)
+        connection.execute("BEGIN")
+        try:
+            return drive(act, SqliteTx(connection, now))
+        finally:
+            connection.execute("COMMIT")
+
+    async def close(self) -> None:
+        """Ends every connection; what is queued is committed first."""
+        self._writer.close()
+        self._pool.shutdown(wait=True)
+        for connection in [self._near, *self._far]:
+            connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _take_lock(path: Path) -> IO[str]:
+    handle = path.with_name(path.name + ".lock").open("w")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise AlreadyServed(f"Another process already serves {path.name}.") from None
+    return handle

@@ -1,0 +1,158 @@
+-- What PostgreSQL alone has: roles, the clock, row-level security, append-only guards, queue functions.
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'steward_app') THEN
+        CREATE ROLE steward_app NOLOGIN NOBYPASSRLS;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'steward_queue') THEN
+        CREATE ROLE steward_queue NOLOGIN NOBYPASSRLS;
+    END IF;
+END $$;
+
+-- The database's clock in milliseconds, or the instant a test has set (engine 2, "Clock").
+CREATE FUNCTION steward_now() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT coalesce(
+        nullif(current_setting('steward.test_now', true), '')::bigint,
+        (extract(epoch FROM statement_timestamp()) * 1000)::bigint)
+$$;
+
+-- Opens the wall to organisations (a comma separated list) and answers the clock.
+CREATE FUNCTION steward_enter(orgs text, only_here boolean, test_now bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM set_config('app.orgs', orgs, only_here);
+    IF test_now IS NOT NULL THEN
+        PERFORM set_config('steward.test_now', test_now::text, only_here);
+    END IF;
+    RETURN steward_now();
+END $$;
+
+CREATE UNLOGGED TABLE rate_windows (
+    kind text NOT NULL CHECK (kind IN ('person', 'org', 'web')),
+    org_id bigint NOT NULL,
+    key bigint NOT NULL,
+    minute bigint NOT NULL,
+    used bigint NOT NULL,
+    PRIMARY KEY (kind, org_id, key, minute)
+);
+
+DO $$
+DECLARE
+    owned text;
+BEGIN
+    FOREACH owned IN ARRAY ARRAY['organizations', 'members', 'credentials', 'audit_log', 'idem_keys',
+        'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules',
+        'automation_history', 'occurrences', 'runs', 'run_facts', 'steps', 'step_values', 'changes', 'effects',
+        'approvals', 'lanes']
+    LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
+        EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
+        EXECUTE format('CREATE POLICY wall ON %I
+            USING (org_id = ANY ((SELECT string_to_array(nullif(current_setting(''app.orgs''), ''''), '',''))::bigint[]))
+            WITH CHECK (org_id = ANY ((SELECT string_to_array(nullif(current_setting(''app.orgs''), ''''), '',''))::bigint[]))',
+            owned);
+    END LOOP;
+    FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'effects']
+    LOOP
+        EXECUTE format('CREATE POLICY queue ON %I TO steward_queue USING (true)', owned);
+    END LOOP;
+END $$;
+
+ALTER TABLE runs SET (fillfactor = 70);
+ALTER TABLE schedules SET (fillfactor = 70);
+
+CREATE FUNCTION steward_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME;
+END $$;
+CREATE TRIGGER audit_log_kept BEFORE UPDATE OR DELETE ON audit_log
+    FOR EACH ROW EXECUTE FUNCTION steward_append_only();
+CREATE TRIGGER steps_kept BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION steward_append_only();
+
+-- Work across organisations: ids only, never contents (safety 5, wall 3) ------------------------------------
+
+CREATE FUNCTION queue_claim(worker bigint, free bigint, full_orgs bigint[])
+RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, plan_version bigint)
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    UPDATE runs AS r SET queue = 'leased', worker_id = worker, epoch = r.epoch + 1
+    FROM (SELECT c.org_id, c.id FROM runs AS c
+          WHERE c.queue = 'ready' AND c.org_id <> ALL (full_orgs)
+            AND EXISTS (SELECT 1 FROM workers AS w
+                        WHERE w.worker_id = worker AND w.state = 'alive' AND w.lease_until > steward_now())
+          ORDER BY c.vt, c.id LIMIT free FOR UPDATE SKIP LOCKED) AS t
+    WHERE r.org_id = t.org_id AND r.id = t.id
+    RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt, r.plan_version
+$$;
+
+CREATE FUNCTION queue_full(cap bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT r.org_id FROM runs AS r WHERE r.queue = 'leased' GROUP BY r.org_id HAVING count(*) >= cap
+$$;
+
+CREATE FUNCTION queue_due(most bigint) RETURNS TABLE (org_id bigint, automation_id text, next_run_at bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT s.org_id, s.automation_id, s.next_run_at FROM schedules AS s
+    WHERE s.next_run_at <= steward_now()
+      AND NOT EXISTS (SELECT 1 FROM tick_failures AS f
+                      WHERE f.tick = 'dispatch' AND f.key = s.automation_id AND f.not_before > steward_now())
+    ORDER BY s.next_run_at, s.automation_id LIMIT most
+$$;
+
+CREATE FUNCTION queue_next_due() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT min(s.next_run_at) FROM schedules AS s WHERE s.next_run_at IS NOT NULL
+$$;
+
+CREATE FUNCTION queue_recover(worker bigint, most bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT r.org_id, r.id FROM runs AS r WHERE r.queue = 'leased' AND r.worker_id = worker ORDER BY r.id LIMIT most
+$$;
+
+CREATE FUNCTION queue_wake(most bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT r.org_id, r.id FROM runs AS r WHERE r.queue = 'sleeping' AND r.wake_at <= steward_now()
+    ORDER BY r.wake_at LIMIT most
+$$;
+
+CREATE FUNCTION queue_expire(most bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT a.org_id, a.id FROM approvals AS a WHERE a.status = 'pending' AND a.expires_at <= steward_now()
+    ORDER BY a.expires_at LIMIT most
+$$;
+
+CREATE FUNCTION queue_unstarted(before bigint, most bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT r.org_id, r.id FROM runs AS r
+    WHERE r.status = 'queued' AND r.started_at IS NULL AND r.queued_at <= before
+      AND r.queue IN ('blocked', 'ready')
+    ORDER BY r.queued_at LIMIT most
+$$;
+
+CREATE FUNCTION queue_settle(most bigint) RETURNS TABLE (org_id bigint, run_id text, effect_key text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT e.org_id, e.run_id, e.effect_key FROM effects AS e
+    WHERE e.state IN ('intent', 'unknown') AND e.settle_after <= steward_now()
+      AND EXISTS (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')
+    ORDER BY e.settle_after LIMIT most
+$$;
+
+DO $$
+DECLARE
+    worked text;
+BEGIN
+    GRANT USAGE ON SCHEMA public TO steward_app, steward_queue;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO steward_app;
+    GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO steward_app;
+    REVOKE UPDATE, DELETE ON audit_log FROM steward_app;
+    GRANT SELECT, UPDATE ON runs TO steward_queue;
+    GRANT SELECT ON schedules, approvals, effects, workers, tick_failures TO steward_queue;
+    FOREACH worked IN ARRAY ARRAY['queue_claim(bigint, bigint, bigint[])', 'queue_full(bigint)',
+        'queue_due(bigint)', 'queue_next_due()', 'queue_recover(bigint, bigint)', 'queue_wake(bigint)',
+        'queue_expire(bigint)', 'queue_unstarted(bigint, bigint)', 'queue_settle(bigint)']
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s OWNER TO steward_queue', worked);
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', worked);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO steward_app', worked);
+    END LOOP;
+END $$;
