@@ -1,0 +1,88 @@
+"""What a step asks a change operation to plan: one record per canonical operation (connectors 6)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from steward.connectors.records import Product, Variant
+from steward.model.json import JsonValue
+
+
+class Keep(StrEnum):
+    """Leaves a value as it is, where null means clearing it."""
+
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrice:
+    """Asks `variant.set_price`: compare-at null clears it, KEEP leaves it alone (templates 2)."""
+
+    variant: Variant
+    price: str
+    compare_at: str | Keep | None = None
+    allow_zero: bool = False
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetStock:
+    """Asks `inventory.set`: an absolute quantity of a tracked variant."""
+
+    variant: Variant
+    quantity: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetVisible:
+    """Asks `product.set_visible`; `restore` is the platform's word for visible remembered at hiding."""
+
+    product: Product
+    visible: bool
+    restore: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetTags:
+    """Asks `product.set_tags`: the whole list wanted. `known` maps the store's tag names to their ids;
+    a name missing there is made first, in a part of its own."""
+
+    product: Product
+    tags: tuple[str, ...]
+    known: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRows:
+    """Asks `sheet.append_rows`; with `key_column` (0 = first) rows already there are left out."""
+
+    tab: str
+    rows: tuple[tuple[JsonValue, ...], ...]
+    key_column: int | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCells:
+    """Asks `sheet.write_cells`: a block of cells from `start` (A1 form), with what stands there now."""
+
+    tab: str
+    start: str
+    rows: tuple[tuple[JsonValue, ...], ...]
+    before: tuple[tuple[JsonValue, ...], ...]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PostCard:
+    """Asks `teams.post`: plain text that the connector escapes and cuts; `facts` are name and value."""
+
+    title: str
+    text: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    link: tuple[str, str] | None = None
+    more: str = "and {n} more"
+    mark: str | None = None

@@ -1,0 +1,467 @@
+"""What every connector offers: facts, reads, plannable changes, checks; leaves sending to writing.py."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from steward.connectors.asks import (
+    AppendRows,
+    Keep,
+    PostCard,
+    SetPrice,
+    SetStock,
+    SetTags,
+    SetVisible,
+    WriteCells,
+)
+from steward.connectors.records import (
+    Cell,
+    Customer,
+    Order,
+    OrderLine,
+    Product,
+    SheetRow,
+    SheetTable,
+    Tab,
+    Tag,
+    Variant,
+)
+from steward.connectors.writing import WriteOutcome, Writer, WriteState
+from steward.model.change import Action, Batch, FieldChange, ObjectRef, Part, Proposal, Recovery
+from steward.model.connection import Auth
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import (
+    Broken,
+    CallError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Refused,
+    Stale,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    WrongAddress,
+)
+from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.telemetry.redact import Secret
+
+if TYPE_CHECKING:
+    from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+
+A = TypeVar("A", contravariant=True)
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+__all__ = [
+    "PRODUCT",
+    "PRODUCTS",
+    "TABS",
+    "TAGS",
+    "VALUES",
+    "VARIANT",
+    "VARIANTS",
+    "Action",
+    "AppendRows",
+    "BadSettings",
+    "Batch",
+    "Broken",
+    "ById",
+    "CallError",
+    "Cell",
+    "ChangeOp",
+    "Connector",
+    "Current",
+    "Customer",
+    "Destination",
+    "Facts",
+    "FieldChange",
+    "Forbidden",
+    "Guard",
+    "Health",
+    "Invalid",
+    "JsonValue",
+    "Keep",
+    "Kind",
+    "Link",
+    "NotFound",
+    "Nothing",
+    "ObjectRef",
+    "Order",
+    "OrderLine",
+    "Page",
+    "Part",
+    "Place",
+    "Planned",
+    "PostCard",
+    "Problem",
+    "Product",
+    "ProductsAsk",
+    "Proposal",
+    "ReadOp",
+    "Reader",
+    "Recovery",
+    "Refused",
+    "Secret",
+    "Secrets",
+    "SetPrice",
+    "SetStock",
+    "SetTags",
+    "SetVisible",
+    "Settings",
+    "SheetRow",
+    "SheetTable",
+    "Stale",
+    "Tab",
+    "Tag",
+    "Throttled",
+    "Timeouts",
+    "Unauthorized",
+    "Unavailable",
+    "ValuesAsk",
+    "Variant",
+    "Warned",
+    "WriteCells",
+    "WriteOutcome",
+    "WriteState",
+    "WrongAddress",
+    "together",
+]  # fmt: skip
+
+
+class Kind(StrEnum):
+    """Whether automations can run on the connection."""
+
+    STORE = "store"
+    ACCOUNT = "account"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Constants of a connector, checked when it loads."""
+
+    id: str
+    title: str
+    kind: Kind
+    auth: tuple[Auth, ...]
+    pace: PaceRule
+    timeouts: Timeouts
+    settings_schema: JsonObject
+    versions: tuple[str, ...] = ()
+    event_body: int = 0
+
+
+class BadSettings(Exception):
+    """Settings of the connecting form that cannot be used; `errors` maps field names to messages."""
+
+    def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
+        super().__init__("; ".join(f"{name}: {' '.join(words)}" for name, words in errors.items()))
+        self.errors = {name: tuple(words) for name, words in errors.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The connecting form, checked: what is kept plain, what is kept encrypted, and what it stands for.
+
+    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
+    must lead to the same one (contract 6.4), and it may be connected once in an organisation.
+    """
+
+    plain: Mapping[str, str]
+    sealed: Mapping[str, Secret]
+    auth: Auth
+    subject: str
+    domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """One opened connection as its connector needs it: `Settings` read back, and what checks found."""
+
+    integration_id: IntegrationId
+    plain: Mapping[str, str]
+    sealed: Mapping[str, Secret]
+    currency: str | None = None
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something a check found that does not stop the connection."""
+
+    code: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A channel, location, spreadsheet or tab of an account."""
+
+    id: str
+    name: str
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a check found (connectors 2); `ok` false always comes with `error`."""
+
+    ok: bool
+    account_label: str | None = None
+    name: str | None = None
+    domain: str | None = None
+    zone: str | None = None
+    currency: str | None = None
+    channels: tuple[Place, ...] = ()
+    locations: tuple[Place, ...] = ()
+    rights: tuple[str, ...] = ()
+    missing_rights: tuple[str, ...] = ()
+    version: str | None = None
+    warnings: tuple[Warned, ...] = ()
+    error: CallError | None = None
+    error_field: str | None = None
+    facts: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A place of an account that a step can name (contract 3.8)."""
+
+    id: str
+    kind: str
+    name: str
+    parent: str | None = None
+    writable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOp(Generic[P, I]):
+    """A read by its stable name: what it is asked with and what it gives."""
+
+    name: str
+    params: type[P]
+    item: type[I]
+    paged: bool = True
+    cost: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[I]):
+    """One page of a read; `next` is opaque and null on the last one."""
+
+    items: tuple[I, ...]
+    next: str | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsAsk:
+    """Products in the order of their ids; `ids` none: all. `skus` finds variations too."""
+
+    ids: tuple[str, ...] | None = None
+    skus: tuple[str, ...] | None = None
+    modified_after: datetime | None = None
+    published_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ById:
+    """One object by the platform's id; a variation as `product_id/variation_id`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAsk:
+    """A whole tab; `tab` none: the first one."""
+
+    tab: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A read without parameters."""
+
+
+# The canonical reads: every connector that has one uses exactly this record.
+PRODUCTS = ReadOp("products", ProductsAsk, Product)
+PRODUCT = ReadOp("product", ById, Product, paged=False)
+VARIANTS = ReadOp("variants", ProductsAsk, Variant)
+VARIANT = ReadOp("variant", ById, Variant, paged=False)
+TABS = ReadOp("tabs", Nothing, Tab, paged=False)
+TAGS = ReadOp("tags", Nothing, Tag)
+VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)
+
+
+class Guard(StrEnum):
+    """How a value changed meanwhile is noticed."""
+
+    COMPARE_AND_SWAP = "compare_and_swap"
+    REREAD = "reread"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why one item cannot be changed; `item` is the platform's id of the object."""
+
+    item: str
+    code: str
+    message: str
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What `plan` worked out: changes in the order of the asks, problems beside them, no-ops dropped."""
+
+    proposals: tuple[Proposal, ...]
+    problems: tuple[Problem, ...]
+    unchanged: tuple[str, ...] = ()
+
+
+class ChangeOp(Protocol[A]):
+    """A change that may be planned; pure: no I/O, no clock (connectors 2.1)."""
+
+    @property
+    def name(self) -> str:
+        """Stable: plans, imports and tests use it."""
+        ...
+
+    @property
+    def action(self) -> Action:
+        """As in contract 3.4."""
+        ...
+
+    @property
+    def recovery(self) -> Recovery:
+        """How an interrupted write is settled (engine 11.3)."""
+        ...
+
+    @property
+    def guard(self) -> Guard:
+        """How a value changed meanwhile is noticed."""
+        ...
+
+    @property
+    def reversible(self) -> bool:
+        """Whether a later change can put it back."""
+        ...
+
+    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+        """Refuses bad values per item, drops what is already so, makes before from what was read.
+
+        Deterministic: the same asks give the same proposals in the same order. Never raises for a value.
+        """
+        ...
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """For test runs: the value after, and the paths that cannot be foretold."""
+        ...
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Which of `parts` (all of this operation) may share one request; keeps their order."""
+        ...
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Equality of values: money by decimal value, tags as sets, text exactly."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The value of a part's object as it is now; `gone` when it no longer exists."""
+
+    part: Part
+    value: JsonValue
+    gone: bool = False
+
+
+class Reader(Protocol):
+    """Reads of one connection; can emit nothing but reads."""
+
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+        """Pages in the order of ids. Raises CallError; a page that cannot be read ends the run (E10)."""
+        ...
+
+    async def current(self, parts: Sequence[Part]) -> list[Current]:
+        """The re-read before the write (engine 11.2 step 2), in the order of `parts`. Raises CallError."""
+        ...
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Settles an unknown write: applied = as wanted, not_sent = as before, else conflict; unknown for
+        operations that cannot be read back and while the account does not answer."""
+        ...
+
+    async def find_marker(self, part: Part) -> bool:
+        """Whether the marker of a `marked` part is found. Raises CallError."""
+        ...
+
+
+class Connector(Protocol):
+    """One platform."""
+
+    @property
+    def facts(self) -> Facts:
+        """Constants."""
+        ...
+
+    @property
+    def reads(self) -> Mapping[str, ReadOp[Any, Any]]:
+        """Its reads by name."""
+        ...
+
+    @property
+    def changes(self) -> Mapping[str, ChangeOp[Any]]:
+        """What may be planned, by name."""
+        ...
+
+    @property
+    def topics(self) -> Mapping[str, tuple[str, ...]]:
+        """Canonical topic → native topics it is told by (connectors 8); empty without events."""
+        ...
+
+    def settings(self, given: JsonObject) -> Settings:
+        """Checks the connecting form. Raises BadSettings."""
+        ...
+
+    def link(self, secrets: Secrets) -> Link:
+        """Where this connection's calls go. Raises BadSettings when its settings are no longer usable."""
+        ...
+
+    def reader(self, http: "ReadHttp", secrets: Secrets) -> Reader:
+        """A reader over a client that lets only reads through."""
+        ...
+
+    def writer(self, http: "WriteHttp", secrets: Secrets) -> Writer:
+        """A writer; only runs/apply.py can make the client for it."""
+        ...
+
+    async def check(self, http: "UpkeepHttp", secrets: Secrets) -> Health:
+        """Whether the connection works and what it may do; never raises CallError."""
+        ...
+
+    async def destinations(self, http: "ReadHttp", secrets: Secrets, parent: str | None) -> list[Destination]:
+        """Spreadsheets, tabs, channels; empty where the platform has none. Raises CallError."""
+        ...
+
+
+def together(proposals: Sequence[Proposal], *, action: Action, message: str | None = None) -> Proposal:
+    """One change of one object out of several operations' proposals, parts in their order (connectors 2.1).
+
+    Raises ValueError when they are not of one object and connection.
+    """
+    first = proposals[0]
+    if any((each.object, each.integration_id) != (first.object, first.integration_id) for each in proposals):
+        raise ValueError("only changes of one object can stand together")
+    return Proposal(
+        object=first.object,
+        action=action,
+        fields=tuple(field for each in proposals for field in each.fields),
+        parts=tuple(part for each in proposals for part in each.parts),
+        integration_id=first.integration_id,
+        reversible=all(each.reversible for each in proposals),
+        message=message or first.message,
+    )

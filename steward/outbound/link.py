@@ -1,0 +1,93 @@
+"""What a connection's calls are bound to: address, proof of identity, pace and timeouts; no sockets."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from steward.telemetry.redact import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Basic:
+    """HTTP Basic."""
+
+    user: Secret
+    password: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A fixed token in `Authorization`."""
+
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderSecret:
+    """A fixed token in a header of the platform's own."""
+
+    header: str
+    value: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """A key that is exchanged for short-lived tokens by a signed assertion (RS256) at `token_url`."""
+
+    email: str
+    private_key: Secret
+    key_id: str | None
+    token_url: str
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSecret:
+    """The whole address is the secret, as with Teams: no redirect is followed, only its host is logged."""
+
+    url: Secret
+
+
+Proof: TypeAlias = Basic | Bearer | HeaderSecret | ServiceAccount | AddressSecret | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds a call may take in all (connectors 5.4)."""
+
+    read_s: float = 20.0
+    write_s: float = 30.0
+    connect_s: float = 5.0
+    between_bytes_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class PaceRule:
+    """How many calls of a connection may run at once and start within a minute (connectors 7)."""
+
+    at_once: int = 4
+    reads_a_minute: int | None = None
+    writes_a_minute: int | None = None
+    writes_at_once: int | None = None
+    slow_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where a connection's calls go and how: made by its connector, kept by the client.
+
+    `base` has no query; for an AddressSecret it is scheme, host and port alone.
+    `pace_key` is what shares one pace: the connection, or an account several connections use.
+    """
+
+    connector: str
+    base: str
+    proof: Proof
+    timeouts: Timeouts
+    pace: PaceRule
+    pace_key: str
+
+    @property
+    def host(self) -> str:
+        """The host alone, as logs name it."""
+        return urlsplit(self.base).hostname or ""

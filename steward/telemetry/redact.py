@@ -1,0 +1,137 @@
+"""Keeps secrets out of everything people read: the `Secret` type and the register every sink asks."""
+
+import base64
+import copyreg
+import hmac
+import json
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NoReturn, SupportsIndex
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+REDACTED = "[redacted]"
+_SHORTEST = 8
+_KEPT = 20_000
+
+
+class Secret(str):
+    """A decrypted value that shows itself as `***` in text, repr, JSON and pickles (safety 3.4).
+
+    It is a `str` with the text `***`, so that code which forgets about it writes the mask, not the value.
+    """
+
+    __slots__ = ("_value",)
+    _value: str
+
+    def __new__(cls, value: str) -> "Secret":
+        made = super().__new__(cls, MASK)
+        made._value = value
+        return made
+
+    def reveal(self) -> str:
+        """The value; called by the guarded client and the verifier of store events alone."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return False
+        return hmac.compare_digest(self._value.encode("utf-8"), other._value.encode("utf-8"))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __copy__(self) -> "Secret":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Secret":
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+        return copyreg.__newobj__, (Secret, MASK)  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a secret has no state to show")
+
+
+def forms(value: str) -> set[str]:
+    """The ways a secret may appear in text: plain, base64 at any offset, URL- and JSON-escaped."""
+    found = {
+        value,
+        quote(value, safe=""),
+        quote(value),
+        quote_plus(value),
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+    }
+    raw = value.encode("utf-8")
+    for offset in range(3):
+        # The first characters mix with what stands before, the last with what follows: both are cut off.
+        padded = b"\0" * offset + raw
+        whole = padded[: len(padded) // 3 * 3]
+        coded = base64.b64encode(whole)[(0, 2, 3)[offset] :].decode("ascii")
+        found |= {coded, coded.replace("+", "-").replace("/", "_")}
+    found.add(base64.b64encode(raw).decode("ascii"))
+    found.add(base64.urlsafe_b64encode(raw).decode("ascii"))
+    return {form for form in found if len(form) >= _SHORTEST}
+
+
+class Register:
+    """The live secrets of a process; `clean` replaces each of them by `[redacted]` (safety 10).
+
+    Looked up by the first eight characters, so that a line costs the same with one secret or ten thousand.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._by_start: dict[str, list[str]] = {}
+
+    def add(self, *values: str) -> None:
+        """Enters secrets; those under eight characters are left out, the oldest beyond 20,000 forgotten."""
+        for given in values:
+            value = given.reveal() if isinstance(given, Secret) else given
+            if len(value) < _SHORTEST:
+                continue
+            if value in self._known:
+                self._known.move_to_end(value)
+                continue
+            self._known[value] = tuple(forms(value))
+            for form in self._known[value]:
+                self._by_start.setdefault(form[:_SHORTEST], []).append(form)
+                self._by_start[form[:_SHORTEST]].sort(key=len, reverse=True)
+            if len(self._known) > _KEPT:
+                self._forget(*self._known.popitem(last=False))
+
+    def clean(self, text: str) -> str:
+        """`text` with every live secret replaced."""
+        if not self._by_start or len(text) < _SHORTEST:
+            return text
+        pieces: list[str] = []
+        at = kept = 0
+        last = len(text) - _SHORTEST
+        while at <= last:
+            match = self._match(text, at)
+            if match is None:
+                at += 1
+                continue
+            pieces += [text[kept:at], REDACTED]
+            at += len(match)
+            kept = at
+        return text if not pieces else "".join([*pieces, text[kept:]])
+
+    def _match(self, text: str, at: int) -> str | None:
+        candidates: Iterable[str] = self._by_start.get(text[at : at + _SHORTEST], ())
+        return next((form for form in candidates if text.startswith(form, at)), None)
+
+    def _forget(self, value: str, known: tuple[str, ...]) -> None:
+        for form in known:
+            left = self._by_start[form[:_SHORTEST]]
+            left.remove(form)
+            if not left:
+                del self._by_start[form[:_SHORTEST]]
