@@ -1,0 +1,98 @@
+# Everything one does with Steward. Bare `make` lists it. `make demo` and `make test` install what they
+# need on a fresh machine: a virtual environment in .venv and, for the tests, a PostgreSQL server.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+RUN := $(VENV)/.installed-run
+DEV := $(VENV)/.installed-dev
+# Wheels only, each with its hash: nothing is built or run that the pins do not name.
+INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
+PYTEST := $(PY) -m pytest
+COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test check bench docs pins postgres schedule-cases woocommerce-replay soak
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(DEV) ## install everything for running, testing and changing Steward into .venv
+
+demo: $(RUN) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
+	@exec $(PY) -m steward demo $(ARGS)
+
+serve: $(RUN) ## the service with the settings of the environment (docs/settings.md after make docs)
+	@exec $(PY) -m steward serve $(ARGS)
+
+test: $(DEV) postgres check ## all checks and all tests, on SQLite and PostgreSQL
+	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
+
+check: $(DEV) ## lint, format, types, import order
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check .
+	@$(PY) -m mypy --no-error-summary
+	@$(PY) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())" >.cache/imports.txt \
+		|| { cat .cache/imports.txt; exit 1; }
+	@echo "check: lint, format, types and import order are clean"
+
+bench: $(DEV) ## measurements as JSON, medians beside a reference of the same run
+	@$(PY) -m bench.run $(ARGS)
+
+docs: $(DEV) ## make the generated pages of docs/
+	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
+	@echo "docs/settings.md"
+
+pins: ## lock the newest allowed dependencies anew, with hashes
+	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
+		.cache/pins/bin/python -m pip install --quiet pip-tools==7.6.2; }
+	@for name in requirements requirements-dev requirements-build; do \
+		echo "$$name.txt"; $(COMPILE) --upgrade --output-file $$name.txt $$name.in || exit 1; done
+
+postgres: $(DEV)
+	@$(PY) -m tests.postgres_server
+
+schedule-cases: $(DEV) ## replay a file of schedule cases: make schedule-cases FILE=cases.json
+	@test -n "$(FILE)" || { echo "Name the file: make schedule-cases FILE=cases.json"; exit 2; }
+	@SHARED_DATA="schedule_cases.json=$(FILE)" $(PYTEST) -q -p no:randomly tests/scheduling -k shared_case
+
+woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
+	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
+	@SHARED_DATA="woocommerce=$(DIR)" $(PYTEST) -q -p no:randomly tests/sandbox -k replay
+
+# An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
+$(RUN): requirements.txt requirements-build.txt pyproject.toml
+	@set -e; $(PY) -c pass 2>/dev/null || { \
+		rm -rf $(VENV); found=; old=; \
+		for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
+			$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+			old=$$name; \
+			if $$name -c 'import ensurepip, venv' 2>/dev/null; then found=$$name; break; fi; \
+		done; \
+		if test -z "$$old"; then \
+			echo "Steward needs Python 3.11 or newer (python3.11 ... python3.14 or python3 on the PATH); none was found."; \
+			exit 1; \
+		fi; \
+		if test -z "$$found" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+			echo "Installing python3-venv"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+			found=$$old; \
+		fi; \
+		if test -z "$$found"; then \
+			echo "$$old has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)."; \
+			exit 1; \
+		fi; \
+		echo "Making .venv with $$found"; $$found -m venv $(VENV); \
+	}
+	@echo "Installing what Steward needs to run"
+	@$(INSTALL) -r requirements.txt -r requirements-build.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
+	@mkdir -p .cache && touch $@
+
+$(DEV): $(RUN) requirements-dev.txt
+	@echo "Installing what tests and checks need"
+	@$(INSTALL) -r requirements-dev.txt
+	@touch $@
+
+soak:
+	@echo "There are no long runs yet; they come with the engine's fault kit."; exit 1

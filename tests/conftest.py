@@ -1,0 +1,143 @@
+"""What every test may ask for: time, and a fresh migrated database on both engines.
+
+The cast and the short ways to a state are in people.py and builders.py, a running service in service.py.
+"""
+
+import os
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from steward.store.engine import Engine
+from steward.store.engine_postgres import PostgresEngine
+from steward.store.engine_sqlite import SqliteEngine
+from steward.store.migrate import is_sqlite, sqlite_path
+from tests.databases import Clones, copy_migrated_sqlite, migrate_template
+from tests.fake_clock import FakeClock
+from tests.postgres_server import NoPostgres, shared_server, stop_shared
+
+_SESSION = pytest.StashKey[dict[str, str]]()
+_SKIPPED = "SKIPPED LOUDLY"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the folder that all workers of this session share, or takes the one it was given.
+
+    The variable is taken out of the environment: a service that a test starts refuses unknown ones.
+    """
+    given = getattr(config, "workerinput", None)
+    required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
+    config.stash[_SESSION] = (
+        given["steward_session"]
+        if given
+        else {
+            "folder": tempfile.mkdtemp(prefix="steward-session-"),
+            "starter": str(os.getpid()),
+            "required": required,
+        }
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: pytest.Session) -> None:
+    """Tells a worker which session it belongs to."""
+    node.workerinput["steward_session"] = node.config.stash[_SESSION]  # type: ignore[attr-defined]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stops the session's PostgreSQL after the last worker has gone."""
+    session = config.stash.get(_SESSION, None)
+    if session is not None and int(session["starter"]) == os.getpid():
+        stop_shared(Path(session["folder"]))
+        shutil.rmtree(session["folder"], ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line a suite: how many tests, how many seconds of one process; and what was skipped loudly."""
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, int] = defaultdict(int)
+    loud: set[str] = set()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport):
+                continue
+            suite = report.nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+            seconds[suite] += report.duration
+            tests[suite] += report.when == "call"
+            if report.skipped and _SKIPPED in (words := str(report.longrepr)):
+                loud.add(words.partition(_SKIPPED)[2].strip(": ()'\""))
+    terminalreporter.section("suites, seconds of one test process")
+    for suite in sorted(seconds, key=lambda name: -seconds[name]):
+        terminalreporter.write_line(f"{seconds[suite]:8.1f} s {tests[suite]:6d} tests  {suite}")
+    for words in sorted(loud):
+        terminalreporter.write_line(f"{_SKIPPED}: {words}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Async tests run on asyncio, as the service does."""
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """The time of this test; it stands still until the test moves it."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="session")
+def session_folder(pytestconfig: pytest.Config) -> Path:
+    """The folder that all test workers of this session share."""
+    return Path(pytestconfig.stash[_SESSION]["folder"])
+
+
+@pytest.fixture(scope="session")
+def clones(pytestconfig: pytest.Config, session_folder: Path) -> Iterator[Clones]:
+    """This worker's way to fresh PostgreSQL databases; absence fails under make test, else skips loudly."""
+    session = pytestconfig.stash[_SESSION]
+    try:
+        server = shared_server(session_folder, starter=int(session["starter"]), prepare=migrate_template)
+    except NoPostgres as refused:
+        if session["required"]:
+            pytest.fail(f"PostgreSQL is part of these tests: {refused}")
+        pytest.skip(f"{_SKIPPED}: {refused}")
+    clones = Clones(server, os.environ.get("PYTEST_XDIST_WORKER", "main"))
+    yield clones
+    clones.close()
+
+
+@pytest.fixture
+def sqlite_url(session_folder: Path, tmp_path: Path) -> str:
+    """A fresh migrated SQLite database; for what SQLite alone has."""
+    return copy_migrated_sqlite(session_folder, tmp_path / "steward.db")
+
+
+@pytest.fixture
+def postgresql_url(clones: Clones) -> Iterator[str]:
+    """A fresh migrated PostgreSQL database; for what PostgreSQL alone has."""
+    url = clones.clone()
+    yield url
+    clones.drop(url)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh migrated database, once on each engine."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+async def engine(database_url: str, clock: FakeClock) -> AsyncIterator[Engine]:
+    """An open engine over a fresh migrated database, once on each engine."""
+    opened: Engine
+    if is_sqlite(database_url):
+        opened = SqliteEngine(sqlite_path(database_url), clock=clock)
+    else:
+        opened = await PostgresEngine.open(database_url, size=4, clock=clock, test=True)
+    yield opened
+    await opened.close()

@@ -1,0 +1,333 @@
+"""A throw-away PostgreSQL for one test session: found or installed, started once, stopped by its pid.
+
+`python -m tests.postgres_server` finds the server's programs or installs them (make test calls it). What is
+in a database, and how it is migrated, is left to conftest and the store.
+"""
+
+import fcntl
+import json
+import os
+import platform
+import pwd
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PROGRAMS = ("initdb", "pg_ctl", "postgres")
+OLDEST = 14
+USER = "steward"
+_PLACES = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+    "/usr/libexec/postgresql*",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+)
+_PREFIX = "steward-tests-"
+# What is safe to lose is not waited for; everything else is as in production.
+_SERVER_OPTIONS = (
+    "-c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_connections=300 "
+    "-c shared_buffers=64MB -c max_wal_size=256MB -c autovacuum_naptime=60s -c log_min_messages=warning "
+    "-c listen_addresses=127.0.0.1 -c unix_socket_directories="
+)
+
+
+class NoPostgres(Exception):
+    """There is no usable PostgreSQL server on this machine, and none can be installed; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running cluster: where it listens, its superuser's password, its folder and its process."""
+
+    port: int
+    password: str
+    folder: str
+    pid: int
+
+    def url(self, database: str) -> str:
+        """The address of one of its databases."""
+        return f"postgresql://{USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+
+def _version(folder: Path) -> int:
+    """The major version of the server in `folder`; 0 when it is not whole."""
+    if not all(os.access(folder / name, os.X_OK) for name in PROGRAMS):
+        return 0
+    told = subprocess.run([folder / "postgres", "--version"], capture_output=True, text=True, check=False)
+    match = re.search(r"(\d+)", told.stdout)
+    return int(match[1]) if match else 0
+
+
+def _candidates() -> Iterator[Path]:
+    """Folders that may hold the server's programs, the likeliest first."""
+    if on_path := shutil.which("initdb"):
+        yield Path(on_path).resolve().parent
+    for place in _PLACES:
+        yield from Path("/").glob(place.lstrip("/"))
+    if asked := shutil.which("pg_config"):
+        told = subprocess.run([asked, "--bindir"], capture_output=True, text=True, check=False)
+        if told.returncode == 0:
+            yield Path(told.stdout.strip())
+
+
+def find_programs() -> Path | None:
+    """The folder of the newest PostgreSQL server on this machine, or None."""
+    versions = {folder: _version(folder) for folder in dict.fromkeys(_candidates())}
+    newest = max(versions, key=lambda folder: versions[folder], default=None)
+    return newest if newest is not None and versions[newest] >= OLDEST else None
+
+
+def _install_commands() -> list[list[str]]:
+    """What installs a server here: the system's package manager; empty when there is none to use."""
+    if shutil.which("brew"):
+        return [["brew", "install", "--quiet", "postgresql@17"]]
+    commands = {
+        "apt-get": [["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "postgresql"]],
+        "dnf": [["dnf", "install", "-y", "-q", "postgresql-server"]],
+        "apk": [["apk", "add", "--quiet", "postgresql"]],
+    }
+    for manager, steps in commands.items():
+        if shutil.which(manager):
+            if os.geteuid() == 0:
+                return steps
+            if (
+                shutil.which("sudo")
+                and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
+            ):
+                return [["sudo", "-n", *step] for step in steps]
+    return []
+
+
+def install_programs() -> Path:
+    """Finds the server's programs, installing them when absent. Raises NoPostgres in plain words."""
+    if found := find_programs():
+        return found
+    words = (
+        f"The tests need PostgreSQL {OLDEST} or newer ({', '.join(PROGRAMS)}) and found none on this "
+        f"{platform.system()} machine"
+    )
+    steps = _install_commands()
+    if not steps:
+        raise NoPostgres(
+            f"{words}; it cannot be installed without root or a password-free sudo and apt-get, dnf, apk or "
+            "brew. Install the PostgreSQL server package and start again; no running service is needed."
+        )
+    for step in steps:
+        print("Installing PostgreSQL for the tests:", " ".join(step), flush=True)
+        environ = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+        if subprocess.run(step, env=environ, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            raise NoPostgres(f"{words}; `{' '.join(step)}` failed, see above.")
+    if found := find_programs():
+        return found
+    raise NoPostgres(f"{words}, also after installing it.")
+
+
+def _owner() -> pwd.struct_passwd | None:
+    """Whom the server runs as when we are root, which PostgreSQL refuses; None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise NoPostgres("PostgreSQL does not run as root, and there is neither a user postgres nor nobody.")
+
+
+def _run(command: list[str | Path], *, folder: Path) -> None:
+    """Runs one of the server's programs as its owner, in its folder. Raises NoPostgres with its words."""
+    owner = _owner()
+    # The output goes to a file, not a pipe: the server inherits it and would keep a pipe open.
+    with (folder / "log.txt").open("a+") as log:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            user=owner.pw_uid if owner else None,
+            group=owner.pw_gid if owner else None,
+            extra_groups=[] if owner else None,
+            check=False,
+        )
+    if done.returncode != 0:
+        tail = (folder / "log.txt").read_text(errors="replace")[-2000:]
+        raise NoPostgres(f"{Path(command[0]).name} failed:\n{tail}")
+
+
+def _free_port() -> int:
+    """A loopback port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _temporary_place() -> str:
+    """A folder for temporary folders that the server's owner can reach too."""
+    for place in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+        path = Path(place).resolve()
+        if _owner() is None or all(step.stat().st_mode & 0o001 for step in (path, *path.parents)):
+            return str(path)
+    raise NoPostgres("No temporary folder can be reached by an unprivileged user.")
+
+
+def start(*, starter: int) -> Server:
+    """Makes and starts a cluster; `starter` is the process whose end makes it a leftover.
+
+    Raises NoPostgres when it does not come up.
+    """
+    programs = find_programs()
+    if programs is None:
+        raise NoPostgres("PostgreSQL's server programs were not found; `make test` installs them.")
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_place()))
+    (folder / "starter").write_text(str(starter))
+    password = secrets.token_hex(16)
+    (folder / "password").write_text(password)
+    if owner := _owner():
+        for path in (folder, folder / "password"):
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+    cluster = folder / "cluster"
+    try:
+        _run(
+            [programs / "initdb", "--no-sync", "--encoding=UTF8", "--locale=C", f"--username={USER}",
+             "--auth=password", f"--pwfile={folder / 'password'}", f"--pgdata={cluster}"],
+            folder=folder,
+        )  # fmt: skip
+        port = _up(programs, folder)
+    except NoPostgres:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Server(port, password, str(folder), _pid(cluster))
+
+
+def _up(programs: Path, folder: Path) -> int:
+    """Starts the server on a free port, once more should somebody take the port meanwhile."""
+    for attempt in (1, 2, 3):
+        port = _free_port()
+        options = f"{_SERVER_OPTIONS} -p {port}"
+        try:
+            _run(
+                [programs / "pg_ctl", "start", "-w", "-t", "60", "-D", folder / "cluster", "-o", options],
+                folder=folder,
+            )
+        except NoPostgres:
+            if attempt == 3:
+                raise
+        else:
+            break
+    return port
+
+
+def _pid(cluster: Path) -> int:
+    """The server's process according to its own lock file; 0 when there is none."""
+    lock = cluster / "postmaster.pid"
+    return int(lock.read_text().split()[0]) if lock.exists() else 0
+
+
+def stop(folder: Path) -> None:
+    """Ends the cluster in `folder` by its pid and removes the folder; a second call finds nothing to do."""
+    programs = find_programs()
+    if programs is not None and _pid(folder / "cluster"):
+        try:
+            _run(
+                [programs / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", folder / "cluster"],
+                folder=folder,
+            )
+        except NoPostgres:
+            # pg_ctl says so too when the process is gone already; a lock file that lies is left to the end.
+            if pid := _pid(folder / "cluster"):
+                _kill(pid)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kill(pid: int) -> None:
+    """Ends a server that did not listen to pg_ctl, if the pid is still a PostgreSQL."""
+    ask = ["ps", "-o", "comm=", "-p", str(pid)]
+    if pid and "postgres" in subprocess.run(ask, capture_output=True, text=True, check=False).stdout:
+        os.kill(pid, signal.SIGQUIT)
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process of this number exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def remove_leftovers() -> None:
+    """Stops the clusters of test sessions that ended without doing it themselves."""
+    owner = _owner()
+    for folder in Path(_temporary_place()).glob(f"{_PREFIX}*"):
+        note = folder / "starter"
+        try:
+            ours = folder.stat().st_uid == (owner.pw_uid if owner else os.geteuid())
+            if ours and note.exists() and not _alive(int(note.read_text() or "0")):
+                stop(folder)
+        except (OSError, ValueError):
+            continue  # another session is removing it at this moment
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds the file lock `path`; the test workers take turns."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def shared_server(session: Path, *, starter: int, prepare: Callable[[Server], None]) -> Server:
+    """The one cluster of the test session whose folder is `session`, started and prepared by who asks first.
+
+    Raises NoPostgres; later askers get the same words without trying again.
+    """
+    note = session / "postgres.json"
+    with locked(session / "postgres.lock"):
+        if note.exists():
+            told = json.loads(note.read_text())
+            if "refused" in told:
+                raise NoPostgres(told["refused"])
+            return Server(**told)
+        remove_leftovers()
+        try:
+            server = start(starter=starter)
+        except NoPostgres as refused:
+            note.write_text(json.dumps({"refused": str(refused)}))
+            raise
+        try:
+            prepare(server)
+        except BaseException:
+            stop(Path(server.folder))
+            raise
+        note.write_text(json.dumps(asdict(server)))
+        return server
+
+
+def stop_shared(session: Path) -> None:
+    """Stops the session's cluster if one was started."""
+    note = session / "postgres.json"
+    if note.exists() and "folder" in (told := json.loads(note.read_text())):
+        stop(Path(told["folder"]))
+
+
+if __name__ == "__main__":
+    try:
+        install_programs()
+    except NoPostgres as refused:
+        sys.exit(str(refused))
