@@ -1,0 +1,103 @@
+"""One live run per automation at a time: offering, holding, releasing and promoting (engine 8)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.model.account import Maker
+from steward.model.automation import Automation
+from steward.model.ids import AutomationId, OrgId, RunId, new_id
+from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
+from steward.store import fair, lanes, run_queue, runs
+from steward.store.engine import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """An automation's locked lane: the live run that holds it, if any."""
+
+    holder: RunId | None
+    status: RunStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A run to be made: of which automation, why, by whom; `refused` makes it final at once."""
+
+    automation: Automation
+    mode: Mode
+    started_by: StartedBy
+    maker: Maker
+    slot_at: datetime | None = None
+    event: EventRef | None = None
+    idempotency_key: str | None = None
+    run_id: RunId | None = None
+    refused: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The run that was made."""
+
+    run_id: RunId
+    status: RunStatus
+
+
+async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
+    """Locks the lane and tells which live run holds it; offers of one automation exclude each other."""
+    holder = await lanes.lock(tx, org, automation)
+    status = await runs.status(tx, org, holder) if holder else None
+    return Lane(holder, status)
+
+
+async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
+    """Runs queued or waiting for approval, counted up to `most` + 1; call it under the lane's lock."""
+    return await lanes.waiting(tx, org, automation, most)
+
+
+async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
+    """Makes one run: ready when the lane is free or it is a test, blocked behind the holder, or refused.
+
+    Call it with the lane locked; whether a slot may start at all is the caller's to judge (schedule 5).
+    """
+    automation = wanted.automation
+    run = wanted.run_id or RunId(new_id(tx.now))
+    status, queue, vt = RunStatus.QUEUED, Queue.READY, 0
+    if wanted.refused:
+        status, queue = RunStatus.REFUSED, Queue.DONE
+    elif wanted.mode is Mode.LIVE and lane.holder:
+        queue = Queue.BLOCKED
+    else:
+        vt = await fair.stamp(tx, automation.org)
+    await runs.insert(
+        tx,
+        automation.org,
+        runs.NewRun(
+            id=run,
+            automation=automation,
+            mode=wanted.mode,
+            started_by=wanted.started_by,
+            status=status,
+            queue=queue,
+            vt=vt,
+            slot_at=wanted.slot_at,
+            event=wanted.event,
+            idempotency_key=wanted.idempotency_key,
+            maker=wanted.maker,
+            refused=wanted.refused,
+        ),
+    )
+    if queue is Queue.READY and wanted.mode is Mode.LIVE:
+        await lanes.hold(tx, automation.org, automation.id, run=run, was=None)
+    return Offered(run, status)
+
+
+async def release(tx: Tx, org: OrgId, automation: AutomationId, *, run: RunId) -> RunId | None:
+    """Frees the lane `run` held and promotes the oldest blocked run; the promoted one.
+
+    Call it after `run` has left the live queue, under the lane's lock.
+    """
+    following = await lanes.oldest_blocked(tx, org, automation)
+    if await lanes.hold(tx, org, automation, run=following, was=run) == 0 or following is None:
+        return None
+    await run_queue.promote(tx, org, following, vt=await fair.stamp(tx, org))
+    return following

@@ -1,0 +1,68 @@
+"""Rows of the lanes: which live run of an automation holds it (engine 8)."""
+
+from datetime import datetime
+
+from steward.model.ids import AutomationId, OrgId, RunId
+from steward.store.engine import Tx, at_or_none
+
+
+async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
+    """Locks the automation's lane, making it when absent; its holder."""
+    row = await tx.one(
+        "INSERT INTO lanes (org_id, automation_id, dropped)"
+        " VALUES (:org, :automation, 0)"
+        " ON CONFLICT (org_id, automation_id) DO UPDATE SET dropped = lanes.dropped"
+        " RETURNING holder_run_id",
+        {"org": org, "automation": automation},
+    )
+    return row["holder_run_id"] if row else None
+
+
+async def hold(tx: Tx, org: OrgId, automation: AutomationId, *, run: RunId | None, was: RunId | None) -> int:
+    """Gives the lane to `run` (None: frees it) when `was` holds it; rows changed."""
+    return await tx.execute(
+        "UPDATE lanes SET holder_run_id = :run"
+        " WHERE org_id = :org AND automation_id = :automation"
+        " AND coalesce(holder_run_id, '') = coalesce(CAST(:was AS text), '')",
+        {"org": org, "automation": automation, "run": run, "was": was},
+    )
+
+
+async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
+    """The run that comes next when the lane is freed."""
+    row = await tx.one(
+        "SELECT id FROM runs"
+        " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked' AND status = 'queued'"
+        " ORDER BY queued_at, id LIMIT 1",
+        {"org": org, "automation": automation},
+    )
+    return row["id"] if row else None
+
+
+async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
+    """Runs of the automation queued or waiting for approval, counted up to `most` + 1 (contract 2.4)."""
+    row = await tx.one(
+        "SELECT count(*) AS n FROM (SELECT 1 FROM runs"
+        " WHERE org_id = :org AND automation_id = :automation AND status IN ('queued', 'waiting_approval')"
+        " LIMIT :most) AS counted",
+        {"org": org, "automation": automation, "most": most + 1},
+    )
+    return int(row["n"]) if row else 0
+
+
+async def drop(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
+    """Counts store events that were not run (interface 2.5)."""
+    await tx.execute(
+        "UPDATE lanes SET dropped = dropped + :events, dropped_at = :now"
+        " WHERE org_id = :org AND automation_id = :automation",
+        {"org": org, "automation": automation, "events": events},
+    )
+
+
+async def dropped(tx: Tx, org: OrgId, automation: AutomationId) -> tuple[int, datetime | None]:
+    """How many store events were not run, and when the last."""
+    row = await tx.one(
+        "SELECT dropped, dropped_at FROM lanes WHERE org_id = :org AND automation_id = :automation",
+        {"org": org, "automation": automation},
+    )
+    return (row["dropped"], at_or_none(row["dropped_at"])) if row else (0, None)

@@ -1,0 +1,300 @@
+"""A run's moves between queue, workers and its end, each guarded by status, epoch or both (engine 6)."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
+from steward.model.json import JsonObject
+from steward.model.run import Mode, Queue, RunStatus
+from steward.store.engine import Both, Row, Tx, at, at_or_none
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A run in a worker's hands; the epoch fences whoever lost it."""
+
+    org: OrgId
+    run: RunId
+    epoch: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """The run's own row, as the workers need it."""
+
+    automation: AutomationId
+    mode: Mode
+    status: RunStatus
+    queue: Queue
+    last_seq: int
+    attempt: int
+    plan_version: int | None
+    slot_at: datetime | None
+    queued_at: datetime
+    started_at: datetime | None
+    approval: ApprovalId | None
+    cancel_at: datetime | None
+    cancel_code: str | None
+    leased_ms: int
+
+
+_FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
+
+
+def _fenced(lease: Lease, **more: object) -> dict[str, object]:
+    return {"org": lease.org, "run": lease.run, "epoch": lease.epoch, **more}
+
+
+async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> list[tuple[Lease, int]]:
+    """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps."""
+    rows = await tx.all(
+        Both(
+            "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = epoch + 1"
+            " WHERE (org_id, id) IN (SELECT org_id, id FROM runs"
+            "  WHERE queue = 'ready' AND org_id NOT IN (:full)"
+            "  AND EXISTS (SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'alive'"
+            "   AND lease_until > {now})"
+            "  ORDER BY vt, id LIMIT :free)"
+            " RETURNING org_id, id, vt, epoch, attempt",
+            "SELECT org_id, id, vt, epoch, attempt FROM queue_claim(:worker, :free, :full)",
+        ),
+        {"worker": worker, "free": free, "full": full},
+    )
+    found = [
+        (Lease(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"]), int(row["vt"]))
+        for row in rows
+    ]
+    return sorted(found, key=lambda pair: pair[1])
+
+
+async def full(tx: Tx, cap: int) -> list[OrgId]:
+    """Organisations with `cap` or more runs in workers' hands."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
+            "SELECT org_id FROM queue_full(:cap)",
+        ),
+        {"cap": cap},
+    )
+    return [OrgId(row["org_id"]) for row in rows]
+
+
+async def hot(tx: Tx, org: OrgId, run: RunId) -> Hot | None:
+    """The run's own row, locked on PostgreSQL."""
+    row = await tx.one(
+        "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
+        " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
+        " WHERE org_id = :org AND id = :run {for_update}",
+        {"org": org, "run": run},
+    )
+    return _hot(row) if row else None
+
+
+def _hot(row: Row) -> Hot:
+    return Hot(
+        automation=AutomationId(row["automation_id"]),
+        mode=Mode(row["mode"]),
+        status=RunStatus(row["status"]),
+        queue=Queue(row["queue"]),
+        last_seq=row["last_seq"],
+        attempt=row["attempt"],
+        plan_version=row["plan_version"],
+        slot_at=at_or_none(row["slot_at"]),
+        queued_at=at(row["queued_at"]),
+        started_at=at_or_none(row["started_at"]),
+        approval=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
+        cancel_at=at_or_none(row["cancel_at"]),
+        cancel_code=row["cancel_code"],
+        leased_ms=row["leased_ms"],
+    )
+
+
+async def start(tx: Tx, lease: Lease) -> bool:
+    """A judged run becomes running; False when it was cancelled or lost meanwhile."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'running', started_at = coalesce(started_at, {now})"
+        + _FENCE
+        + " AND status = 'queued'",
+        _fenced(lease),
+    )
+    return touched == 1
+
+
+async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
+    """Takes step number `seq`: whether the run is still ours, and the code of a wish to cancel it."""
+    row = await tx.one(
+        "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
+        _fenced(lease, seq=seq, before=seq - 1),
+    )
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
+async def held_by(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+    """Whether the run is still ours (locked on PostgreSQL), and the code of a wish to cancel it."""
+    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
+async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
+    """The run waits for approval as a row only; False when it was lost."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
+        " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"
+        " leased_ms = leased_ms + :leased_ms" + _FENCE,
+        _fenced(lease, approval=approval, expires_at=expires_at, leased_ms=leased_ms),
+    )
+    return touched == 1
+
+
+async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int) -> bool:
+    """The run sleeps until an instant, holding its lane and no memory; False when it was lost."""
+    touched = await tx.execute(
+        "UPDATE runs SET queue = 'sleeping', wake_at = :until, worker_id = NULL,"
+        " leased_ms = leased_ms + :leased_ms" + _FENCE,
+        _fenced(lease, until=until, leased_ms=leased_ms),
+    )
+    return touched == 1
+
+
+async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
+    """The run ends; False when it was lost."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, finished_at = :now,"
+        " expires_at = NULL" + _FENCE,
+        _fenced(lease, status=status),
+    )
+    return touched == 1
+
+
+async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
+    """Ends a run no worker writes to; False when its status is no longer `since`.
+
+    A leased but unstarted run may end too: the raised epoch fences its worker.
+    """
+    touched = await tx.execute(
+        "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
+        " finished_at = :now, epoch = epoch + 1,"
+        " expires_at = CASE WHEN :status = 'expired' THEN expires_at END"
+        " WHERE org_id = :org AND id = :run AND status = :since",
+        {"org": org, "run": run, "status": status, "since": since},
+    )
+    return touched == 1
+
+
+async def ask_to_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
+    """Notes the wish to cancel a running run and wakes a sleeping one; False when it is not running."""
+    touched = await tx.execute(
+        "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
+        " queue = CASE WHEN queue = 'sleeping' THEN 'ready' ELSE queue END,"
+        " vt = CASE WHEN queue = 'sleeping' THEN :vt ELSE vt END, wake_at = NULL"
+        " WHERE org_id = :org AND id = :run AND status = 'running'",
+        {"org": org, "run": run, "code": code, "vt": vt},
+    )
+    return touched == 1
+
+
+async def promote(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
+    """A blocked run may be taken."""
+    await tx.execute(
+        "UPDATE runs SET queue = 'ready', vt = :vt WHERE org_id = :org AND id = :run AND queue = 'blocked'",
+        {"org": org, "run": run, "vt": vt},
+    )
+
+
+async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: int) -> bool:
+    """A decided run goes on; False when it no longer waits for this approval."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'running', queue = 'ready', expires_at = NULL, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND status = 'waiting_approval' AND approval_id = :approval",
+        {"org": org, "run": run, "approval": approval, "vt": vt},
+    )
+    return touched == 1
+
+
+async def requeue(tx: Tx, org: OrgId, run: RunId, *, worker: WorkerId, vt: int, lost: bool) -> bool:
+    """Takes a run out of a worker's hands: `lost` counts an attempt, handed back does not."""
+    touched = await tx.execute(
+        "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
+        " attempt = attempt + :one, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND queue = 'leased' AND worker_id = :worker",
+        {"org": org, "run": run, "worker": worker, "vt": vt, "one": 1 if lost else 0},
+    )
+    return touched == 1
+
+
+async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
+    """Sleeping runs whose time has come, of every organisation."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
+            " ORDER BY wake_at LIMIT :most",
+            "SELECT org_id, id FROM queue_wake(:most)",
+        ),
+        {"most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
+    """A sleeping run may be taken again."""
+    await tx.execute(
+        "UPDATE runs SET queue = 'ready', wake_at = NULL, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND queue = 'sleeping' AND wake_at <= {now}",
+        {"org": org, "run": run, "vt": vt},
+    )
+
+
+async def unstarted(tx: Tx, before: datetime, most: int = 200) -> list[tuple[OrgId, RunId]]:
+    """Runs queued before an instant that no worker has taken, of every organisation."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
+            " AND queued_at <= :before AND queue IN ('blocked', 'ready') ORDER BY queued_at LIMIT :most",
+            "SELECT org_id, id FROM queue_unstarted(:before, :most)",
+        ),
+        {"before": before, "most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def set_facts(
+    tx: Tx,
+    org: OrgId,
+    run: RunId,
+    *,
+    code: str | None,
+    message: str | None,
+    summary: JsonObject | None = None,
+    result: JsonObject | None = None,
+) -> None:
+    """Keeps why and how a run ended or waits; a summary or result that is None stays as it was."""
+    await tx.execute(
+        "UPDATE run_facts SET code = :code, message = :message, current_step = NULL,"
+        " summary = coalesce(CAST(:summary AS text), summary),"
+        " result = coalesce(CAST(:result AS text), result)"
+        " WHERE org_id = :org AND run_id = :run",
+        {
+            "org": org,
+            "run": run,
+            "code": code,
+            "message": message,
+            "summary": None if summary is None else json.dumps(summary, ensure_ascii=False),
+            "result": None if result is None else json.dumps(result, ensure_ascii=False),
+        },
+    )
+
+
+async def ids_of(
+    tx: Tx, org: OrgId, automation: AutomationId, status: RunStatus
+) -> list[tuple[RunId, str, Queue]]:
+    """The automation's runs of one status with what started them, oldest first."""
+    rows = await tx.all(
+        "SELECT runs.id, f.started_by, runs.queue FROM runs"
+        " JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+        " WHERE runs.org_id = :org AND runs.automation_id = :automation AND runs.status = :status"
+        " ORDER BY runs.queued_at, runs.id",
+        {"org": org, "automation": automation, "status": status},
+    )
+    return [(RunId(row["id"]), row["started_by"], Queue(row["queue"])) for row in rows]

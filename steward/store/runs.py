@@ -1,0 +1,228 @@
+"""Runs as records: made, read and listed; their moves between workers are store/run_queue.py's."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.model.account import Maker, Via
+from steward.model.automation import Automation
+from steward.model.ids import ApprovalId, AutomationId, OrgId, PersonId, RunId
+from steward.model.json import JsonObject
+from steward.model.refusals import NotFound
+from steward.model.run import EventRef, Mode, Queue, Run, RunStatus, StartedBy
+from steward.store.engine import Row, Tx, at, at_or_none
+
+_COLUMNS = """
+    runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
+    runs.slot_at, runs.approval_id, runs.cancel_at, runs.queued_at, runs.started_at, runs.waiting_since,
+    runs.expires_at, runs.finished_at, f.automation_name, f.automation_version, f.template_id,
+    f.template_version, f.started_by, f.event_id, f.event_topic, f.event_received_at, f.idempotency_key,
+    f.created_by, f.created_via, f.api_client_id, f.code, f.message, f.current_step, f.summary, f.result
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to be stored."""
+
+    id: RunId
+    automation: Automation
+    mode: Mode
+    started_by: StartedBy
+    status: RunStatus
+    queue: Queue
+    vt: int
+    slot_at: datetime | None
+    event: EventRef | None
+    idempotency_key: str | None
+    maker: Maker
+    refused: tuple[str, str] | None
+
+
+async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
+    """Stores a run and its facts."""
+    automation = run.automation
+    await tx.execute(
+        "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+        " plan_version, slot_at, leased_ms, queued_at, finished_at)"
+        " VALUES (:org, :id, :automation, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0, :now,"
+        " :finished)",
+        {
+            "org": org,
+            "id": run.id,
+            "automation": automation.id,
+            "mode": run.mode,
+            "status": run.status,
+            "queue": run.queue,
+            "vt": run.vt,
+            "plan": automation.plan_version,
+            "slot_at": run.slot_at,
+            "finished": tx.now if run.queue is Queue.DONE else None,
+        },
+    )
+    await _insert_facts(tx, org, run)
+
+
+async def _insert_facts(tx: Tx, org: OrgId, run: NewRun) -> None:
+    code, message = run.refused or (None, None)
+    event = run.event
+    await tx.execute(
+        "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version,"
+        " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
+        " idempotency_key, created_by, created_via, api_client_id, code, message, totals)"
+        " VALUES (:org, :id, :automation, :name, :version, :template, :template_version, :started_by,"
+        " :event_id, :topic, :received_at, :key, :person, :via, :client, :code, :message, '{}')",
+        {
+            "org": org,
+            "id": run.id,
+            "automation": run.automation.id,
+            "name": run.automation.name,
+            "version": run.automation.version,
+            "template": run.automation.template_id,
+            "template_version": run.automation.template_version,
+            "started_by": run.started_by,
+            "event_id": event.id if event else None,
+            "topic": event.topic if event else None,
+            "received_at": event.received_at if event else None,
+            "key": run.idempotency_key,
+            "person": run.maker.created_by,
+            "via": run.maker.created_via,
+            "client": run.maker.api_client_id,
+            "code": code,
+            "message": message,
+        },
+    )
+
+
+async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
+    """The run's status, or None when there is no such run here."""
+    row = await tx.one("SELECT status FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run})
+    return RunStatus(row["status"]) if row else None
+
+
+async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
+    """The automation a run belongs to. Raises NotFound."""
+    row = await tx.one(
+        "SELECT automation_id FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
+    )
+    if row is None:
+        raise NotFound
+    return AutomationId(row["automation_id"])
+
+
+async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
+    """The run. Raises NotFound, also for a run of another organisation."""
+    row = await tx.one(
+        f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+        " WHERE runs.org_id = :org AND runs.id = :run",
+        {"org": org, "run": run},
+    )
+    if row is None:
+        raise NotFound
+    return _run(row)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What a list of runs is narrowed by (contract 2.4)."""
+
+    automation: AutomationId | None = None
+    statuses: Collection[RunStatus] = ()
+    mode: Mode | None = None
+    started_by: StartedBy | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def find(
+    tx: Tx, org: OrgId, wanted: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
+) -> list[Run]:
+    """Runs newest first, then id descending; those after the key `after` of the page before."""
+    where = ["runs.org_id = :org"]
+    args: dict[str, object] = {"org": org, "limit": limit}
+    for condition, name, value in (
+        ("runs.automation_id = :automation", "automation", wanted.automation),
+        ("runs.status IN (:statuses)", "statuses", wanted.statuses or None),
+        ("runs.mode = :mode", "mode", wanted.mode),
+        ("f.started_by = :started_by", "started_by", wanted.started_by),
+        ("runs.queued_at >= :since", "since", wanted.since),
+        ("runs.queued_at < :until", "until", wanted.until),
+    ):
+        if value is not None:
+            where.append(condition)
+            args[name] = value
+    if after:
+        where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
+        args |= {"at": after[0], "id": after[1]}
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+        f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
+        args,
+    )
+    return [_run(row) for row in rows]
+
+
+async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
+    """Notes what a running run is doing now; shown only, and may be lost (engine 3.5)."""
+    await tx.execute(
+        "UPDATE run_facts SET current_step = :step"
+        " WHERE org_id = :org AND run_id = :run AND EXISTS (SELECT 1 FROM runs"
+        " WHERE runs.org_id = :org AND runs.id = :run AND runs.epoch = :epoch AND runs.queue = 'leased')",
+        {"org": org, "run": run, "epoch": epoch, "step": json.dumps(step)},
+    )
+
+
+async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
+    """How many runs wait for approval, and how many are queued."""
+    row = await tx.one(
+        "SELECT count(CASE WHEN status = 'waiting_approval' THEN 1 END) AS waiting,"
+        " count(CASE WHEN status = 'queued' THEN 1 END) AS queued"
+        " FROM runs WHERE org_id = :org AND status IN ('queued', 'waiting_approval')",
+        {"org": org},
+    )
+    return (row["waiting"], row["queued"]) if row else (0, 0)
+
+
+def _run(row: Row) -> Run:
+    status = RunStatus(row["status"])
+    event = (
+        EventRef(row["event_id"], row["event_topic"], at(row["event_received_at"]))
+        if row["event_id"] is not None
+        else None
+    )
+    shown = status is RunStatus.RUNNING and row["current_step"] is not None
+    return Run(
+        org=OrgId(row["org_id"]),
+        id=RunId(row["id"]),
+        automation_id=AutomationId(row["automation_id"]),
+        automation_name=row["automation_name"],
+        automation_version=row["automation_version"],
+        template_id=row["template_id"],
+        template_version=row["template_version"],
+        plan_version=row["plan_version"],
+        mode=Mode(row["mode"]),
+        started_by=StartedBy(row["started_by"]),
+        status=status,
+        code=row["code"],
+        message=row["message"],
+        slot_at=at_or_none(row["slot_at"]),
+        event=event,
+        idempotency_key=row["idempotency_key"],
+        queued_at=at(row["queued_at"]),
+        started_at=at_or_none(row["started_at"]),
+        waiting_since=at_or_none(row["waiting_since"]),
+        finished_at=at_or_none(row["finished_at"]),
+        cancel_requested_at=at_or_none(row["cancel_at"]),
+        expires_at=at_or_none(row["expires_at"]),
+        approval_id=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
+        current_step=json.loads(row["current_step"]) if shown else None,
+        last_seq=row["last_seq"],
+        summary=json.loads(row["summary"]) if row["summary"] else None,
+        result=json.loads(row["result"]) if row["result"] else None,
+        maker=Maker(
+            PersonId(row["created_by"]) if row["created_by"] is not None else None,
+            Via(row["created_via"]) if row["created_via"] else None,
+            row["api_client_id"],
+        ),
+    )
