@@ -1,0 +1,47 @@
+"""Instants as the wire writes and reads them; leaves clocks to clock.py and zones to scheduling/."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+_SHAPE = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:\.([0-9]{1,9}))?(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def wire_time(at: datetime) -> str:
+    """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off (contract 1.2)."""
+    if at.tzinfo is not UTC:
+        at = at.astimezone(UTC)
+    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def wire_time_or_none(at: datetime | None) -> str | None:
+    """As `wire_time`, null for null."""
+    return None if at is None else wire_time(at)
+
+
+def read_time(text: str) -> datetime | None:
+    """The instant a timestamp names, in UTC and cut to milliseconds; None when it is not one.
+
+    RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999
+    (contract 1.2 "Timestamp in").
+    """
+    found = _SHAPE.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = found.groups()
+    microsecond = int(fraction[:3].ljust(3, "0")) * 1000 if fraction else 0
+    zone: timezone = UTC
+    if sign is not None:
+        offset = timedelta(hours=int(offset_hours), minutes=int(offset_minutes))
+        zone = timezone(-offset if sign == "-" else offset)
+    try:
+        local = datetime(
+            int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, tzinfo=zone
+        )
+        at = local.astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day or time, or past the year 9999 in UTC
+        return None
+    return at if at >= _EARLIEST else None

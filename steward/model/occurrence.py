@@ -1,0 +1,64 @@
+"""One coming run, its states and reasons; leaves which rows there are to occurrences/ and automations/."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import AutomationId, RunId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.json import JsonValue
+from steward.model.run import RunStatus
+
+
+class OccurrenceState(StrEnum):
+    """Interface 2.6."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    SKIPPED = "skipped"
+
+
+class SkipReason(StrEnum):
+    """Why an occurrence is `skipped` (interface 2.6)."""
+
+    PREVIOUS_RUNNING = "skipped_previous_running"
+    WAITING_APPROVAL = "skipped_waiting_approval"
+    TOO_LATE = "skipped_too_late"
+    BY_MERCHANT = "by_merchant"
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Interface 2.6; `slot_at` never changes, `run_at` is when it will really run."""
+
+    automation_id: AutomationId
+    automation_name: str
+    automation_version: int
+    timezone: str
+    slot_at: datetime
+    run_at: datetime
+    state: OccurrenceState = OccurrenceState.PENDING
+    reason: SkipReason | None = None
+    run_id: RunId | None = None
+    run_status: RunStatus | None = None
+    moved_from: datetime | None = None
+    version: int = 0
+    is_projected: bool = False
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        """All thirteen fields (interface 2.6)."""
+        return {
+            "automation_id": self.automation_id,
+            "automation_name": self.automation_name,
+            "automation_version": self.automation_version,
+            "timezone": self.timezone,
+            "slot_at": wire_time(self.slot_at),
+            "run_at": wire_time(self.run_at),
+            "state": self.state.value,
+            "reason": None if self.reason is None else self.reason.value,
+            "run_id": self.run_id,
+            "run_status": None if self.run_status is None else self.run_status.value,
+            "moved_from": wire_time_or_none(self.moved_from),
+            "version": self.version,
+            "projected": self.is_projected,
+        }

@@ -1,0 +1,104 @@
+"""A schedule and which fields each cadence uses; leaves reading and arithmetic to scheduling/."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steward.model.json import JsonObject, JsonValue
+
+
+class Cadence(StrEnum):
+    """Interface 2.4."""
+
+    MANUAL = "manual"
+    ONCE = "once"
+    HOURLY = "hourly"
+    EVERY_6_HOURS = "every_6_hours"
+    DAILY = "daily"
+    WEEKDAYS = "weekdays"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+
+
+class SlotNote(StrEnum):
+    """Why a slot is not quite where its rule says (schedule.md 6, Preview)."""
+
+    GAP = "gap"
+    FOLD = "fold"
+    SHORT_MONTH = "short_month"
+
+
+# The names on the wire, in the order they are answered (interface 2.4).
+FIELDS = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
+
+# Cadences with at most one slot a day: their skips outlive a change of schedule (schedule.md 6).
+ONE_A_DAY = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
+
+# Cadences whose whole schedule cannot be moved by one run (interface 4.2 "not for hourly cadences").
+SEVERAL_A_DAY = frozenset({Cadence.HOURLY, Cadence.EVERY_6_HOURS})
+
+MONDAY_TO_FRIDAY = (1, 2, 3, 4, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Interface 2.4; `time_of_day` is the wire's `run_at`, a local `HH:MM` (house 5)."""
+
+    cadence: Cadence
+    time_of_day: str | None = None
+    day_of_week: int | None = None
+    day_of_month: int | None = None
+    date: str | None = None
+    days: tuple[int, ...] | None = None
+    week_of_month: int | None = None
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        """All seven fields by their names in the interface; `days` in the order it was given."""
+        return {
+            "cadence": self.cadence.value,
+            "run_at": self.time_of_day,
+            "day_of_week": self.day_of_week,
+            "day_of_month": self.day_of_month,
+            "date": self.date,
+            "days": None if self.days is None else list(self.days),
+            "week_of_month": self.week_of_month,
+        }
+
+    @classmethod
+    def from_wire(cls, kept: JsonObject | Mapping[str, object]) -> "Schedule":
+        """A schedule the service wrote itself; one from outside goes through scheduling/shape.py.
+
+        Raises ValueError when it is not of this shape.
+        """
+        days = kept.get("days")
+        return cls(
+            cadence=Cadence(str(kept["cadence"])),
+            time_of_day=_text(kept.get("run_at")),
+            day_of_week=_number(kept.get("day_of_week")),
+            day_of_month=_number(kept.get("day_of_month")),
+            date=_text(kept.get("date")),
+            days=None if days is None else _numbers(days),
+            week_of_month=_number(kept.get("week_of_month")),
+        )
+
+
+MANUAL = Schedule(Cadence.MANUAL)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"a kept schedule holds {value!r} where text belongs")
+
+
+def _number(value: object) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise ValueError(f"a kept schedule holds {value!r} where a whole number belongs")
+
+
+def _numbers(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"a kept schedule holds {value!r} where a list belongs")
+    numbers = tuple(_number(item) for item in value)
+    return tuple(number for number in numbers if number is not None)

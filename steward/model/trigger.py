@@ -1,0 +1,83 @@
+"""How an automation starts; leaves a topic's words and subscriptions to events/ and the connectors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from steward.model.instants import wire_time_or_none
+from steward.model.json import JsonValue
+
+
+class TriggerKind(StrEnum):
+    """Interface 2.5."""
+
+    SCHEDULE = "schedule"
+    EVENT = "event"
+
+
+class Listening(StrEnum):
+    """Whether the store's subscriptions for all topics are in place (interface 2.5)."""
+
+    YES = "yes"
+    NOT_YET = "not_yet"
+    FAILED = "failed"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTrigger:
+    """Starts on its schedule (interface 2.5)."""
+
+    kind: ClassVar[TriggerKind] = TriggerKind.SCHEDULE
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        """As answered: `kind` and nothing else."""
+        return {"kind": self.kind.value}
+
+    def to_kept(self) -> dict[str, JsonValue]:
+        """As kept with the automation."""
+        return {"kind": self.kind.value}
+
+
+@dataclass(frozen=True, slots=True)
+class EventTrigger:
+    """Starts when its store sends one of `topics`; only the topics are kept, the rest is looked up."""
+
+    topics: tuple[str, ...]
+    words: str = ""
+    listening: Listening = Listening.OFF
+    reason: str | None = None
+    events_dropped: int = 0
+    events_dropped_at: datetime | None = None
+    kind: ClassVar[TriggerKind] = TriggerKind.EVENT
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        """As answered: all seven fields; `reason` only while listening has failed (interface 2.5)."""
+        return {
+            "kind": self.kind.value,
+            "topics": list(self.topics),
+            "words": self.words,
+            "listening": self.listening.value,
+            "reason": self.reason if self.listening is Listening.FAILED else None,
+            "events_dropped": self.events_dropped,
+            "events_dropped_at": wire_time_or_none(self.events_dropped_at),
+        }
+
+    def to_kept(self) -> dict[str, JsonValue]:
+        """As kept with the automation: what a person set, nothing the service found out."""
+        return {"kind": self.kind.value, "topics": list(self.topics)}
+
+
+Trigger = ScheduleTrigger | EventTrigger
+
+
+def trigger_from_kept(kept: Mapping[str, object]) -> Trigger:
+    """The trigger `to_kept` wrote. Raises ValueError when it is not of that shape."""
+    if TriggerKind(str(kept["kind"])) is TriggerKind.SCHEDULE:
+        return ScheduleTrigger()
+    topics = kept["topics"]
+    if not isinstance(topics, list | tuple):
+        raise ValueError(f"a kept trigger holds {topics!r} where topics belong")
+    return EventTrigger(tuple(str(topic) for topic in topics))

@@ -1,0 +1,146 @@
+"""Moving one run, or one and all later: limits and the changed schedule; rows are written elsewhere."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.model.refusals import ValidationFailed
+from steward.model.schedule import MONDAY_TO_FRIDAY, SEVERAL_A_DAY, Cadence, Schedule
+from steward.scheduling.slots import key_instant, slot_after, slot_before
+from steward.scheduling.words import local_words
+
+DAYS_AHEAD = 366  # schedule.md 8.2 and 8.3
+
+_FAR = timedelta(days=DAYS_AHEAD)
+_WEEK = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What `this_and_later` makes of a schedule: it holds for slots after `slots_after` (R15).
+
+    `local_key` is the chosen row's from now on (schedule.md 8.3, effect 1).
+    """
+
+    schedule: Schedule
+    slots_after: datetime
+    local_key: str
+
+
+def whole_seconds(at: datetime) -> datetime:
+    """`at` cut to whole seconds, as `this` takes it (schedule.md 8.2)."""
+    return at.replace(microsecond=0)
+
+
+def check_this(
+    new_run_at: datetime, *, now: datetime, present_run_at: datetime, taken: Container[datetime]
+) -> datetime:
+    """Where a `this` move takes the run; equal to `present_run_at` when nothing is to be changed.
+
+    `taken` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
+    `run_at` (schedule.md 8.2; interface 4.2 rule 3).
+    """
+    run_at = whole_seconds(new_run_at)
+    _check_range(run_at, now)
+    if run_at != present_run_at and run_at in taken:
+        raise _refused("run_at", "Another run of this automation is planned then. Choose another time.")
+    return run_at
+
+
+def move_this_and_later(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    local_key: str,
+    *,
+    new_run_at: datetime,
+    now: datetime,
+    slots_after: datetime | None,
+    stored: Mapping[datetime, datetime],
+) -> Moved:
+    """The schedule after the slot called `local_key`, and every later one, moved to `new_run_at`.
+
+    `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
+    neighbours beside the generated slots. Raises ValidationFailed on `slot_at` (no slots), `scope` or
+    `run_at`, in this order (schedule.md 8.1 and 8.3).
+    """
+    if schedule.cadence is Cadence.MANUAL:
+        raise _refused("slot_at", "This automation has no planned runs. Read the calendar again.")
+    if schedule.cadence in SEVERAL_A_DAY:
+        raise _refused(
+            "scope", "Runs of an hourly or six-hourly schedule are moved one by one: send scope this."
+        )
+    if new_run_at.second or new_run_at.microsecond:
+        raise _refused("run_at", "Give a time on a whole minute: the schedule itself changes with it.")
+    _check_range(new_run_at, now)
+    nominal_at = key_instant(schedule.cadence, zone, local_key)
+    if schedule.cadence is not Cadence.ONCE:
+        before, after = _neighbours(schedule, zone, nominal_at, slots_after, stored)
+        _check_between(new_run_at, before, after, zone)
+    local = new_run_at.astimezone(zone)
+    changed = replace(
+        _on_date(schedule, date.fromisoformat(local_key[:10]), local.date()),
+        time_of_day=f"{local.hour:02}:{local.minute:02}",
+    )
+    return Moved(changed, new_run_at, f"{local.date().isoformat()}T{changed.time_of_day}")
+
+
+def _neighbours(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    nominal_at: datetime,
+    slots_after: datetime | None,
+    stored: Mapping[datetime, datetime],
+) -> tuple[datetime | None, datetime | None]:
+    """Nominal instants of the slot before and the slot after, stored or generated."""
+    before = slot_before(schedule, zone, nominal_at, slots_after=slots_after)
+    after = slot_after(schedule, zone, nominal_at, slots_after=slots_after)
+    earlier = [at for at in stored.values() if at < nominal_at]
+    later = [at for at in stored.values() if at > nominal_at]
+    earlier += [before.nominal_at] if before is not None else []
+    later += [after.nominal_at] if after is not None else []
+    return max(earlier, default=None), min(later, default=None)
+
+
+def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
+    """The schedule with its date, weekday or day of the month following (table of schedule.md 8.3)."""
+    if new == old and schedule.cadence is not Cadence.ONCE:
+        return schedule
+    weekday = new.isoweekday()
+    match schedule.cadence:
+        case Cadence.ONCE:
+            return replace(schedule, date=new.isoformat())
+        case Cadence.WEEKDAYS:
+            days = (set(schedule.days or MONDAY_TO_FRIDAY) - {old.isoweekday()}) | {weekday}
+            return replace(schedule, days=tuple(sorted(days)))
+        case Cadence.WEEKLY:
+            return replace(schedule, day_of_week=weekday)
+        case Cadence.MONTHLY if schedule.week_of_month is None:
+            return replace(schedule, day_of_month=new.day)
+        case Cadence.MONTHLY:
+            week = -(-new.day // _WEEK)
+            is_in_last_week = (new + timedelta(days=_WEEK)).month != new.month
+            if week == 5 or (schedule.week_of_month == -1 and is_in_last_week):
+                week = -1
+            return replace(schedule, day_of_week=weekday, week_of_month=week)
+    return schedule
+
+
+def _check_range(run_at: datetime, now: datetime) -> None:
+    if run_at <= now:  # interface 4.2 rule 3
+        raise _refused("run_at", "This time has already passed. Choose a later one.")
+    if run_at - now > _FAR:
+        raise _refused("run_at", f"This is too far ahead. Choose a time within the next {DAYS_AHEAD} days.")
+
+
+def _check_between(run_at: datetime, before: datetime | None, after: datetime | None, zone: ZoneInfo) -> None:
+    if before is not None and run_at <= before:
+        raise _refused(
+            "run_at", f"Choose a time after the run before this one ({local_words(before, zone)})."
+        )
+    if after is not None and run_at >= after:
+        raise _refused("run_at", f"Choose a time before the run after this one ({local_words(after, zone)}).")
+
+
+def _refused(field: str, words: str) -> ValidationFailed:
+    return ValidationFailed(words, errors={field: [words]})

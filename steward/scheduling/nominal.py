@@ -1,0 +1,97 @@
+"""Which local dates and times a schedule names, before any clock change is looked at; no zones here."""
+
+from calendar import monthrange
+from collections.abc import Iterator
+from datetime import date, time, timedelta
+from functools import lru_cache
+from typing import TypeVar
+
+from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule
+
+# The last date any zone can still turn into an instant (zones.LAST lies before it).
+_T = TypeVar("_T")
+
+LAST_DAY = date(9999, 12, 29)
+_DAY = timedelta(days=1)
+_WEEK = timedelta(days=7)
+_SIX_HOURLY = (time(0), time(6), time(12), time(18))
+
+
+def times_of(schedule: Schedule) -> tuple[time, ...]:
+    """The local times of day of every date the schedule names (R2)."""
+    if schedule.cadence is Cadence.EVERY_6_HOURS:
+        return _SIX_HOURLY
+    if schedule.time_of_day is None:
+        raise ValueError(f"a {schedule.cadence} schedule has no time of day")
+    return (clock_time(schedule.time_of_day),)
+
+
+@lru_cache(maxsize=1440)
+def clock_time(text: str) -> time:
+    """The time of day written `HH:MM`."""
+    return time(int(text[:2]), int(text[3:]))
+
+
+def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
+    """The dates the schedule names, rising, from `since` on; `once` has its one, wherever it lies.
+
+    Not for `hourly` and `manual`, which name no dates.
+    """
+    match schedule.cadence:
+        case Cadence.ONCE:
+            yield date.fromisoformat(_need(schedule.date))
+        case Cadence.MONTHLY:
+            yield from _monthly(schedule, since)
+        case Cadence.WEEKLY:
+            ahead = (_need(schedule.day_of_week) - since.isoweekday()) % 7
+            yield from _every(since + ahead * _DAY, _WEEK)
+        case Cadence.WEEKDAYS:
+            named = frozenset(schedule.days or MONDAY_TO_FRIDAY)
+            yield from (day for day in _every(since, _DAY) if day.isoweekday() in named)
+        case Cadence.DAILY | Cadence.EVERY_6_HOURS:
+            yield from _every(since, _DAY)
+        case Cadence.HOURLY | Cadence.MANUAL:
+            raise ValueError(f"a {schedule.cadence} schedule names no dates")
+
+
+def is_shortened(schedule: Schedule, day: date) -> bool:
+    """Whether `day` stands for a later day its month does not have (R6)."""
+    if schedule.cadence is not Cadence.MONTHLY or schedule.week_of_month is not None:
+        return False
+    return _need(schedule.day_of_month) > day.day
+
+
+def _every(day: date, step: timedelta) -> Iterator[date]:
+    while day <= LAST_DAY:
+        yield day
+        day += step
+
+
+def _monthly(schedule: Schedule, since: date) -> Iterator[date]:
+    year, month = since.year, since.month
+    while year <= LAST_DAY.year:
+        day = _in_month(schedule, year, month)
+        if day > LAST_DAY:
+            return
+        if day >= since:
+            yield day
+        year, month = (year + 1, 1) if month == 12 else (year, month + 1)
+
+
+def _in_month(schedule: Schedule, year: int, month: int) -> date:
+    _, length = monthrange(year, month)
+    week = schedule.week_of_month
+    if week is None:
+        return date(year, month, min(_need(schedule.day_of_month), length))  # R6
+    weekday = _need(schedule.day_of_week)
+    if week == -1:
+        last = date(year, month, length)
+        return last - ((last.isoweekday() - weekday) % 7) * _DAY
+    first = date(year, month, 1)
+    return first + ((weekday - first.isoweekday()) % 7) * _DAY + (week - 1) * _WEEK
+
+
+def _need(value: _T | None) -> _T:
+    if value is None:
+        raise ValueError("the schedule lacks a field its cadence needs")
+    return value

@@ -1,0 +1,210 @@
+"""A schedule as it was sent becomes a Schedule, or every field that is wrong; finds no zones itself."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import FIELDS, Cadence, Schedule
+from steward.scheduling.nominal import LAST_DAY, clock_time
+from steward.scheduling.words import day_words
+from steward.scheduling.zones import FIRST, LAST, instant_of
+
+_T = TypeVar("_T")
+
+FieldErrors = dict[str, list[str]]
+
+DAYS_AHEAD = 1_826  # five years: schedule.md 3, `date`
+
+_TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMED = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
+_LARGEST = 2**53 - 1
+
+_CADENCE_WORDS = f"Choose one of {', '.join(Cadence)}."
+_TIME_WORDS = "Give the time of day as HH:MM, 00:00 to 23:59, for example 08:00."
+_WEEKDAY_WORDS = "Give a whole number from 1 (Monday) to 7 (Sunday)."
+_MONTHDAY_WORDS = "Give a whole number from 1 to 31."
+_WEEK_WORDS = "Give 1, 2, 3 or 4, or -1 for the last such weekday of the month."
+_DATE_WORDS = "Give a day of the calendar as YYYY-MM-DD, for example 2026-11-20."
+_DAYS_WORDS = "Give a list of 1 to 7 whole numbers from 1 (Monday) to 7 (Sunday), none of them twice."
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far: the wire's values, what was given at all, and what was wrong."""
+
+    path: str
+    raw: Mapping[str, object]
+    errors: FieldErrors = field(default_factory=dict)
+
+    def refuse(self, name: str, words: str) -> None:
+        self.errors.setdefault(f"{self.path}.{name}", []).append(words)
+
+    def is_given(self, name: str) -> bool:
+        return self.raw.get(name) is not None
+
+    def is_right(self, name: str) -> bool:
+        return self.is_given(name) and f"{self.path}.{name}" not in self.errors
+
+    def take(self, name: str, read: Callable[[object], _T | None], words: str) -> _T | None:
+        """The field's value; None when it is absent, null or refused."""
+        value = self.raw.get(name)
+        if value is None:
+            return None
+        found = read(value)
+        if found is None:
+            self.refuse(name, words)
+        return found
+
+    def need(self, name: str, words: str) -> None:
+        if not self.is_given(name):
+            self.refuse(name, words)
+
+
+def read_schedule(
+    raw: object,
+    *,
+    zone: ZoneInfo | None,
+    now: datetime,
+    is_event_started: bool = False,
+    path: str = "schedule",
+) -> Schedule | FieldErrors:
+    """The schedule sent as `raw`, or all its errors by dotted path (schedule.md 3, R11 to R13).
+
+    Fields the cadence does not use are dropped when their own shape is right. `zone` is None when the
+    zone sent beside it is itself refused: then what depends on the zone is left out. With
+    `is_event_started` the cadence must be `manual` (R12).
+    """
+    if not isinstance(raw, Mapping):
+        return {path: [f"Give the schedule as an object with these fields: {', '.join(FIELDS)}."]}
+    reading = _Reading(path, raw)
+    for name in raw:
+        if name not in FIELDS:
+            reading.refuse(str(name), f"A schedule has no such field. It has {', '.join(FIELDS)}.")
+    cadence = reading.take("cadence", _cadence, _CADENCE_WORDS)
+    reading.need("cadence", _CADENCE_WORDS)
+    whole = Schedule(
+        cadence=cadence or Cadence.MANUAL,
+        time_of_day=reading.take("run_at", _time_of_day, _TIME_WORDS),
+        day_of_week=reading.take("day_of_week", _from_to(1, 7), _WEEKDAY_WORDS),
+        day_of_month=reading.take("day_of_month", _from_to(1, 31), _MONTHDAY_WORDS),
+        date=reading.take("date", _date, _DATE_WORDS),
+        days=reading.take("days", _days, _DAYS_WORDS),
+        week_of_month=reading.take("week_of_month", _week_of_month, _WEEK_WORDS),
+    )
+    if cadence is not None:
+        _check_needs(reading, cadence)
+        if cadence is Cadence.ONCE and zone is not None:
+            _check_once(reading, whole, zone, now)
+        if is_event_started and cadence is not Cadence.MANUAL:  # R12
+            reading.refuse("cadence", "Choose manual: store events start this automation, not a schedule.")
+    return reading.errors or _used(whole)
+
+
+def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
+    """Whether a `once` schedule's day and time are over, spread not counted (R11); never for others."""
+    if schedule.cadence is not Cadence.ONCE or schedule.date is None or schedule.time_of_day is None:
+        return False
+    day = date.fromisoformat(schedule.date)
+    if not FIRST.date() < day <= LAST_DAY:  # where no zone can work the instant out
+        return day <= FIRST.date()
+    return instant_of(day, clock_time(schedule.time_of_day), zone)[0] <= now
+
+
+def _check_needs(reading: _Reading, cadence: Cadence) -> None:
+    """What the cadence cannot do without (schedule.md 3)."""
+    if cadence in _TIMED:
+        reading.need("run_at", _TIME_WORDS)
+    if cadence is Cadence.ONCE:
+        reading.need("date", _DATE_WORDS)
+    if cadence is Cadence.WEEKLY:
+        reading.need("day_of_week", _WEEKDAY_WORDS)
+    if cadence is not Cadence.MONTHLY:
+        return
+    if not reading.is_given("week_of_month"):
+        reading.need("day_of_month", f"{_MONTHDAY_WORDS} Or give week_of_month and day_of_week instead.")
+        return
+    reading.need("day_of_week", _WEEKDAY_WORDS)
+    if reading.is_given("day_of_month"):
+        reading.refuse("day_of_month", "Give either day_of_month or week_of_month, not both.")
+
+
+def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
+    """That the one day is neither over nor too far ahead (schedule.md 3 and R11)."""
+    if not reading.is_right("date") or schedule.date is None:
+        return
+    today = min(now, LAST).astimezone(zone).date()
+    day = date.fromisoformat(schedule.date)
+    if (day - today).days > DAYS_AHEAD or day > LAST_DAY:
+        latest = min(LAST_DAY - today, timedelta(days=DAYS_AHEAD)) + today
+        reading.refuse("date", f"This is too far ahead. Give a day up to {day_words(latest)}.")
+    elif reading.is_right("run_at") and has_passed(schedule, zone, now):
+        reading.refuse("date", "This day and time have already passed. Give a later day or time of day.")
+
+
+def _used(schedule: Schedule) -> Schedule:
+    """The schedule without the fields its cadence does not use."""
+    cadence = schedule.cadence
+    is_monthly = cadence is Cadence.MONTHLY
+    is_by_week = is_monthly and schedule.week_of_month is not None
+    return Schedule(
+        cadence=cadence,
+        time_of_day=schedule.time_of_day if cadence in _TIMED else None,
+        day_of_week=schedule.day_of_week if cadence is Cadence.WEEKLY or is_by_week else None,
+        day_of_month=schedule.day_of_month if is_monthly and not is_by_week else None,
+        date=schedule.date if cadence is Cadence.ONCE else None,
+        days=schedule.days if cadence is Cadence.WEEKDAYS else None,
+        week_of_month=schedule.week_of_month if is_by_week else None,
+    )
+
+
+def _cadence(value: object) -> Cadence | None:
+    return Cadence(value) if isinstance(value, str) and value in tuple(Cadence) else None
+
+
+def _time_of_day(value: object) -> str | None:
+    return value if isinstance(value, str) and _TIME_OF_DAY.fullmatch(value) else None
+
+
+def _date(value: object) -> str | None:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        return None
+    try:
+        date.fromisoformat(value)
+    except ValueError:  # such as 30 February
+        return None
+    return value
+
+
+def _integer(value: object) -> int | None:
+    """A JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers (contract 1.2)."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and abs(value) <= _LARGEST else None
+
+
+def _from_to(least: int, most: int) -> Callable[[object], int | None]:
+    def read(value: object) -> int | None:
+        number = _integer(value)
+        return number if number is not None and least <= number <= most else None
+
+    return read
+
+
+def _week_of_month(value: object) -> int | None:
+    number = _integer(value)
+    return number if number in (1, 2, 3, 4, -1) else None
+
+
+def _days(value: object) -> tuple[int, ...] | None:
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= 7:
+        return None
+    one_to_seven = _from_to(1, 7)
+    numbers = [number for number in map(one_to_seven, value) if number is not None]
+    is_right = len(numbers) == len(value) == len(set(numbers))
+    return tuple(numbers) if is_right else None

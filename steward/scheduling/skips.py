@@ -1,0 +1,90 @@
+"""Where a person's skips go when a schedule changes under them; which rows are skipped is read elsewhere."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import ONE_A_DAY, Schedule
+from steward.scheduling.moves import Moved
+from steward.scheduling.slots import Slot, next_slots, slot_on, slots
+
+_MINUTE = timedelta(minutes=1)
+
+
+def skips_after_move(
+    schedule: Schedule,
+    moved: Moved,
+    zone: ZoneInfo,
+    *,
+    slot_at: datetime,
+    nominal_at: datetime,
+    spread_minutes: int,
+    slots_after: datetime | None,
+    stored: Mapping[datetime, datetime],
+    skipped: Collection[datetime],
+) -> dict[datetime, Slot]:
+    """For each skipped `slot_at` after the moved slot, the new slot that is skipped in its place.
+
+    The k-th slot after S becomes the k-th after X (schedule.md 8.3, effect 3). `schedule` and
+    `slots_after` are those before the move, `slot_at` and `nominal_at` the moved slot's; `stored` maps the
+    `slot_at` of all stored rows, the skipped ones among them, to their nominal instants.
+    """
+    later = {at: nominal for at, nominal in stored.items() if nominal > nominal_at and at != slot_at}
+    wanted = [nominal for at, nominal in later.items() if at in skipped]
+    if not wanted:
+        return {}
+    for slot in slots(
+        schedule, zone, spread_minutes=0, after=nominal_at, until=max(wanted), slots_after=slots_after
+    ):
+        later.setdefault(_with_spread(slot, spread_minutes), slot.nominal_at)
+    later.pop(slot_at, None)
+    in_order = [at for at, _ in sorted(later.items(), key=lambda item: item[1])]
+    return _same_places(in_order, skipped, moved, zone, spread_minutes)
+
+
+def skips_after_change(
+    old: Schedule,
+    new: Schedule,
+    zone: ZoneInfo,
+    *,
+    spread_minutes: int,
+    now: datetime,
+    skipped: Mapping[datetime, str],
+) -> dict[datetime, Slot]:
+    """For each skipped `slot_at` (with its local key), the new slot of the same nominal date.
+
+    Only when both cadences have at most one slot a day (schedule.md 6, update of schedule, zone or
+    trigger); what is absent from the answer is dropped. `zone` is the zone after the change.
+    """
+    if old.cadence not in ONE_A_DAY or new.cadence not in ONE_A_DAY:
+        return {}
+    found: dict[datetime, Slot] = {}
+    for slot_at, local_key in skipped.items():
+        day = date.fromisoformat(local_key[:10])
+        slot = slot_on(new, zone, day, spread_minutes=spread_minutes, slots_after=now)
+        if slot_at > now and slot is not None:
+            found[slot_at] = slot
+    return found
+
+
+def _same_places(
+    in_order: Iterable[datetime],
+    skipped: Collection[datetime],
+    moved: Moved,
+    zone: ZoneInfo,
+    spread_minutes: int,
+) -> dict[datetime, Slot]:
+    places = [(place, at) for place, at in enumerate(in_order) if at in skipped]
+    after_x = next_slots(
+        moved.schedule,
+        zone,
+        spread_minutes=spread_minutes,
+        after=moved.slots_after,
+        count=places[-1][0] + 1,
+        slots_after=moved.slots_after,
+    )
+    return {at: after_x[place] for place, at in places if place < len(after_x)}
+
+
+def _with_spread(slot: Slot, spread_minutes: int) -> datetime:
+    return slot.nominal_at + spread_minutes * _MINUTE

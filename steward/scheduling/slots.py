@@ -1,0 +1,240 @@
+"""Each cadence as a bounded stream of slots, spread included; stored rows are not looked at here."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import Cadence, Schedule, SlotNote
+from steward.scheduling.nominal import clock_time, dates_of, is_shortened, times_of
+from steward.scheduling.zones import FIRST, LAST, at_seconds, instant_of, offset_seconds, seconds_of
+
+_DAY = timedelta(days=1)
+_INSTANT = timedelta(microseconds=1)
+
+# How far back the slot before an instant can lie: the longest pause of the cadence, and two days for
+# clock changes of up to a day.
+_LOOK_BACK = {
+    Cadence.HOURLY: timedelta(hours=3),
+    Cadence.EVERY_6_HOURS: timedelta(days=3),
+    Cadence.DAILY: timedelta(days=3),
+    Cadence.WEEKDAYS: timedelta(days=9),
+    Cadence.WEEKLY: timedelta(days=9),
+    Cadence.MONTHLY: timedelta(days=37),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One time the schedule produces; `local_key` identifies it inside one schedule (schedule.md 1)."""
+
+    slot_at: datetime
+    nominal_at: datetime
+    local_key: str
+    note: SlotNote | None
+
+    @property
+    def nominal_on(self) -> date:
+        """The date of the local key; for `hourly` the UTC date."""
+        return date.fromisoformat(self.local_key[:10])
+
+
+def slots(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    *,
+    spread_minutes: int,
+    after: datetime,
+    until: datetime,
+    slots_after: datetime | None = None,
+) -> Iterator[Slot]:
+    """The slots with `slot_at` after `after` and before `until`, rising (R1 to R12).
+
+    Those whose nominal instant is not after `slots_after` do not exist (R15). `spread_minutes` is added
+    last, as elapsed time (R7).
+    """
+    spread = timedelta(minutes=spread_minutes)
+    floor = max(after, FIRST) - spread
+    if slots_after is not None and slots_after > floor:
+        floor = slots_after
+    end = min(until, LAST) - spread
+    if schedule.cadence is Cadence.MANUAL or floor >= end:  # R12
+        return iter(())
+    stream = _hourly if schedule.cadence is Cadence.HOURLY else _at_fixed_times
+    return stream(schedule, zone, spread, floor, end)
+
+
+def next_slots(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    *,
+    spread_minutes: int,
+    after: datetime,
+    count: int,
+    slots_after: datetime | None = None,
+) -> list[Slot]:
+    """The first `count` slots with `slot_at` strictly after `after` (R9); fewer when there are fewer."""
+    stream = slots(
+        schedule, zone, spread_minutes=spread_minutes, after=after, until=LAST, slots_after=slots_after
+    )
+    return list(islice(stream, count))
+
+
+def next_slot(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    *,
+    spread_minutes: int,
+    after: datetime,
+    slots_after: datetime | None = None,
+) -> Slot | None:
+    """The first slot with `slot_at` strictly after `after` (R9); None when there is none."""
+    stream = slots(
+        schedule, zone, spread_minutes=spread_minutes, after=after, until=LAST, slots_after=slots_after
+    )
+    return next(stream, None)
+
+
+def find_slot(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    slot_at: datetime,
+    *,
+    spread_minutes: int,
+    slots_after: datetime | None = None,
+) -> Slot | None:
+    """The slot at exactly `slot_at`; None when the schedule has none there (schedule.md 8.1, check 4)."""
+    until = slot_at + _INSTANT
+    after = slot_at - _INSTANT
+    stream = slots(
+        schedule, zone, spread_minutes=spread_minutes, after=after, until=until, slots_after=slots_after
+    )
+    return next(stream, None)
+
+
+def slot_before(
+    schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
+) -> Slot | None:
+    """The last slot whose nominal instant lies before `nominal_at`, without spread."""
+    look_back = _LOOK_BACK.get(schedule.cadence)
+    after = FIRST if look_back is None else max(nominal_at - look_back, FIRST)
+    last: Slot | None = None
+    for slot in slots(
+        schedule, zone, spread_minutes=0, after=after, until=nominal_at, slots_after=slots_after
+    ):
+        last = slot
+    return last
+
+
+def slot_after(
+    schedule: Schedule, zone: ZoneInfo, nominal_at: datetime, *, slots_after: datetime | None = None
+) -> Slot | None:
+    """The first slot whose nominal instant lies after `nominal_at`, without spread."""
+    return next_slot(schedule, zone, spread_minutes=0, after=nominal_at, slots_after=slots_after)
+
+
+def key_instant(cadence: Cadence, zone: ZoneInfo, local_key: str) -> datetime:
+    """The nominal instant a local key stands for, also that of a slot an earlier schedule made."""
+    day, at = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
+    if cadence is Cadence.HOURLY:
+        return at_seconds((day - date(1970, 1, 1)).days * 86_400 + at.hour * 3600 + at.minute * 60)
+    return instant_of(day, at, zone)[0]
+
+
+def slot_of_key(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    local_key: str,
+    *,
+    spread_minutes: int,
+    slots_after: datetime | None = None,
+) -> Slot | None:
+    """The slot with that local key; None when the schedule has none (schedule.md 4, newer zone package)."""
+    slot_at = key_instant(schedule.cadence, zone, local_key) + timedelta(minutes=spread_minutes)
+    slot = find_slot(schedule, zone, slot_at, spread_minutes=spread_minutes, slots_after=slots_after)
+    return slot if slot is not None and slot.local_key == local_key else None
+
+
+def slot_on(
+    schedule: Schedule,
+    zone: ZoneInfo,
+    day: date,
+    *,
+    spread_minutes: int,
+    slots_after: datetime | None = None,
+) -> Slot | None:
+    """The first slot of that nominal date; None when it has none."""
+    if schedule.cadence in (Cadence.MANUAL, Cadence.HOURLY):
+        return None
+    around = instant_of(day, clock_time("00:00"), zone)[0]
+    for slot in slots(
+        schedule,
+        zone,
+        spread_minutes=spread_minutes,
+        after=around - 2 * _DAY,
+        until=around + 3 * _DAY,
+        slots_after=slots_after,
+    ):
+        if slot.nominal_on == day:
+            return slot
+    return None
+
+
+def _at_fixed_times(
+    schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
+) -> Iterator[Slot]:
+    # A time in a gap can come to lie at or behind the next one (a skipped day, Apia 2011), so it waits
+    # until a time that is really shown has been reached; when both are one instant, the later date is
+    # the slot (R8). A nominal date lies at most one day before the date the clock then shows.
+    since = floor.astimezone(zone).date() - _DAY
+    at_times = [(at, f"T{at.hour:02}:{at.minute:02}") for at in times_of(schedule)]
+    held: deque[Slot] = deque()
+    for day in dates_of(schedule, since):
+        day_note = SlotNote.SHORT_MONTH if is_shortened(schedule, day) else None
+        for at, key_time in at_times:
+            nominal_at, clock_note = instant_of(day, at, zone)
+            if nominal_at <= floor:
+                continue
+            slot = Slot(nominal_at + spread, nominal_at, day.isoformat() + key_time, clock_note or day_note)
+            if clock_note is SlotNote.GAP:
+                held.append(slot)
+                continue
+            while held and held[0].nominal_at < min(nominal_at, end):
+                yield held.popleft()
+            if held and held[0].nominal_at == nominal_at:
+                held.popleft()
+            if nominal_at >= end:
+                return
+            yield slot
+    yield from (slot for slot in held if slot.nominal_at < end)
+
+
+def _hourly(
+    _schedule: Schedule, zone: ZoneInfo, spread: timedelta, floor: datetime, end: datetime
+) -> Iterator[Slot]:
+    # From one full hour of the clock to the next in UTC: one conversion an hour. Where the offset has
+    # changed in between, the full hours of both offsets are tried and kept when the clock shows them.
+    # Adding 60 minutes alone would miss 00:00 when 23:30 becomes 00:00 (Pyongyang 2018).
+    seconds, last = seconds_of(floor), seconds_of(end)
+    offset = offset_seconds(floor, zone)
+    while seconds <= last:
+        coming = seconds + 3600 - (seconds + offset) % 3600
+        nominal_at = at_seconds(coming)
+        offset_then = offset_seconds(nominal_at, zone)
+        if offset_then != offset:
+            sooner = seconds + 3600 - (seconds + offset_then) % 3600
+            if sooner < coming:
+                yield from _full_hour(sooner, zone, spread, end)
+        if (coming + offset_then) % 3600 == 0:
+            if nominal_at >= end:
+                return
+            yield Slot(nominal_at + spread, nominal_at, nominal_at.isoformat()[:16], None)
+        seconds, offset = coming, offset_then
+
+
+def _full_hour(seconds: int, zone: ZoneInfo, spread: timedelta, end: datetime) -> Iterator[Slot]:
+    at = at_seconds(seconds)
+    if at < end and (seconds + offset_seconds(at, zone)) % 3600 == 0:
+        yield Slot(at + spread, at, at.isoformat()[:16], None)

@@ -1,0 +1,12 @@
+"""The fixed offset of an automation's slots; when it is worked out and kept is automations/setup.py's."""
+
+from hashlib import sha256
+
+
+def spread_minutes(automation_id: str, spread_max: int) -> int:
+    """Minutes 0 to `spread_max` added to every slot of the automation (schedule.md 2, R7).
+
+    From the id alone, so that it is the same every day and spread evenly over automations.
+    """
+    first = sha256(automation_id.encode("ascii")).digest()[:8]
+    return int.from_bytes(first, "big") % (spread_max + 1)

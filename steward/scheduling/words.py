@@ -1,0 +1,116 @@
+"""A schedule, and the odd slot of it, in plain words; the web page has the same phrases in its own file."""
+
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import MONDAY_TO_FRIDAY, Cadence, Schedule, SlotNote
+from steward.scheduling.slots import Slot
+
+# Not from strftime, whose names follow the machine's locale.
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_WEEKS = {1: "first", 2: "second", 3: "third", 4: "fourth", -1: "last"}
+_SHORTEST_MONTH = 28
+
+
+def schedule_words(schedule: Schedule, timezone: str) -> str:
+    """The schedule in one sentence, such as "Every day at 08:00 (Europe/Berlin)" (contract 2.6)."""
+    if schedule.cadence is Cadence.MANUAL:
+        return "Only when run by hand"
+    return f"{_rule(schedule)} ({timezone})"
+
+
+def note_words(slot: Slot, schedule: Schedule, zone: ZoneInfo) -> str | None:
+    """Why a slot is not where its rule says, for the run concerned (web.md 6.5.1); None without a note."""
+    named = slot.local_key[11:]
+    match slot.note:
+        case None:
+            return None
+        case SlotNote.GAP:
+            shown = slot.nominal_at.astimezone(zone)
+            when = shown.strftime("%H:%M")
+            if shown.date() != slot.nominal_on:
+                when += f" on {WEEKDAYS[shown.weekday()]}"
+            return f"The clock jumps over {named} that night; this run starts at {when}."
+        case SlotNote.FOLD:
+            return f"{named} comes twice that night; it runs at the first."
+        case SlotNote.SHORT_MONTH:
+            day = slot.nominal_on
+            wanted = ordinal(schedule.day_of_month or day.day)
+            return f"{MONTHS[day.month - 1]} has no {wanted}; it runs on the {ordinal(day.day)}."
+
+
+def spread_words(spread_max: int) -> str | None:
+    """That a run may start a little later than its time; None when it may not (contract 2.6)."""
+    if spread_max == 0:
+        return None
+    minutes = "1 minute" if spread_max == 1 else f"{spread_max} minutes"
+    return f"A run may start up to {minutes} later."
+
+
+def local_words(at: datetime, zone: ZoneInfo) -> str:
+    """An instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
+    local = at.astimezone(zone)
+    return f"{day_words(local.date())} at {local.strftime('%H:%M')}"
+
+
+def day_words(day: date) -> str:
+    """A date, such as "Thursday 15 January 2026"."""
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]} {day.year}"
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 11th, 31st."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def list_words(words: list[str]) -> str:
+    """Several words as people say them: "Monday, Wednesday and Friday"."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _rule(schedule: Schedule) -> str:
+    at = f"at {schedule.time_of_day}"
+    match schedule.cadence:
+        case Cadence.HOURLY:
+            return "Every hour, on the hour"
+        case Cadence.EVERY_6_HOURS:
+            return "Every 6 hours, at 00:00, 06:00, 12:00 and 18:00"
+        case Cadence.DAILY:
+            return f"Every day {at}"
+        case Cadence.WEEKDAYS:
+            return f"Every {_days_words(schedule.days)} {at}"
+        case Cadence.WEEKLY:
+            return f"Every {_weekday(schedule)} {at}"
+        case Cadence.MONTHLY:
+            return f"{_monthly_words(schedule)} {at}"
+        case Cadence.ONCE:
+            return f"Once, on {day_words(date.fromisoformat(str(schedule.date)))} {at}"
+        case Cadence.MANUAL:
+            return "Only when run by hand"
+
+
+def _days_words(days: tuple[int, ...] | None) -> str:
+    rising = sorted(days or MONDAY_TO_FRIDAY)
+    if len(rising) == len(WEEKDAYS):
+        return "day"
+    is_unbroken = rising[-1] - rising[0] == len(rising) - 1
+    if is_unbroken and len(rising) > 2:
+        return f"{WEEKDAYS[rising[0] - 1]} to {WEEKDAYS[rising[-1] - 1]}"
+    return list_words([WEEKDAYS[day - 1] for day in rising])
+
+
+def _monthly_words(schedule: Schedule) -> str:
+    if schedule.week_of_month is not None:
+        return f"Every {_WEEKS[schedule.week_of_month]} {_weekday(schedule)} of the month"
+    day = schedule.day_of_month or 1
+    shorter = " (on its last day when it is shorter)" if day > _SHORTEST_MONTH else ""
+    return f"On the {ordinal(day)} of each month{shorter}"
+
+
+def _weekday(schedule: Schedule) -> str:
+    return WEEKDAYS[(schedule.day_of_week or 1) - 1]

@@ -1,0 +1,85 @@
+"""Wall clock to instant and back: the zone database and the whole clock-change policy; no schedules here."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cache, lru_cache
+from zoneinfo import ZoneInfo, available_timezones, reset_tzpath
+
+import tzdata  # type: ignore[import-untyped]
+
+from steward.model.schedule import SlotNote
+
+# Arithmetic ends here: three days short of what a datetime holds, so that no zone runs over its edges.
+FIRST = datetime(1, 1, 4, tzinfo=UTC)
+LAST = datetime(9999, 12, 28, tzinfo=UTC)
+
+_NO_ZONES = frozenset({"Factory", "localtime", "posixrules"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+
+def use_packaged_zones() -> None:
+    """Reads zones from the tzdata package alone from now on; every process calls it once at its start.
+
+    The operating system's copy differs from machine to machine, or is absent (schedule.md 4).
+    """
+    reset_tzpath(to=())
+    ZoneInfo.clear_cache()
+    zone_names.cache_clear()
+    _load.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Every name a timezone may have: the package's own, links included, exact in case (schedule.md 4)."""
+    return frozenset(available_timezones()) - _NO_ZONES
+
+
+def zone(name: str) -> ZoneInfo | None:
+    """The zone called exactly `name`; None when there is none (schedule.md 4, R14)."""
+    # A name is looked up before it is loaded: zoneinfo would take other cases, and paths, for files.
+    return _load(name) if name in zone_names() else None
+
+
+@cache  # bounded by the number of zones; zoneinfo itself keeps only eight
+def _load(name: str) -> ZoneInfo:
+    return ZoneInfo(name)
+
+
+def tzdata_version() -> str:
+    """The zone database's version, such as `2026f`."""
+    return str(tzdata.IANA_VERSION)
+
+
+def instant_of(day: date, at: time, place: ZoneInfo) -> tuple[datetime, SlotNote | None]:
+    """The instant a local date and time stand for, with a note when the clock changes there.
+
+    A time shown twice is its first pass (R3); one never shown is later by the gap's length (R4): both
+    are what `fold=0` means.
+    """
+    wall = datetime.combine(day, at, place)
+    first, second = wall.utcoffset(), wall.replace(fold=1).utcoffset()
+    if first == second or first is None or second is None:
+        return wall.astimezone(UTC), None
+    return wall.astimezone(UTC), SlotNote.GAP if first < second else SlotNote.FOLD
+
+
+def local_time(at: datetime, place: ZoneInfo) -> str:
+    """`at` on the local clock as `YYYY-MM-DDTHH:MM±HH:MM` (contract 2.6)."""
+    # Cut to whole minutes of offset: a few zones had seconds in theirs until 1972.
+    return at.astimezone(place).isoformat(timespec="minutes")[:22]
+
+
+def seconds_of(at: datetime) -> int:
+    """Whole seconds since 1970, fractions cut towards the past."""
+    return (at - _EPOCH) // _SECOND
+
+
+def at_seconds(seconds: int) -> datetime:
+    """The instant `seconds` after 1970 began."""
+    return _EPOCH + timedelta(seconds=seconds)
+
+
+def offset_seconds(at: datetime, place: ZoneInfo) -> int:
+    """How far the local clock is ahead of UTC at that instant."""
+    offset = at.astimezone(place).utcoffset()
+    return 0 if offset is None else offset.days * 86_400 + offset.seconds
