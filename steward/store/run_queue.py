@@ -184,12 +184,13 @@ async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunSt
 
 
 async def ask_to_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
-    """Notes the wish to cancel a running run and wakes a sleeping one; False when it is not running."""
+    """Notes the wish to cancel a run that has begun and wakes a sleeping one; False when it has not."""
     touched = await tx.execute(
         "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
         " queue = CASE WHEN queue = 'sleeping' THEN 'ready' ELSE queue END,"
         " vt = CASE WHEN queue = 'sleeping' THEN :vt ELSE vt END, wake_at = NULL"
-        " WHERE org_id = :org AND id = :run AND status = 'running'",
+        " WHERE org_id = :org AND id = :run"
+        " AND (status = 'running' OR (status = 'queued' AND started_at IS NOT NULL))",
         {"org": org, "run": run, "code": code, "vt": vt},
     )
     return touched == 1

@@ -380,6 +380,7 @@ CREATE TABLE steps (
     attempt {int} NOT NULL,
     status {text} NOT NULL CHECK (status IN ('succeeded', 'failed', 'skipped', 'refused', 'held')),
     finished_at {ms} NOT NULL,
+    changes_total {int} NOT NULL,
     wire {text} NOT NULL,
     PRIMARY KEY (org_id, run_id, seq),
     FOREIGN KEY (org_id, run_id) REFERENCES runs
@@ -411,6 +412,8 @@ CREATE TABLE changes (
     object_type {text} NOT NULL,
     object_id {text},
     wire {json} NOT NULL,
+    before_json {json} NOT NULL,
+    after_json {json} NOT NULL,
     parts {json} NOT NULL,
     item_hash {text} NOT NULL CHECK (length(item_hash) = 64),
     outcome {text} NOT NULL CHECK (outcome IN ('proposed', 'approved', 'declined', 'applied', 'unchanged',

@@ -1,0 +1,256 @@
+"""Changes of runs: proposed once, never rewritten, only their outcome moves (engine 11)."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.model.change import (
+    Action,
+    Change,
+    FieldChange,
+    FieldKind,
+    ObjectRef,
+    Outcome,
+    Part,
+    Proposal,
+)
+from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject, JsonValue
+from steward.store.engine import Json, Row, Tx, at, at_or_none
+
+_COLUMNS = (
+    "id, run_id, seq, name, iteration, position, round, integration_id, object_type, object_id, wire,"
+    " before_json, after_json, parts,"
+    " item_hash, outcome, message, applied_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChange:
+    """One change as answered, with where it stands in the list."""
+
+    id: ChangeId
+    seq: int
+    position: int
+    wire: str
+
+
+async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
+    """Stores a change; `wire` is the public record but for outcome, message and applied_at."""
+    proposal = change.proposal
+    await tx.execute(
+        "INSERT INTO changes (org_id, run_id, id, seq, name, iteration, position, round, integration_id,"
+        " object_type, object_id, wire, before_json, after_json, parts, item_hash, outcome, message)"
+        " VALUES (:org, :run, :id, :seq, :name, :iteration, :position, :round, :integration, :type,"
+        " :object, :wire, :before, :after, :parts, :hash, :outcome, :message)",
+        {
+            "org": org,
+            "run": change.run_id,
+            "id": change.id,
+            "seq": change.seq,
+            "name": change.name,
+            "iteration": change.iteration,
+            "position": change.position,
+            "round": change.round,
+            "integration": proposal.integration_id,
+            "type": proposal.object.type,
+            "object": proposal.object.id,
+            "wire": Json(wire),
+            "before": Json({field.field: field.before for field in proposal.fields}),
+            "after": Json({field.field: field.after for field in proposal.fields}),
+            "parts": Json([part.wire() for part in proposal.parts]),
+            "hash": change.item_hash,
+            "outcome": change.outcome,
+            "message": change.message,
+        },
+    )
+
+
+async def of_run(
+    tx: Tx, org: OrgId, run: RunId, *, outcomes: Collection[Outcome] = tuple(Outcome)
+) -> list[Change]:
+    """The run's changes with one of `outcomes`, in order of step and position."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND outcome IN (:outcomes) ORDER BY seq, position",
+        {"org": org, "run": run, "outcomes": list(outcomes)},
+    )
+    return [_change(row) for row in rows]
+
+
+async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Change]:
+    """Every change of one round of asking, in order."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND round = :round ORDER BY seq, position",
+        {"org": org, "run": run, "round": round_},
+    )
+    return [_change(row) for row in rows]
+
+
+async def shown(
+    tx: Tx,
+    org: OrgId,
+    run: RunId,
+    *,
+    name: str | None = None,
+    iteration: str = "",
+    seq: int | None = None,
+    round_: int | None = None,
+    outcomes: Collection[Outcome] = (),
+    after: tuple[int, str] | None = None,
+    by_id: bool = False,
+    limit: int,
+) -> list[ShownChange]:
+    """Changes as answered: of a step, a round or the whole run; by seq and position, or by seq and id."""
+    where, args = ["org_id = :org", "run_id = :run"], {"org": org, "run": run, "limit": limit}
+    more: dict[str, object] = {}
+    if name is not None:
+        where.append("name = :name AND iteration = :iteration")
+        more |= {"name": name, "iteration": iteration}
+    if seq is not None:
+        where.append("seq = :seq")
+        more["seq"] = seq
+    if round_ is not None:
+        where.append("round = :round")
+        more["round"] = round_
+    if outcomes:
+        where.append("outcome IN (:outcomes)")
+        more["outcomes"] = list(outcomes)
+    if after is not None:
+        where.append("(seq > :after_seq OR (seq = :after_seq AND id > :after_id))")
+        more |= {"after_seq": after[0], "after_id": after[1]}
+    rows = await tx.all(
+        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
+        f" WHERE {' AND '.join(where)} ORDER BY seq, {'id' if by_id else 'position'} LIMIT :limit",
+        args | more,
+    )
+    return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
+
+
+async def decide(
+    tx: Tx, org: OrgId, run: RunId, *, round_: int, to: Outcome, only: Sequence[ChangeId] | None = None
+) -> int:
+    """Moves the proposed changes of a round (or of it only those named) to `to`; how many."""
+    named = " AND id IN (:ids)" if only is not None else ""
+    args: dict[str, object] = {"org": org, "run": run, "round": round_, "to": to}
+    if only is not None:
+        args["ids"] = list(only)
+    return await tx.execute(
+        "UPDATE changes SET outcome = :to"
+        f" WHERE org_id = :org AND run_id = :run AND round = :round AND outcome = 'proposed'{named}",
+        args,
+    )
+
+
+async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
+    """What was never applied of an ended run becomes `to`; how many."""
+    return await tx.execute(
+        "UPDATE changes SET outcome = :to"
+        " WHERE org_id = :org AND run_id = :run AND outcome IN ('proposed', 'approved')",
+        {"org": org, "run": run, "to": to},
+    )
+
+
+async def settle(
+    tx: Tx, org: OrgId, run: RunId, change: ChangeId, *, outcome: Outcome, message: str | None
+) -> None:
+    """Keeps a change's outcome; a message that is None leaves what stood beside the change."""
+    await tx.execute(
+        "UPDATE changes SET outcome = :outcome, message = coalesce(CAST(:message AS text), message),"
+        " applied_at = CASE WHEN :outcome = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
+        " WHERE org_id = :org AND run_id = :run AND id = :change",
+        {"org": org, "run": run, "change": change, "outcome": outcome, "message": message},
+    )
+
+
+async def tally(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, Action], dict[Outcome, int]]:
+    """How many changes of each step have which outcome, by (name, iteration, action)."""
+    rows = await tx.all(
+        "SELECT name, iteration, wire, outcome FROM changes WHERE org_id = :org AND run_id = :run",
+        {"org": org, "run": run},
+    )
+    found: dict[tuple[str, str, Action], dict[Outcome, int]] = {}
+    for row in rows:
+        key = (row["name"], row["iteration"], Action(json.loads(row["wire"])["action"]))
+        outcome = Outcome(row["outcome"])
+        by = found.setdefault(key, {})
+        by[outcome] = by.get(outcome, 0) + 1
+    return found
+
+
+async def count(tx: Tx, org: OrgId, run: RunId) -> int:
+    """How many changes the run has proposed in all its rounds."""
+    row = await tx.one(
+        "SELECT count(*) AS n FROM changes WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
+    )
+    return int(row["n"]) if row else 0
+
+
+def _shown(row: Row) -> str:
+    applied: datetime | None = at_or_none(row["applied_at"])
+    tail = {
+        "outcome": row["outcome"],
+        "message": row["message"],
+        "applied_at": wire_time(applied) if applied else None,
+    }
+    return str(row["wire"])[:-1] + "," + json.dumps(tail, ensure_ascii=False)[1:]
+
+
+def _change(row: Row) -> Change:
+    wire = json.loads(row["wire"])
+    return Change(
+        id=ChangeId(row["id"]),
+        run_id=RunId(row["run_id"]),
+        seq=row["seq"],
+        name=row["name"],
+        iteration=row["iteration"],
+        position=row["position"],
+        round=row["round"],
+        proposal=_proposal(row, wire),
+        item_hash=row["item_hash"],
+        outcome=Outcome(row["outcome"]),
+        message=row["message"],
+        applied_at=at(row["applied_at"]) if row["applied_at"] is not None else None,
+    )
+
+
+def _proposal(row: Row, wire: dict[str, JsonValue]) -> Proposal:
+    shown_object, fields = wire["object"], wire["fields"]
+    before, after = json.loads(row["before_json"]), json.loads(row["after_json"])
+    assert isinstance(shown_object, dict)
+    assert isinstance(fields, list)
+    integration = row["integration_id"]
+    return Proposal(
+        object=ObjectRef(
+            row["object_type"], row["object_id"], shown_object["label"], shown_object.get("url")
+        ),
+        action=Action(str(wire["action"])),
+        fields=tuple(
+            FieldChange(
+                field["field"],
+                field["label"],
+                before[field["field"]],
+                after[field["field"]],
+                FieldKind(field["kind"]),
+                field.get("currency"),
+            )
+            for field in fields
+        ),
+        parts=tuple(
+            Part(
+                part["operation"],
+                IntegrationId(part["integration_id"]),
+                part["target"],
+                part["arguments"],
+                part["before"],
+                part["after"],
+            )
+            for part in json.loads(row["parts"])
+        ),
+        integration_id=IntegrationId(integration) if integration is not None else None,
+        reversible=bool(wire["reversible"]),
+        message=row["message"],
+    )

@@ -1,0 +1,45 @@
+"""A template's own memory per automation; written only with the checkpoint of a live run's step."""
+
+import json
+
+from steward.model.ids import AutomationId, OrgId, RunId
+from steward.model.json import JsonValue
+from steward.store.engine import Json, Tx
+
+
+async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> dict[str, JsonValue]:
+    """Everything remembered in one space."""
+    rows = await tx.all(
+        "SELECT key, value FROM memory"
+        " WHERE org_id = :org AND automation_id = :automation AND space = :space",
+        {"org": org, "automation": automation, "space": space},
+    )
+    return {row["key"]: json.loads(row["value"]) for row in rows}
+
+
+async def write(
+    tx: Tx,
+    org: OrgId,
+    automation: AutomationId,
+    *,
+    space: str,
+    key: str,
+    value: JsonValue,
+    run: RunId,
+) -> None:
+    """Remembers one value; None forgets it."""
+    args: dict[str, object] = {"org": org, "automation": automation, "space": space, "key": key}
+    if value is None:
+        await tx.execute(
+            "DELETE FROM memory"
+            " WHERE org_id = :org AND automation_id = :automation AND space = :space AND key = :key",
+            args,
+        )
+        return
+    await tx.execute(
+        "INSERT INTO memory (org_id, automation_id, space, key, value, run_id, updated_at)"
+        " VALUES (:org, :automation, :space, :key, :value, :run, :now)"
+        " ON CONFLICT (org_id, automation_id, space, key) DO UPDATE"
+        " SET value = excluded.value, run_id = excluded.run_id, updated_at = excluded.updated_at",
+        args | {"value": Json(value), "run": run},
+    )

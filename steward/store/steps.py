@@ -1,0 +1,154 @@
+"""A run's journal: public step rows, append-only, and the values a resumed run replays from (engine 10)."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import OrgId, RunId
+from steward.model.json import JsonValue
+from steward.store.engine import Json, Tx
+
+OUTPUT_BYTES = 8 * 1024 * 1024
+RUN_BYTES = 64 * 1024 * 1024
+
+
+class ValueState(StrEnum):
+    """How far an execution is (engine 3.5)."""
+
+    DONE = "done"
+    HELD = "held"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One public row, as written: `wire` is the step as answered but for its changes."""
+
+    seq: int
+    name: str
+    iteration: str
+    attempt: int
+    status: str
+    finished_at: datetime
+    changes_total: int
+    wire: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepValue:
+    """What an execution left behind."""
+
+    name: str
+    iteration: str
+    seq: int
+    state: ValueState
+    output: JsonValue
+    unknown_paths: tuple[str, ...] = ()
+
+
+class TooMuchData(Exception):
+    """A step's output over 8 MiB, or a run's over 64 MiB."""
+
+
+def packed(value: JsonValue) -> bytes:
+    """An output as kept. Raises TooMuchData."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    if len(text) > OUTPUT_BYTES:
+        raise TooMuchData
+    return zlib.compress(text, 1)
+
+
+async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
+    """Writes one row of the log, for good."""
+    await tx.execute(
+        "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at,"
+        " changes_total, wire)"
+        " VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at, :total, :wire)",
+        {
+            "org": org,
+            "run": run,
+            "seq": row.seq,
+            "name": row.name,
+            "iteration": row.iteration,
+            "attempt": row.attempt,
+            "status": row.status,
+            "finished_at": row.finished_at,
+            "total": row.changes_total,
+            "wire": row.wire,
+        },
+    )
+
+
+async def keep_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
+    """Keeps what an execution left behind, in place of what it left while held."""
+    await tx.execute(
+        "INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)"
+        " VALUES (:org, :run, :name, :iteration, :seq, :output, :unknown, :state)"
+        " ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE"
+        " SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,"
+        " state = excluded.state",
+        {
+            "org": org,
+            "run": run,
+            "name": value.name,
+            "iteration": value.iteration,
+            "seq": value.seq,
+            "output": output,
+            "unknown": Json(list(value.unknown_paths)) if value.unknown_paths else None,
+            "state": value.state,
+        },
+    )
+
+
+async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
+    """The journal of a run, in the order its executions ended."""
+    rows = await tx.all(
+        "SELECT name, iteration, seq, output, unknown_paths, state FROM step_values"
+        " WHERE org_id = :org AND run_id = :run ORDER BY seq, name, iteration",
+        {"org": org, "run": run},
+    )
+    return [
+        StepValue(
+            name=row["name"],
+            iteration=row["iteration"],
+            seq=row["seq"],
+            state=ValueState(row["state"]),
+            output=json.loads(zlib.decompress(row["output"])),
+            unknown_paths=tuple(json.loads(row["unknown_paths"])) if row["unknown_paths"] else (),
+        )
+        for row in rows
+    ]
+
+
+async def attempts(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str, str]]:
+    """Name, iteration and status of every row so far, in order."""
+    rows = await tx.all(
+        "SELECT name, iteration, status FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
+        {"org": org, "run": run},
+    )
+    return [(row["name"], row["iteration"], row["status"]) for row in rows]
+
+
+async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
+    """Every row of a run as answered, in order."""
+    rows = await tx.all(
+        "SELECT wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq", {"org": org, "run": run}
+    )
+    return [row["wire"] for row in rows]
+
+
+async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[StepRow]:
+    """Rows after `seq`, ascending, at most `limit`."""
+    rows = await tx.all(
+        "SELECT seq, name, iteration, changes_total, wire FROM steps"
+        " WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit",
+        {"org": org, "run": run, "seq": seq, "limit": limit},
+    )
+    epoch = tx.now
+    return [
+        StepRow(row["seq"], row["name"], row["iteration"], 1, "", epoch, row["changes_total"], row["wire"])
+        for row in rows
+    ]
