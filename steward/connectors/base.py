@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from steward.connectors.asks import (
     AppendRows,
@@ -33,6 +33,7 @@ from steward.model.change import Action, Batch, FieldChange, ObjectRef, Part, Pr
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
 from steward.outbound.errors import (
     Broken,
     CallError,
@@ -48,9 +49,6 @@ from steward.outbound.errors import (
 )
 from steward.outbound.link import Link, PaceRule, Timeouts
 from steward.telemetry.redact import Secret
-
-if TYPE_CHECKING:
-    from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
 
 A = TypeVar("A", contravariant=True)
 P = TypeVar("P")
@@ -431,19 +429,19 @@ class Connector(Protocol):
         """Where this connection's calls go. Raises BadSettings when its settings are no longer usable."""
         ...
 
-    def reader(self, http: "ReadHttp", secrets: Secrets) -> Reader:
+    def reader(self, http: ReadHttp, secrets: Secrets) -> Reader:
         """A reader over a client that lets only reads through."""
         ...
 
-    def writer(self, http: "WriteHttp", secrets: Secrets) -> Writer:
+    def writer(self, http: WriteHttp, secrets: Secrets) -> Writer:
         """A writer; only runs/apply.py can make the client for it."""
         ...
 
-    async def check(self, http: "UpkeepHttp", secrets: Secrets) -> Health:
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
         """Whether the connection works and what it may do; never raises CallError."""
         ...
 
-    async def destinations(self, http: "ReadHttp", secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
         """Spreadsheets, tabs, channels; empty where the platform has none. Raises CallError."""
         ...
 

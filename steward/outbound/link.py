@@ -63,13 +63,19 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class PaceRule:
-    """How many calls of a connection may run at once and start within a minute (connectors 7)."""
+    """How many calls of a connection may run at once and start within a minute (connectors 7).
+
+    `slow_after_s`: one at a time while the last answer took longer. `after_failure_s`: how long nothing
+    starts after the first, second, third … failure in a row. `seconds_apart`: between starts of a kind.
+    """
 
     at_once: int = 4
     reads_a_minute: int | None = None
     writes_a_minute: int | None = None
     writes_at_once: int | None = None
     slow_after_s: float | None = None
+    after_failure_s: tuple[float, ...] = ()
+    seconds_apart: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,154 @@
+"""A platform's answer and the bounded reading of its bytes and JSON (connectors 5.4)."""
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from steward.outbound.errors import PLATFORM_TEXT, Broken
+
+# Fractions are exact decimals: a price of a sheet is never a binary float.
+Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
+
+ANSWER_BYTES = 10 * 1024 * 1024
+RATIO = 20
+# Under this size an answer may be as repetitive as it likes: fifty equal short rows compress 30 times.
+RATIO_FROM = 1024 * 1024
+HEADER_BYTES = 64 * 1024
+NODES = 200_000
+DEPTH = 64
+DIGITS = 40
+_STEP = 64 * 1024
+
+# Always matches from a quote on, closed or not, so that the scan stays linear on broken input.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"[0-9.eE+\-]{%d}" % (DIGITS + 1))
+_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
+_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status, headers in lower case, and the decoded body within its cap."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    clean: Callable[[str], str] = str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is a 2xx."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Decoded:
+        """The body as JSON. Raises Broken when it is none, repeats a key, or is over a cap."""
+        return parse_json(self.body)
+
+    def quote(self, text: str) -> str:
+        """The platform's text, redacted and cut to 300 characters."""
+        return self.clean(text[: PLATFORM_TEXT * 4])[:PLATFORM_TEXT]
+
+
+def parse_json(body: bytes) -> Decoded:
+    """JSON under caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
+
+    The caps are counted over the bytes before any object is built. Raises Broken.
+    """
+    bare = _STRING.sub(b"0", body)
+    structure = bare.translate(None, _STRUCTURE)
+    if len(structure) > NODES:
+        raise Broken("it has more than 200,000 values")
+    depth = 0
+    for mark in structure.translate(None, _BRACKETS):
+        depth += 1 if mark in b"[{" else -1
+        if depth > DEPTH:
+            raise Broken("it is nested more than 64 deep")
+    if _LONG_NUMBER.search(bare):
+        raise Broken("a number has more than 40 digits")
+    try:
+        decoded: Decoded = json.loads(
+            body.decode("utf-8-sig"),
+            parse_float=_fraction,
+            parse_constant=_no_constant,
+            object_pairs_hook=_object,
+        )
+    except (ValueError, RecursionError):
+        raise Broken("it is not JSON") from None
+    return decoded
+
+
+class Body:
+    """Collects the bytes of one answer, decompressing in bounded steps."""
+
+    def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
+        self._pieces: list[bytes] = []
+        self._cap = cap
+        self.received = 0
+        self.decoded = 0
+        name = encoding.strip().lower()
+        self._bare_possible = name == "deflate"
+        if name in ("", "identity"):
+            self._unpack: zlib._Decompress | None = None
+        elif name in ("gzip", "x-gzip"):
+            self._unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        elif name == "deflate":
+            self._unpack = zlib.decompressobj()
+        else:
+            raise Broken("it is compressed in a way that was not asked for")
+
+    def feed(self, piece: bytes) -> None:
+        """Takes the next bytes as received. Raises Broken over the caps."""
+        self.received += len(piece)
+        if self._unpack is None:
+            self._keep(piece)
+            return
+        if self._bare_possible and piece:
+            self._bare_possible = False
+            if piece[0] & 0x0F != 8:
+                self._unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # "deflate" without its zlib wrapper
+        left = piece
+        while True:
+            try:
+                out = self._unpack.decompress(left, _STEP)
+            except zlib.error:
+                raise Broken("its compression is damaged") from None
+            self._keep(out)
+            left = self._unpack.unconsumed_tail
+            if not left and len(out) < _STEP:
+                break
+
+    def whole(self) -> bytes:
+        """The decoded body. Raises Broken when the compressed stream is cut off."""
+        if self._unpack is not None and self.received and not self._unpack.eof:
+            raise Broken("its compression is cut off")
+        return b"".join(self._pieces)
+
+    def _keep(self, piece: bytes) -> None:
+        self.decoded += len(piece)
+        if self.decoded > self._cap:
+            raise Broken(f"it is larger than {self._cap // (1024 * 1024)} MiB")
+        if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
+            raise Broken("it unpacks to more than 20 times its size")
+        self._pieces.append(piece)
+
+
+def _object(pairs: list[tuple[str, Decoded]]) -> dict[str, Decoded]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise Broken("an object repeats a key")
+    return made
+
+
+def _fraction(text: str) -> Decimal:
+    value = Decimal(text)
+    if abs(value.adjusted()) > DIGITS:
+        raise Broken("a number has more than 40 digits")
+    return value
+
+
+def _no_constant(text: str) -> Decoded:
+    raise Broken(f"it holds {text}, which is no number")

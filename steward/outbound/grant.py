@@ -1,0 +1,48 @@
+"""The right to write: names the committed effects of a batch; made by runs/apply.py alone (connectors 3)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.model.change import batch_key
+from steward.model.ids import IntegrationId, OrgId, RunId
+from steward.outbound.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class WriteGrant:
+    """What a run may send now, and until when.
+
+    `effects` maps each effect key whose intent is committed to the connection it goes to.
+    `confirmed_until` gives the end of the lease as last confirmed; `send_by` is the commit of the intents
+    plus 5 s: a request not handed over by then is not sent (engine 11.2 step 4).
+    """
+
+    org: OrgId
+    run: RunId
+    epoch: int
+    change_hash: str
+    effects: Mapping[str, IntegrationId]
+    confirmed_until: Callable[[], datetime]
+    send_by: datetime
+
+    def check(self, effect_keys: Sequence[str], key: str, *, connection: IntegrationId) -> None:
+        """Raises Refused unless every effect is named, for this connection, under its own batch key."""
+        if not effect_keys:
+            raise Refused("a write names the effect it is for")
+        if len(set(effect_keys)) != len(effect_keys):
+            raise Refused("a write names an effect once")
+        for effect in effect_keys:
+            if effect not in self.effects:
+                raise Refused("a write is for an effect whose intent is kept")
+            if self.effects[effect] != connection:
+                raise Refused("a write goes to the connection of its effect")
+        if key != batch_key(effect_keys):
+            raise Refused("a write carries the key of its effects")
+
+    def check_time(self, now: datetime) -> None:
+        """Raises Refused after the lease's confirmed end, or too long after the intent."""
+        if now >= self.confirmed_until():
+            raise Refused("the run's lease is not confirmed any more")
+        if now > self.send_by:
+            raise Refused("the intent is too old to be sent")

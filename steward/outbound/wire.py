@@ -1,0 +1,310 @@
+"""One guarded request and its bounded answer; leaves who may ask what, and repeats, to client.py."""
+
+import asyncio
+import base64
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlsplit
+
+import httpx
+
+from steward.clock import Clock
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.address import Origin, Resolver, SystemResolver, origin_of
+from steward.outbound.answer import HEADER_BYTES, Answer, Body
+from steward.outbound.errors import Broken, CallError, Refused, Throttled, Unavailable
+from steward.outbound.exchange import Tokens
+from steward.outbound.link import AddressSecret, Basic, Bearer, HeaderSecret, Link, Proof, ServiceAccount
+from steward.outbound.pace import Pace, Paces, retry_after
+from steward.outbound.transport import FAILURES, MARK, GuardedBackend, GuardedTransport, SentMark, tls_context
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+
+REQUEST_BYTES = 2 * 1024 * 1024
+_PROCESS_CALLS = 200
+_POOLS = 50
+_AGENT = "Steward/1"
+
+Place = tuple[OrgId, IntegrationId | None, Origin]
+
+
+class Failed(Exception):
+    """A request without a usable answer, and whether it is certain that nothing of it left."""
+
+    def __init__(self, cause: CallError, *, not_sent: bool) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
+        self.not_sent = not_sent
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One connection as the guard sees it."""
+
+    org: OrgId
+    integration_id: IntegrationId | None
+    link: Link
+    origin: Origin
+    pace: Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request before it is guarded; `operation` is the word logs use."""
+
+    method: str
+    url: str
+    operation: str
+    content: bytes = b""
+    headers: Mapping[str, str] | None = None
+    proof: Proof = None
+    total_s: float = 20.0
+    patience_s: float | None = None
+    write: bool = False
+    tries: int = 1
+    still_allowed: Callable[[datetime], None] | None = None
+
+
+class Wire:
+    """The one place that sends requests; made once by app.py.
+
+    `transport` replaces the sockets, for tests over an application in process: every rule but those on
+    resolved addresses still holds.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        register: Register,
+        log: Log,
+        *,
+        private_hosts: Collection[str] = (),
+        resolver: Resolver | None = None,
+        tls: ssl.SSLContext | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.clock = clock
+        self.register = register
+        self.private = frozenset(private_hosts)
+        self._log = log
+        self._resolver = resolver or SystemResolver()
+        self._tls = tls or tls_context()
+        self._given = transport
+        self._paces = Paces(clock)
+        self._tokens = Tokens(clock, register)
+        self._places = asyncio.Semaphore(_PROCESS_CALLS)
+        self._pools: OrderedDict[Place, GuardedTransport] = OrderedDict()
+        self._busy: dict[Place, int] = {}
+
+    def line(self, org: OrgId, integration_id: IntegrationId | None, link: Link) -> Line:
+        """A connection's line; its secrets are entered in the register. Raises Refused on its address."""
+        self.register.add(*_secrets(link.proof))
+        origin = origin_of(link.base, self.private)
+        return Line(org, integration_id, link, origin, self._paces.of(link.pace_key, link.pace))
+
+    async def send(self, line: Line, ask: Ask) -> Answer:
+        """One request over `line`, paced, never repeated. Raises Failed."""
+        try:
+            self._check(line.origin, ask)
+            await line.pace.enter(write=ask.write, patience=ask.patience_s)
+        except CallError as error:
+            raise Failed(error, not_sent=True) from None
+        begun = self.clock.monotonic()
+        status = 0
+        size = 0
+        wait: float | None = None
+        try:
+            headers = await self._proven(line, ask)
+            if ask.still_allowed is not None:
+                self._allowed(ask.still_allowed)
+            answer = await self._exchange(line, ask, headers)
+            status, size = answer.status, len(answer.body)
+            wait = retry_after(answer.headers.get("retry-after"), self.clock.now())
+            if status == 401 and isinstance(ask.proof, ServiceAccount):
+                self._tokens.forget(ask.proof)
+            return answer
+        finally:
+            seconds = self.clock.monotonic() - begun
+            failed = status == 0 or status >= 500
+            limited = wait if status in (429, 503) else None
+            line.pace.leave(write=ask.write, seconds=seconds, failed=failed, retry_after=limited)
+            self._log.info(
+                "call",
+                org=line.org,
+                integration=line.integration_id,
+                connector=line.link.connector,
+                operation=ask.operation,
+                host=line.link.host,
+                status=status,
+                bytes=size,
+                seconds=round(seconds, 3),
+                tries=ask.tries,
+            )
+
+    async def aclose(self) -> None:
+        """Closes every socket."""
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._pools.clear()
+
+    def _allowed(self, still_allowed: Callable[[datetime], None]) -> None:
+        """The lease and the age of the intent once more, after waiting for a place and a token."""
+        try:
+            still_allowed(self.clock.now())
+        except Refused as refusal:
+            raise Failed(refusal, not_sent=True) from None
+
+    def _check(self, origin: Origin, ask: Ask) -> None:
+        if origin_of(ask.url, self.private) != origin:
+            raise Refused("a call goes to the host of its connection")
+        if len(ask.content) > REQUEST_BYTES:
+            raise Refused("a request is at most 2 MiB")
+
+    async def _proven(self, line: Line, ask: Ask) -> dict[str, str]:
+        """The headers of the request; secrets are added here, after host, port and scheme were checked."""
+        headers = {"accept": "application/json", "accept-encoding": "gzip, deflate", "user-agent": _AGENT}
+        headers |= {name.lower(): value for name, value in (ask.headers or {}).items()}
+        match ask.proof:
+            case Basic(user, password):
+                pair = f"{user.reveal()}:{password.reveal()}".encode()
+                headers["authorization"] = "Basic " + base64.b64encode(pair).decode("ascii")
+            case Bearer(token):
+                headers["authorization"] = f"Bearer {token.reveal()}"
+            case HeaderSecret(header, value):
+                headers[header.lower()] = value.reveal()
+            case ServiceAccount() as account:
+                headers["authorization"] = f"Bearer {await self._token(line, account)}"
+        return headers
+
+    async def _token(self, line: Line, account: ServiceAccount) -> str:
+        async def post(url: str, content: bytes) -> Answer:
+            link = replace(line.link, base=url, proof=None)
+            other = Line(line.org, line.integration_id, link, origin_of(url, self.private), line.pace)
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            ask = Ask("POST", url, "token", content=content, headers=form, total_s=line.link.timeouts.read_s)
+            for attempt in range(1, 4):
+                try:
+                    answer = await self._exchange(other, ask, {"accept": "application/json", **form})
+                except Failed as failure:
+                    if attempt == 3 or isinstance(failure.cause, Refused):
+                        raise failure.cause from None
+                else:
+                    if answer.status not in (429, 502, 503, 504) or attempt == 3:
+                        return answer
+                await self.clock.sleep(4.0 ** (attempt - 1))
+            raise AssertionError
+
+        try:
+            return (await self._tokens.get(account, post)).reveal()
+        except CallError as error:
+            raise Failed(error, not_sent=True) from None
+
+    async def _exchange(self, line: Line, ask: Ask, headers: Mapping[str, str]) -> Answer:
+        mark = SentMark()
+        url = httpx.URL(ask.url)
+        times = line.link.timeouts
+        between = min(times.between_bytes_s, ask.total_s)
+        request = httpx.Request(
+            ask.method,
+            url,
+            headers=headers,
+            content=ask.content or None,
+            extensions={
+                "timeout": {
+                    "connect": min(times.connect_s, ask.total_s),
+                    "read": between,
+                    "write": between,
+                    "pool": between,
+                },
+                MARK: mark,
+            },
+        )
+        place = (line.org, line.integration_id, line.origin)
+        try:
+            async with asyncio.timeout(ask.total_s), self._places:
+                return await self._answered(place, request)
+        except CallError as error:
+            # Before the request: refused or not resolved. After it: the answer was over a cap.
+            raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
+        except (*FAILURES, TimeoutError, OSError) as error:
+            words = "The account did not answer in time." if _is_timeout(error) else None
+            raise Failed(Unavailable(words), not_sent=mark.not_sent(error)) from None
+
+    async def _answered(self, place: Place, request: httpx.Request) -> Answer:
+        transport = await self._transport(place)
+        self._busy[place] = self._busy.get(place, 0) + 1
+        try:
+            response = await transport.handle_async_request(request)
+            try:
+                return await self._read(request, response)
+            finally:
+                await response.aclose()
+        finally:
+            self._busy[place] -= 1
+            if not self._busy[place]:
+                del self._busy[place]
+
+    async def _read(self, request: httpx.Request, response: httpx.Response) -> Answer:
+        size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
+        if size > HEADER_BYTES:
+            raise Broken("its headers are larger than 64 KiB")
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        body = Body(headers.get("content-encoding", ""))
+        if request.method != "HEAD":
+            async for piece in response.aiter_raw():
+                body.feed(piece)
+        return Answer(response.status_code, headers, body.whole(), self.register.clean)
+
+    async def _transport(self, place: Place) -> httpx.AsyncBaseTransport:
+        if self._given is not None:
+            return self._given
+        pool = self._pools.get(place)
+        if pool is None:
+            backend = GuardedBackend(self._resolver, self.private)
+            pool = self._pools[place] = GuardedTransport(backend, self._tls)
+        self._pools.move_to_end(place)
+        if len(self._pools) > _POOLS:
+            unused = next((each for each in self._pools if each not in self._busy and each != place), None)
+            if unused is not None:
+                await self._pools.pop(unused).aclose()
+        return pool
+
+
+def throttled(answer: Answer, clock: Clock) -> Throttled:
+    """The error of a 429; without `Retry-After` the wait is 2 s."""
+    wait = retry_after(answer.headers.get("retry-after"), clock.now())
+    return Throttled(2.0 if wait is None else wait, platform_text=answer.quote(_text(answer)))
+
+
+def _text(answer: Answer) -> str:
+    return answer.body[:2_000].decode("utf-8", "replace")
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
+
+
+def _secrets(proof: Proof) -> tuple[str, ...]:
+    match proof:
+        case Basic(user, password):
+            return (user.reveal(), password.reveal(), f"{user.reveal()}:{password.reveal()}")
+        case Bearer(token):
+            return (token.reveal(),)
+        case HeaderSecret(_, value):
+            return (value.reveal(),)
+        case AddressSecret(url):
+            parts = urlsplit(url.reveal())
+            return (
+                url.reveal(),
+                parts.path,
+                parts.query,
+                *(p.partition("=")[2] for p in parts.query.split("&")),
+            )
+        case ServiceAccount() as account:
+            lines = account.private_key.reveal().split("\n")
+            return (account.private_key.reveal(), *(line for line in lines if line and "-----" not in line))
+        case _:
+            return ()

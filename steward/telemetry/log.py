@@ -1,0 +1,106 @@
+"""One line an event: a fixed word, ids, duration, outcome; secrets are taken out at this sink (safety 10)."""
+
+import json
+import logging
+import re
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Literal
+
+from steward.clock import Clock
+from steward.telemetry.redact import REDACTED, Register
+
+_DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
+_LONGEST = 2_000
+
+
+class Level(IntEnum):
+    """How much a line matters: `error` is a bug or a lost promise."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+class Log:
+    """Writes lines to one sink; made once by app.py and passed down."""
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        clock: Clock,
+        register: Register,
+        *,
+        level: Level = Level.INFO,
+        form: Literal["json", "text"] = "json",
+    ) -> None:
+        self._write = write
+        self._clock = clock
+        self._register = register
+        self._level = level
+        self._form = form
+
+    def debug(self, action: str, /, **fields: object) -> None:
+        """For somebody looking for a fault."""
+        self.line(Level.DEBUG, action, fields)
+
+    def info(self, action: str, /, **fields: object) -> None:
+        """What happened."""
+        self.line(Level.INFO, action, fields)
+
+    def warning(self, action: str, /, **fields: object) -> None:
+        """Somebody should look this week."""
+        self.line(Level.WARNING, action, fields)
+
+    def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
+        """A bug or a lost promise; `error` adds its traceback, without locals."""
+        if error is not None:
+            fields = {**fields, "traceback": "".join(traceback.format_exception(error))}
+        self.line(Level.ERROR, action, fields)
+
+    def line(
+        self, level: Level, action: str, fields: dict[str, object], *, at: datetime | None = None
+    ) -> None:
+        """One line of `level`; `at` none: now."""
+        if level < self._level:
+            return
+        moment = (at or self._clock.now()).astimezone(UTC)
+        entry: dict[str, object] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": level.name.lower(),
+            "action": action,
+        }
+        for name, value in fields.items():
+            entry[name] = REDACTED if _DENIED.search(name) else self._plain(value)
+        self._write(self._text(entry) + "\n")
+
+    def _plain(self, value: object) -> object:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        return self._register.clean(str(value))[:_LONGEST]
+
+    def _text(self, entry: dict[str, object]) -> str:
+        if self._form == "json":
+            return json.dumps(entry, ensure_ascii=False)
+        head = f"{entry.pop('time')} {entry.pop('level')} {entry.pop('action')}"
+        # JSON form of the values keeps a line a line, whatever text is in them.
+        return " ".join([head, *(f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in entry.items())])
+
+
+class LibraryLines(logging.Handler):
+    """Takes what libraries log into our lines, cleaned like everything else."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line with the record's own time."""
+        level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
+        fields: dict[str, object] = {"logger": record.name, "words": record.getMessage()}
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))
+        self._log.line(level, "library", fields, at=datetime.fromtimestamp(record.created, UTC))

@@ -1,0 +1,104 @@
+"""Counters, gauges and histograms by name, and their Prometheus text; leaves serving it to app.py."""
+
+import re
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_VALUE = re.compile(r"[a-zA-Z0-9_.:/ -]{0,60}")
+_SERIES = 1_000
+
+T = TypeVar("T")
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """The numbers of one process. Labels are words of the code (a connector, an outcome), never input."""
+
+    def __init__(self) -> None:
+        # The metrics port is read by a thread of its own (house 6).
+        self._turn = threading.Lock()
+        self._counters: dict[str, dict[Labels, float]] = {}
+        self._gauges: dict[str, dict[Labels, float]] = {}
+        self._histograms: dict[str, dict[Labels, list[float]]] = {}
+        self._bounds: dict[str, tuple[float, ...]] = {}
+
+    def count(self, name: str, by: float = 1, **labels: str) -> None:
+        """Adds to a counter."""
+        with self._turn:
+            series = _series(self._counters, name, labels)
+            key = _labels(labels)
+            series[key] = series.get(key, 0) + by
+
+    def set(self, name: str, value: float, **labels: str) -> None:
+        """Sets a gauge."""
+        with self._turn:
+            _series(self._gauges, name, labels)[_labels(labels)] = value
+
+    def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS, **labels: str) -> None:
+        """Enters a value into a histogram; its bounds are those of its first value."""
+        with self._turn:
+            series = _series(self._histograms, name, labels)
+            edges = self._bounds.setdefault(name, tuple(bounds))
+            # The last two places hold the sum and the number of values.
+            row = series.setdefault(_labels(labels), [0.0] * (len(edges) + 3))
+            row[bisect_left(edges, value)] += 1
+            row[-2] += value
+            row[-1] += 1
+
+    def value(self, name: str, **labels: str) -> float:
+        """A counter's or gauge's value, or how many values a histogram holds; 0 when it has none."""
+        key = _labels(labels)
+        with self._turn:
+            for kind in (self._counters, self._gauges):
+                if name in kind:
+                    return kind[name].get(key, 0)
+            row = self._histograms.get(name, {}).get(key)
+            return row[-1] if row else 0
+
+    def text(self) -> str:
+        """Everything in the Prometheus text form."""
+        lines: list[str] = []
+        with self._turn:
+            for kind, table in (("counter", self._counters), ("gauge", self._gauges)):
+                for name, series in sorted(table.items()):
+                    lines.append(f"# TYPE {name} {kind}")
+                    lines += [f"{name}{_shown(key)} {value:g}" for key, value in sorted(series.items())]
+            for name, rows in sorted(self._histograms.items()):
+                lines.append(f"# TYPE {name} histogram")
+                for key, row in sorted(rows.items()):
+                    lines += self._histogram(name, key, row)
+        return "\n".join([*lines, ""])
+
+    def _histogram(self, name: str, key: Labels, row: list[float]) -> list[str]:
+        edges = [*(f"{edge:g}" for edge in self._bounds[name]), "+Inf"]
+        sums = accumulate(row[:-2])
+        buckets = [
+            f"{name}_bucket{_shown((*key, ('le', edge)))} {value:g}"
+            for edge, value in zip(edges, sums, strict=True)
+        ]
+        return [*buckets, f"{name}_sum{_shown(key)} {row[-2]:g}", f"{name}_count{_shown(key)} {row[-1]:g}"]
+
+
+def _series(table: dict[str, dict[Labels, T]], name: str, labels: dict[str, str]) -> dict[Labels, T]:
+    if not _NAME.fullmatch(name) or not all(_NAME.fullmatch(label) for label in labels):
+        raise ValueError(f"{name!r} is no name of a metric")
+    series = table.setdefault(name, {})
+    if len(series) >= _SERIES and _labels(labels) not in series:
+        raise ValueError(f"{name} has {_SERIES} series already: its labels are input")
+    return series
+
+
+def _labels(labels: dict[str, str]) -> Labels:
+    for name, value in labels.items():
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"the label {name} does not take such text")
+    return tuple(sorted(labels.items()))
+
+
+def _shown(labels: Labels) -> str:
+    return "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""
