@@ -1,0 +1,476 @@
+"""Every setting: name, range, default and meaning, read once; using them is left to others."""
+
+import base64
+import binascii
+import difflib
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+PREFIX = "STEWARD_"
+T = TypeVar("T")
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class SettingsError(Exception):
+    """Settings that stop the start (contract 8); `problems` are sentences naming variable and range."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Environment(StrEnum):
+    """What the service is run for."""
+
+    PRODUCTION = "production"
+    DEMO = "demo"
+    TEST = "test"
+
+
+class HostPort(NamedTuple):
+    """A host and its port, the host in lower case and without brackets."""
+
+    host: str
+    port: int
+
+
+class Form(NamedTuple):
+    """How a value is written: the words for its range, and its reader, which raises ValueError outside it."""
+
+    words: str
+    read: Callable[[str], object]
+    in_test: "Form | None" = None
+
+    def at(self, environment: Environment) -> "Form":
+        """The form that holds in this environment: some lower bounds fall in tests."""
+        return self.in_test if self.in_test and environment is Environment.TEST else self
+
+
+class Known(NamedTuple):
+    """What is known of a variable beside its name: the metadata of a field of Settings."""
+
+    form: Form
+    default: str | None
+    meaning: str
+    secret: bool
+
+
+def _setting(form: Form, default: str | None, meaning: str, *, secret: bool = False) -> Any:
+    return field(repr=not secret, metadata={"known": Known(form, default, meaning, secret)})
+
+
+def _whole(lowest: int, highest: int, *, test_floor: int | None = None) -> Form:
+    words = f"a whole number from {lowest} to {highest}"
+    if test_floor is not None:
+        in_test = _whole(test_floor, highest)
+        return Form(
+            f"{words} (with STEWARD_ENV=test from {test_floor})", _whole(lowest, highest).read, in_test
+        )
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not lowest <= int(text) <= highest:
+            raise ValueError
+        return int(text)
+
+    return Form(words, read)
+
+
+def _choice(*words: str) -> Form:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError
+        return text
+
+    return Form(" or ".join(filter(None, [", ".join(words[:-1]), words[-1]])), read)
+
+
+def _environment(text: str) -> Environment:
+    return Environment(text)
+
+
+def _switch(text: str) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError
+    return text == "on"
+
+
+def _text(text: str) -> str:
+    if text != text.strip() or not text or not text.isprintable():
+        raise ValueError
+    return text
+
+
+def _address(text: str) -> str:
+    """An http or https address without user, query and fragment; the closing slash goes."""
+    parts = urlsplit(_text(text))
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.port == 0:
+        raise ValueError
+    if " " in text or "?" in text or "#" in text:
+        raise ValueError
+    return text.rstrip("/")
+
+
+def _pathless(text: str) -> str:
+    address = _address(text)
+    if urlsplit(address).path:
+        raise ValueError
+    return address
+
+
+def _host_port(text: str) -> HostPort:
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})", text)
+    if match is None or not 1 <= int(match[3]) <= 65535:
+        raise ValueError
+    if match[1]:
+        ipaddress.IPv6Address(match[1])
+    return HostPort((match[1] or match[2]).lower(), int(match[3]))
+
+
+def _metrics_listen(text: str) -> HostPort | None:
+    return None if text == "off" else _host_port(text)
+
+
+def _entry(text: str) -> str:
+    _host_port(text)
+    return text.lower()
+
+
+def _teams_host(text: str) -> str:
+    if re.fullmatch(r"(\.[A-Za-z0-9-]+)+", text):
+        return text.lower()
+    return _entry(text)
+
+
+def _database(text: str) -> str:
+    if text.startswith("sqlite:///"):
+        if text == "sqlite:///" or "?" in text or "\0" in text:
+            raise ValueError
+    elif not re.fullmatch(r"postgresql://\S+", text):
+        raise ValueError
+    return text
+
+
+def _master_key(text: str) -> tuple[str, bytes]:
+    name, _, encoded = text.partition(":")
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,40}", name):
+        raise ValueError
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except binascii.Error as error:
+        raise ValueError from error
+    if len(key) != 32:
+        raise ValueError
+    return name, key
+
+
+def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
+    """The items of a comma separated list, each once; an empty text is an empty list."""
+    found = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
+    if len(set(found)) != len(found):
+        raise ValueError
+    return found
+
+
+def _list_of(words: str, item: Callable[[str], T]) -> Form:
+    return Form(f"a comma separated list of {words}, each once", lambda text: _items(text, item))
+
+
+def _master_keys(text: str) -> tuple[tuple[str, bytes], ...]:
+    found = _items(text, _master_key)
+    if not found or len({name for name, _ in found}) != len(found):
+        raise ValueError
+    return found
+
+
+_ENVIRONMENT = Form("production, demo or test", _environment)
+_SWITCH = Form("on or off", _switch)
+_TEXT = Form("a text without blanks around it", _text)
+_PATH = Form("a path", lambda text: Path(_text(text)))
+_URL = Form("an http or https URL without user, query and fragment", _address)
+_BARE_URL = Form("an http or https URL without user, path, query and fragment", _pathless)
+_LISTEN = Form("host:port, the port from 1 to 65535", _host_port)
+_METRICS = Form("host:port, the port from 1 to 65535, or off", _metrics_listen)
+_DATABASE = Form("sqlite:///PATH or postgresql://HOST/NAME", _database)
+_KEYS = Form("a comma separated list of id:base64 of 32 bytes, each id once", _master_keys)
+_HOSTS = _list_of("host:port", _entry)
+_TEAMS = _list_of("host suffixes that begin with a dot, or host:port", _teams_host)
+_NETWORKS = _list_of("networks such as 10.0.0.0/8", ipaddress.ip_network)
+_LEVEL = _choice("debug", "info", "warning", "error")
+_MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
+
+
+def _month(text: str) -> str:
+    if not re.fullmatch(_MONTH, text):
+        raise ValueError
+    return text
+
+
+# The table of contract 8. A field's name is the variable's in lower case, without its prefix.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting with its value for this process."""
+
+    env: Environment = _setting(_ENVIRONMENT, "production", "What the service is run for")
+    database_url: str = _setting(
+        _DATABASE,
+        "sqlite:///./steward-data/steward.db",
+        "Where everything is kept. On PostgreSQL `migrate` alone needs a role that may create roles and"
+        " tables; the service takes the role `steward_app`",
+        secret=True,
+    )
+    database_pool: int = _setting(_whole(1, 100), "8", "PostgreSQL connections per process")
+    data_dir: Path = _setting(_PATH, "./steward-data", "Folder for what is kept beside the database")
+    master_keys: tuple[tuple[str, bytes], ...] = _setting(
+        _KEYS,
+        None,
+        "Key-encryption keys: the first wraps, all unwrap. Required in production; otherwise made in the data"
+        " folder. `steward keys new` prints one",
+        secret=True,
+    )
+    base_url: str = _setting(
+        _BARE_URL, "http://127.0.0.1:8400", "Address of the API; https in production unless loopback"
+    )
+    auth_url: str = _setting(_BARE_URL, None, "Address of the login; without it the base URL")
+    web_origin: str = _setting(_BARE_URL, None, "Origin of the web app; without it the base URL's")
+    listen: HostPort = _setting(_LISTEN, "127.0.0.1:8400", "Where `serve` listens")
+    metrics_listen: HostPort | None = _setting(_METRICS, "127.0.0.1:9464", "Where figures are served")
+    trusted_proxies: tuple[Network, ...] = _setting(
+        _NETWORKS, "", "Proxies whose forwarded addresses are believed"
+    )
+    processes: int = _setting(_whole(1, 64), "1", "API processes of `serve`; more than 1 needs PostgreSQL")
+    api_access: bool = _setting(_SWITCH, "on", "off: login and tokens answer 503 `not_configured`")
+    log_level: str = _setting(_LEVEL, "info", "The least that is logged")
+    log_format: str = _setting(_choice("json", "text"), "json", "How a line of the log is written")
+    limit_person: int = _setting(_whole(1, 1_000_000), "600", "Calls per minute of one person")
+    limit_organization: int = _setting(_whole(1, 1_000_000), "3000", "Calls per minute of one organisation")
+    limit_web: int = _setting(_whole(1, 1_000_000), "1200", "Calls per minute of one person's web app")
+    limit_login: int = _setting(_whole(1, 10_000), "10", "Attempts of logins and of sign-ins per 60 s")
+    spread_max: int = _setting(
+        _whole(0, 9), "9", "Most minutes added to a new automation's slots; existing ones keep theirs"
+    )
+    late_limit_minutes: int = _setting(
+        _whole(10, 1440), "10", "A slot later than its time by more is skipped as too late"
+    )
+    approval_hours: int = _setting(_whole(1, 720), "72", "How long an approval waits")
+    approval_seconds: int | None = _setting(
+        _whole(1, 3600), None, "Replaces the hours; only with STEWARD_ENV=test"
+    )
+    approver_not_starter: bool = _setting(_SWITCH, "off", "on: nobody decides on a run they started")
+    run_time_limit_seconds: int = _setting(
+        _whole(60, 86_400, test_floor=1), "3600", "Time a run may be running, waiting not counted"
+    )
+    queue_limit_hours: int = _setting(_whole(1, 168), "24", "After this a queued run expires")
+    lease_seconds: int = _setting(
+        _whole(5, 300, test_floor=1), "30", "After this a silent worker's runs are taken over"
+    )
+    worker_concurrency: int = _setting(_whole(1, 1000), "20", "Runs at once per worker")
+    organization_concurrency: int = _setting(_whole(1, 1000), "50", "Runs at once of one organisation")
+    tick_seconds: int = _setting(_whole(1, 15), "1", "How often due times are looked for")
+    confined_processes: int = _setting(
+        _whole(1, 64), "2", "Children per process for expressions and scripts of imported workflows"
+    )
+    max_waiting_events: int = _setting(
+        _whole(1, 200), "200", "Runs started by events that may wait at one automation"
+    )
+    max_waiting_hand: int = _setting(
+        _whole(1, 1000), "1000", "Runs started by hand that may wait at one automation"
+    )
+    imports_kept: int = _setting(_whole(1, 100), "100", "Imports one organisation may keep")
+    catch_up_minutes: int = _setting(
+        _whole(5, 1440, test_floor=1),
+        "15",
+        "How often listening stores are read for events that never arrived",
+    )
+    run_history_days: int = _setting(
+        _whole(90, 3650), "400", "Ended runs older than this are removed, with steps and changes"
+    )
+    session_idle_minutes: int = _setting(_whole(5, 1440), "30", "An unused web session ends after this")
+    session_hours: int = _setting(_whole(1, 168), "12", "A web session ends after this")
+    allow_private_hosts: tuple[str, ...] = _setting(
+        _HOSTS,
+        "",
+        "The only non-public addresses outbound calls may reach, and the only ones with plain http",
+    )
+    outbound_timeout_seconds: int = _setting(
+        _whole(1, 120), "20", "One outbound read in all; with STEWARD_ENV=test also the writes"
+    )
+    settle_quiet_seconds: int = _setting(
+        _whole(30, 3600, test_floor=0), "120", "How long after a lost write's deadline it is first read back"
+    )
+    google_client_id: str | None = _setting(_TEXT, None, "For the spreadsheet sign-in")
+    google_client_secret: str | None = _setting(_TEXT, None, "For the spreadsheet sign-in", secret=True)
+    google_sheets_url: str = _setting(
+        _URL, "https://sheets.googleapis.com", "Spreadsheets; `/v4/spreadsheets/…` is added"
+    )
+    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "Spreadsheet sign-in")
+    google_authorize_url: str = _setting(
+        _URL, "https://accounts.google.com/o/oauth2/v2/auth", "Spreadsheet sign-in"
+    )
+    teams_hosts: tuple[str, ...] = _setting(
+        _TEAMS, ".logic.azure.com, .environment.api.powerplatform.com", "Where a Teams address may lead"
+    )
+    shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "The version asked for")
+    shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
+
+
+def _known(setting: "Field[Any]") -> Known:
+    known: Known = setting.metadata["known"]
+    return known
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def read(environ: Mapping[str, str]) -> Settings:
+    """The settings in `environ`. Raises SettingsError with every problem found (contract 8)."""
+    problems = _unknown(environ)
+    texts: dict[str, str | None] = {}
+    for setting in fields(Settings):
+        try:
+            texts[setting.name] = _given(environ, setting)
+        except ValueError as problem:
+            problems.append(str(problem))
+    try:
+        environment = Environment(texts.get("env") or Environment.PRODUCTION)
+    except ValueError:
+        environment = Environment.PRODUCTION
+    values: dict[str, Any] = {}
+    for setting in fields(Settings):
+        if setting.name not in texts:
+            continue
+        form, text = _known(setting).form.at(environment), texts[setting.name]
+        try:
+            values[setting.name] = None if text is None else form.read(text)
+        except ValueError:
+            # The value is not repeated: a mistyped secret would stand in the log.
+            problems.append(f"{_variable(setting.name)} must be {form.words}.")
+    if problems:
+        raise SettingsError(problems)
+    values["master_keys"] = values["master_keys"] or ()
+    values["auth_url"] = values["auth_url"] or values["base_url"]
+    values["web_origin"] = values["web_origin"] or values["base_url"]
+    settings = Settings(**values)
+    if problems := [*_rules(settings), *(_production_rules(settings) if _is_production(settings) else [])]:
+        raise SettingsError(problems)
+    return settings
+
+
+def _unknown(environ: Mapping[str, str]) -> list[str]:
+    names = {_variable(setting.name) for setting in fields(Settings)}
+    files = {f"{_variable(setting.name)}_FILE" for setting in fields(Settings) if _known(setting).secret}
+    problems = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in names | files:
+            near = difflib.get_close_matches(name, names | files, n=1, cutoff=0.8)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            problems.append(f"{name} is not a setting.{hint}")
+    return problems
+
+
+def _given(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
+    """The text of one setting: its variable, the file it names, or its default."""
+    name, known = _variable(setting.name), _known(setting)
+    text, file = environ.get(name), environ.get(f"{name}_FILE") if known.secret else None
+    if text is not None and file is not None:
+        raise ValueError(f"{name} and {name}_FILE are both given; give one of them.")
+    if file is not None:
+        try:
+            return Path(file).read_text("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{name}_FILE must be the path of a readable text file.") from error
+    return known.default if text is None else text
+
+
+def _rules(settings: Settings) -> list[str]:
+    """What settings ask of each other everywhere."""
+    problems = []
+    if settings.approval_seconds is not None and settings.env is not Environment.TEST:
+        problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
+    if settings.processes > 1 and not settings.database_url.startswith("postgresql://"):
+        problems.append("STEWARD_PROCESSES must be 1 on SQLite; more than 1 needs PostgreSQL.")
+    return problems
+
+
+def _is_production(settings: Settings) -> bool:
+    return settings.env is Environment.PRODUCTION
+
+
+def _production_rules(settings: Settings) -> list[str]:
+    """What only production asks for."""
+    problems = []
+    if not settings.master_keys:
+        problems.append(
+            "STEWARD_MASTER_KEYS is required with STEWARD_ENV=production, as a list of id:base64 of 32 bytes;"
+            " `steward keys new` prints one."
+        )
+    for name in ("base_url", "auth_url", "web_origin"):
+        address = urlsplit(getattr(settings, name))
+        if address.scheme != "https" and not _is_loopback(address.hostname or ""):
+            problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production, unless loopback.")
+    for name in ("google_sheets_url", "google_token_url", "google_authorize_url"):
+        if urlsplit(getattr(settings, name)).scheme != "https":
+            problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production.")
+    if settings.shopify_url is not None:
+        problems.append("STEWARD_SHOPIFY_URL is refused with STEWARD_ENV=production.")
+    return problems
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file of NAME=value lines; `#` begins a comment line, quotes around a value go.
+
+    Raises SettingsError naming file and line.
+    """
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{path} must be a readable text file."]) from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*", line)
+        if match is None or match[1] in found:
+            raise SettingsError([f"{path}, line {number}: must be NAME=value, each name once."])
+        value = match[2]
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        found[match[1]] = value
+    return found
+
+
+def settings_page() -> str:
+    """`docs/settings.md`: the table of every setting."""
+    lines = [
+        "# Settings",
+        "",
+        "Environment variables, or a file of them given as `--env-file PATH`. A variable that begins with",
+        "`STEWARD_` and is not in this table stops the start, and so does a value out of its range. Secrets",
+        "(marked S) may be given as `NAME_FILE` holding the path of a file instead. Made by `make docs`.",
+        "",
+        "| Variable | Value | Default | Meaning |",
+        "| - | - | - | - |",
+    ]
+    for setting in fields(Settings):
+        known = _known(setting)
+        default = "unset" if known.default is None else f"`{known.default}`" if known.default else "empty"
+        mark = " (S)" if known.secret else ""
+        lines.append(
+            f"| {_variable(setting.name)}{mark} | {known.form.words} | {default} | {known.meaning} |"
+        )
+    return "\n".join(lines) + "\n"
