@@ -1,0 +1,236 @@
+"""The shared strict types of bodies and queries (contract 1.2, 1.3); leaves what values mean to the verbs."""
+
+import re
+import unicodedata
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from steward.model.ids import is_id
+from steward.model.instants import read_time
+
+MOST_INTEGER = 2**53 - 1
+LONGEST_TEXT = 65_536
+MOST_LIMIT = 200
+ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_BUT_LINES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
+_QUERY_INTEGER = re.compile(r"-?[0-9]{1,16}")
+_TEMPLATE_ID = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
+_PLATFORM = re.compile(r"[a-z][a-z0-9_]{1,63}")
+
+T = TypeVar("T")
+
+
+class Body(BaseModel):
+    """A request body: unknown fields are refused at every level."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class EmptyBody(Body):
+    """The body `{}`."""
+
+
+class Query(BaseModel):
+    """Query parameters: each arrives as text; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def wrong(message: str) -> PydanticCustomError:
+    """The error of a field, in plain words."""
+    return PydanticCustomError("plain", "{words}", {"words": message})
+
+
+def _int64(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise wrong("Give a whole number.")
+    if not -MOST_INTEGER <= value <= MOST_INTEGER:
+        raise wrong("The number is out of range.")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if type(value) is int:
+        value = float(value) if abs(value) > MOST_INTEGER else value
+    elif type(value) is not float:
+        raise wrong("Give a number.")
+    if value in (float("inf"), float("-inf")):
+        raise wrong("The number is too large.")
+    return value
+
+
+def _text(value: Any) -> Any:
+    if type(value) is not str:
+        raise wrong("Give text.")
+    if "\x00" in value:
+        raise wrong("The text holds a character that is not allowed (U+0000).")
+    if len(value) > LONGEST_TEXT:
+        raise wrong(f"Give at most {LONGEST_TEXT} characters.")
+    return value
+
+
+def _name(value: Any) -> Any:
+    value = unicodedata.normalize("NFC", _text(value)).strip()
+    if _CONTROL.search(value):
+        raise wrong("Control characters are not allowed here.")
+    return value
+
+
+def _lines(value: Any) -> Any:
+    value = unicodedata.normalize("NFC", _text(value)).strip()
+    if _CONTROL_BUT_LINES.search(value):
+        raise wrong("Control characters other than line feeds are not allowed here.")
+    return value
+
+
+def _id(value: Any) -> Any:
+    if type(value) is not str or not is_id(value):
+        raise wrong("Give an id: 26 digits and upper-case letters.")
+    return value
+
+
+def _timestamp(value: Any) -> datetime:
+    at = read_time(value) if type(value) is str else None
+    if at is None:
+        raise wrong("Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.")
+    return at
+
+
+def _boolean(value: Any) -> Any:
+    if type(value) is not bool:
+        raise wrong("Give true or false.")
+    return value
+
+
+def _query_integer(value: Any) -> Any:
+    if type(value) is int:
+        return value
+    if type(value) is not str or not _QUERY_INTEGER.fullmatch(value):
+        raise wrong("Give a whole number.")
+    return _int64(int(value))
+
+
+def _query_boolean(value: Any) -> Any:
+    if type(value) is bool:
+        return value
+    if value not in ("true", "false"):
+        raise wrong("Give true or false.")
+    return value == "true"
+
+
+def _query_list(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    items = value.split(",")
+    if any(not item or item != item.strip() for item in items):
+        raise wrong("Separate the values by commas, without blanks.")
+    if len(set(items)) != len(items):
+        raise wrong("Name each value once.")
+    return items
+
+
+def _unique(items: list[T]) -> list[T]:
+    if len({repr(item) for item in items}) != len(items):
+        raise wrong("Name each value once.")
+    return items
+
+
+def _pattern(pattern: re.Pattern[str], words: str) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if type(value) is not str or not pattern.fullmatch(value):
+            raise wrong(words)
+        return value
+
+    return BeforeValidator(check)
+
+
+def _open(value: Any) -> Any:
+    """Checks the texts and numbers of JSON that is kept as it came."""
+    if type(value) is not dict:
+        raise wrong("Give an object.")
+    pending: list[Any] = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+        elif isinstance(item, str):
+            _text(item)
+        elif isinstance(item, float):
+            _number(item)
+    return value
+
+
+def _limit(value: int) -> int:
+    if value < 1:
+        raise wrong("Give at least 1.")
+    return min(value, MOST_LIMIT)
+
+
+# Of bodies -------------------------------------------------------------------------------------------------
+
+Int64 = Annotated[
+    int,
+    BeforeValidator(_int64),
+    WithJsonSchema({"type": "integer", "minimum": -MOST_INTEGER, "maximum": MOST_INTEGER}),
+]
+Positive = Annotated[Int64, Field(ge=1, le=MOST_INTEGER)]
+NotNegative = Annotated[Int64, Field(ge=0, le=MOST_INTEGER)]
+Number = Annotated[float, BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_boolean)]
+Text = Annotated[str, BeforeValidator(_text), Field(max_length=LONGEST_TEXT)]
+NameText = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=120)]
+ReasonText = Annotated[str, BeforeValidator(_lines), Field(min_length=1, max_length=500)]
+CommentText = Annotated[str, BeforeValidator(_lines), Field(max_length=500)]
+IdText = Annotated[str, BeforeValidator(_id), WithJsonSchema({"type": "string", "pattern": ID_PATTERN})]
+Timestamp = Annotated[
+    datetime, BeforeValidator(_timestamp), WithJsonSchema({"type": "string", "format": "date-time"})
+]
+TemplateIdText = Annotated[
+    str,
+    _pattern(_TEMPLATE_ID, "Give a template id: lower-case letters, digits and hyphens."),
+    WithJsonSchema({"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{1,80}$"}),
+]
+PlatformText = Annotated[
+    str,
+    _pattern(_PLATFORM, "Give a platform: lower-case letters, digits and underscores."),
+    WithJsonSchema({"type": "string", "pattern": "^[a-z][a-z0-9_]{1,63}$"}),
+]
+IdempotencyKey = Annotated[
+    str,
+    _pattern(re.compile(r"[\x21-\x7e]{1,200}"), "Give 1 to 200 visible ASCII characters without blanks."),
+    WithJsonSchema({"type": "string", "pattern": "^[\\x21-\\x7E]+$", "minLength": 1, "maxLength": 200}),
+]
+OpenObject = Annotated[dict[str, Any], BeforeValidator(_open), WithJsonSchema({"type": "object"})]
+Unique = AfterValidator(_unique)
+# Bodies are strict; an enum or a tuple is given as JSON's text or list: Annotated[Mode, FromJson].
+FromJson = Field(strict=False)
+
+# Of queries ------------------------------------------------------------------------------------------------
+
+QueryInt = Annotated[
+    int,
+    BeforeValidator(_query_integer),
+    WithJsonSchema({"type": "integer", "minimum": -MOST_INTEGER, "maximum": MOST_INTEGER}),
+]
+QueryFlag = Annotated[bool, BeforeValidator(_query_boolean), WithJsonSchema({"type": "boolean"})]
+CommaList = BeforeValidator(_query_list)  # Annotated[list[AutomationState], CommaList]
+SearchText = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=120)]
+Limit = Annotated[QueryInt, AfterValidator(_limit)]
+CursorText = Annotated[str, BeforeValidator(_text), Field(max_length=512)]
+
+
+class Page(Query):
+    """The two parameters of every list (contract 1.3)."""
+
+    limit: Limit = 50
+    cursor: CursorText | None = None
