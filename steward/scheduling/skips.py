@@ -37,7 +37,6 @@ def skips_after_move(
         schedule, zone, spread_minutes=0, after=nominal_at, until=max(wanted), slots_after=slots_after
     ):
         later.setdefault(_with_spread(slot, spread_minutes), slot.nominal_at)
-    later.pop(slot_at, None)
     in_order = [at for at, _ in sorted(later.items(), key=lambda item: item[1])]
     return _same_places(in_order, skipped, moved, zone, spread_minutes)
 

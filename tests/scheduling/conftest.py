@@ -1,0 +1,10 @@
+"""Every test here reads zones from the package alone, as every process does (schedule.md 4)."""
+
+import pytest
+
+from steward.scheduling.zones import use_packaged_zones
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _packaged_zones() -> None:
+    use_packaged_zones()

@@ -1,0 +1,43 @@
+"""Short ways to write zones, instants and schedules in these tests."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import Cadence, Schedule
+from steward.scheduling.zones import zone
+
+
+def at(text: str) -> datetime:
+    """`2026-01-15 08:00`, in UTC; seconds when given."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def place(name: str) -> ZoneInfo:
+    """The zone of that name, which must exist."""
+    found = zone(name)
+    assert found is not None, name
+    return found
+
+
+def daily(time_of_day: str) -> Schedule:
+    return Schedule(Cadence.DAILY, time_of_day)
+
+
+def weekly(weekday: int, time_of_day: str) -> Schedule:
+    return Schedule(Cadence.WEEKLY, time_of_day, day_of_week=weekday)
+
+
+def weekdays(days: tuple[int, ...] | None, time_of_day: str) -> Schedule:
+    return Schedule(Cadence.WEEKDAYS, time_of_day, days=days)
+
+
+def monthly(day: int, time_of_day: str) -> Schedule:
+    return Schedule(Cadence.MONTHLY, time_of_day, day_of_month=day)
+
+
+def monthly_by_week(week: int, weekday: int, time_of_day: str) -> Schedule:
+    return Schedule(Cadence.MONTHLY, time_of_day, day_of_week=weekday, week_of_month=week)
+
+
+def once(day: str, time_of_day: str) -> Schedule:
+    return Schedule(Cadence.ONCE, time_of_day, date=day)

@@ -1,0 +1,182 @@
+"""What the streams of slots promise beside the worked cases: ends, neighbours, keys, spread."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from steward.model.schedule import MANUAL, Cadence, Schedule, SlotNote
+from steward.scheduling.slots import (
+    Slot,
+    find_slot,
+    key_instant,
+    next_slot,
+    next_slots,
+    slot_after,
+    slot_before,
+    slot_of_key,
+    slot_on,
+    slots,
+)
+from steward.scheduling.spread import spread_minutes
+from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
+
+_HOURLY = Schedule(Cadence.HOURLY)
+_SIX_HOURLY = Schedule(Cadence.EVERY_6_HOURS)
+_EVERY_CADENCE = [
+    _HOURLY,
+    _SIX_HOURLY,
+    daily("08:00"),
+    weekdays((6,), "08:00"),
+    weekly(3, "08:00"),
+    monthly(31, "08:00"),
+    monthly_by_week(-1, 5, "08:00"),
+    once("2026-06-01", "08:00"),
+]
+
+
+@pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
+def test_a_stream_holds_neither_of_its_ends(schedule: Schedule) -> None:
+    """R9: strictly after; house 6: every stream of slots has an end"""
+    berlin = place("Europe/Berlin")
+    first = next_slot(schedule, berlin, spread_minutes=3, after=at("2026-05-01 00:00"))
+    assert first is not None
+    day = timedelta(days=1)
+
+    def inside(after: datetime, until: datetime) -> list[Slot]:
+        return list(slots(schedule, berlin, spread_minutes=3, after=after, until=until))
+
+    hair = timedelta(microseconds=1)
+    assert first not in inside(first.slot_at, first.slot_at + day)
+    assert first not in inside(first.slot_at - day, first.slot_at)
+    assert inside(first.slot_at - hair, first.slot_at + hair) == [first]
+    assert inside(first.slot_at, first.slot_at - day) == []
+
+
+def test_manual_has_no_slots() -> None:
+    """R12"""
+    berlin = place("Europe/Berlin")
+    assert next_slot(MANUAL, berlin, spread_minutes=0, after=at("2026-01-01 00:00")) is None
+    assert slot_before(MANUAL, berlin, at("2026-01-01 00:00")) is None
+    assert find_slot(MANUAL, berlin, at("2026-01-01 00:00"), spread_minutes=0) is None
+    assert slot_on(MANUAL, berlin, at("2026-01-01 00:00").date(), spread_minutes=0) is None
+
+
+@pytest.mark.parametrize("schedule", [daily("23:30"), monthly(28, "23:30"), weekly(6, "23:30")])
+def test_a_slot_pushed_past_midnight_is_found_from_the_new_date(schedule: Schedule) -> None:
+    """R4, R5: at 00:10 on Sunday in Nuuk, Saturday's 23:30 is still to come"""
+    nuuk = place("America/Nuuk")
+    found = next_slot(schedule, nuuk, spread_minutes=0, after=at("2026-03-29 01:10"))
+    assert found == Slot(at("2026-03-29 01:30"), at("2026-03-29 01:30"), "2026-03-28T23:30", SlotNote.GAP)
+    assert slot_before(schedule, nuuk, at("2026-03-29 01:31")) == found
+
+
+def test_a_slot_not_after_slots_after_does_not_exist() -> None:
+    """R15: a time already past when it was typed does not run today because of the spread"""
+    utc = place("UTC")
+    after, typed = at("2026-01-10 08:03"), at("2026-01-10 08:00")
+    for since, day in ((typed, 11), (typed - timedelta(microseconds=1), 10)):
+        found = next_slot(daily("08:00"), utc, spread_minutes=7, after=after, slots_after=since)
+        assert found is not None
+        assert found.slot_at == datetime(2026, 1, day, 8, 7, tzinfo=UTC)
+
+
+def test_a_slot_is_found_only_at_its_own_instant() -> None:
+    """schedule.md 8.1, check 4"""
+    utc = place("UTC")
+    for shift, is_there in ((0, True), (-1, False), (1, False)):
+        slot_at = at("2026-01-10 08:07") + timedelta(milliseconds=shift)
+        found = find_slot(daily("08:00"), utc, slot_at, spread_minutes=7)
+        assert (found is not None) == is_there
+    nominal = at("2026-01-10 08:00")
+    assert find_slot(daily("08:00"), utc, nominal, spread_minutes=0, slots_after=nominal) is None
+
+
+def test_neighbours_of_a_slot_are_told_without_spread() -> None:
+    """schedule.md 8.3: nominal instants of the slots before and after"""
+    utc = place("UTC")
+    here = at("2026-03-31 08:00")
+    before, after = slot_before(monthly(31, "08:00"), utc, here), slot_after(monthly(31, "08:00"), utc, here)
+    assert before is not None
+    assert after is not None
+    assert (before.slot_at, after.slot_at) == (at("2026-02-28 08:00"), at("2026-04-30 08:00"))
+    assert (before.note, after.note) == (SlotNote.SHORT_MONTH, SlotNote.SHORT_MONTH)
+    assert slot_before(monthly(31, "08:00"), utc, here, slots_after=before.slot_at) is None
+    assert slot_before(once("2026-06-01", "08:00"), utc, here) is None
+    assert slot_before(once("1999-06-01", "08:00"), utc, here) is not None
+    assert slot_after(once("1999-06-01", "08:00"), utc, here) is None
+
+
+@pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
+def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
+    """schedule.md 1: the local key identifies the slot; 16 characters in the database (engine 3)"""
+    zone = place("America/New_York")
+    for slot in next_slots(schedule, zone, spread_minutes=4, after=at("2026-05-01 00:00"), count=3):
+        assert len(slot.local_key) == 16
+        assert key_instant(schedule.cadence, zone, slot.local_key) == slot.nominal_at
+        assert slot_of_key(schedule, zone, slot.local_key, spread_minutes=4) == slot
+        since = slot.nominal_at
+        assert slot_of_key(schedule, zone, slot.local_key, spread_minutes=4, slots_after=since) is None
+
+
+def test_both_passes_of_a_full_hour_have_keys_of_their_own() -> None:
+    """schedule.md 1: for `hourly` the key is the nominal instant"""
+    found = next_slots(
+        _HOURLY, place("America/New_York"), spread_minutes=0, after=at("2026-11-01 04:30"), count=2
+    )
+    assert [slot.local_key for slot in found] == ["2026-11-01T05:00", "2026-11-01T06:00"]
+
+
+def test_the_key_of_a_day_that_was_skipped_is_nobodys() -> None:
+    """R8: one instant is one slot, under its later date"""
+    apia = place("Pacific/Apia")
+    assert slot_of_key(daily("08:00"), apia, "2011-12-30T08:00", spread_minutes=0) is None
+    found = slot_of_key(daily("08:00"), apia, "2011-12-31T08:00", spread_minutes=0)
+    assert found is not None
+    assert found.slot_at == at("2011-12-30 18:00")
+
+
+def test_a_slot_is_found_by_its_nominal_date() -> None:
+    """schedule.md 6: a skip is kept on the new slot with the same nominal date"""
+    nuuk = place("America/Nuuk")
+    saturday = at("2026-03-28 00:00").date()
+    found = slot_on(daily("23:30"), nuuk, saturday, spread_minutes=5)
+    assert found is not None
+    assert found.slot_at == at("2026-03-29 01:35")
+    assert slot_on(weekly(5, "23:30"), nuuk, saturday, spread_minutes=5) is None
+    assert slot_on(_HOURLY, nuuk, saturday, spread_minutes=5) is None
+
+
+def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
+    """schedule.md 6: a slot carries one note; in Cairo the night to 30 April 2010 lost its first hour"""
+    found = next_slots(
+        monthly(31, "00:30"), place("Africa/Cairo"), spread_minutes=0, after=at("2010-02-01 00:00"), count=3
+    )
+    assert [(slot.local_key, slot.note) for slot in found] == [
+        ("2010-02-28T00:30", SlotNote.SHORT_MONTH),
+        ("2010-03-31T00:30", None),
+        ("2010-04-30T00:30", SlotNote.GAP),
+    ]
+
+
+@pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
+@pytest.mark.parametrize("name", ["Pacific/Kiritimati", "Pacific/Niue", "UTC"])
+def test_slots_end_quietly_with_the_calendar(name: str, schedule: Schedule) -> None:
+    """contract 1.2: timestamps up to the year 9999 are taken, and there is nothing after it"""
+    last = datetime.max.replace(tzinfo=UTC)
+    for before_the_end in (timedelta(0), timedelta(days=4), timedelta(days=40)):
+        found = next_slots(schedule, place(name), spread_minutes=9, after=last - before_the_end, count=2_000)
+        assert all(slot.slot_at.year == 9999 for slot in found)
+    first = next_slot(schedule, place(name), spread_minutes=9, after=at("1970-01-01 00:00"))
+    assert first is not None
+
+
+def test_the_spread_follows_the_id_and_stays_inside_its_bounds() -> None:
+    """R7: 0 to STEWARD_SPREAD_MAX, evenly"""
+    ids = [f"01KAGQ3W8ZJ4T6V9X2B5C7{number:04}" for number in range(1_000)]
+    counts = [0] * 10
+    for automation_id in ids:
+        counts[spread_minutes(automation_id, 9)] += 1
+        assert spread_minutes(automation_id, 0) == 0
+        assert spread_minutes(automation_id, 1) in (0, 1)
+    assert sum(counts) == 1_000
+    assert min(counts) > 60

@@ -1,0 +1,110 @@
+"""Schedules and notes in plain words; the web page's own file must say the same (web.md 12, case 11)."""
+
+import pytest
+
+from steward.model.schedule import MANUAL, Cadence, Schedule
+from steward.scheduling.preview import preview
+from steward.scheduling.slots import next_slots
+from steward.scheduling.words import note_words, ordinal, schedule_words, spread_words
+from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, place, weekdays, weekly
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [
+        (daily("08:00"), "Every day at 08:00 (Europe/Berlin)"),
+        (weekdays(None, "08:00"), "Every Monday to Friday at 08:00 (Europe/Berlin)"),
+        (weekdays((5, 4, 3, 2, 1), "08:00"), "Every Monday to Friday at 08:00 (Europe/Berlin)"),
+        (weekdays((1, 3, 5), "08:00"), "Every Monday, Wednesday and Friday at 08:00 (Europe/Berlin)"),
+        (weekdays((7, 6), "09:05"), "Every Saturday and Sunday at 09:05 (Europe/Berlin)"),
+        (weekdays((2,), "08:00"), "Every Tuesday at 08:00 (Europe/Berlin)"),
+        (weekdays((2, 3, 4), "08:00"), "Every Tuesday to Thursday at 08:00 (Europe/Berlin)"),
+        (
+            weekdays((1, 2, 3, 5), "08:00"),
+            "Every Monday, Tuesday, Wednesday and Friday at 08:00 (Europe/Berlin)",
+        ),
+        (weekdays((1, 2, 3, 4, 5, 6, 7), "08:00"), "Every day at 08:00 (Europe/Berlin)"),
+        (weekly(7, "00:00"), "Every Sunday at 00:00 (Europe/Berlin)"),
+        (monthly(1, "08:00"), "On the 1st of each month at 08:00 (Europe/Berlin)"),
+        (monthly(22, "08:00"), "On the 22nd of each month at 08:00 (Europe/Berlin)"),
+        (monthly(28, "08:00"), "On the 28th of each month at 08:00 (Europe/Berlin)"),
+        (
+            monthly(29, "08:00"),
+            "On the 29th of each month (on its last day when it is shorter) at 08:00 (Europe/Berlin)",
+        ),
+        (
+            monthly(31, "08:00"),
+            "On the 31st of each month (on its last day when it is shorter) at 08:00 (Europe/Berlin)",
+        ),
+        (monthly_by_week(-1, 5, "18:30"), "Every last Friday of the month at 18:30 (Europe/Berlin)"),
+        (monthly_by_week(1, 1, "08:00"), "Every first Monday of the month at 08:00 (Europe/Berlin)"),
+        (monthly_by_week(4, 3, "08:00"), "Every fourth Wednesday of the month at 08:00 (Europe/Berlin)"),
+        (once("2026-02-28", "12:00"), "Once, on Saturday 28 February 2026 at 12:00 (Europe/Berlin)"),
+        (Schedule(Cadence.HOURLY), "Every hour, on the hour (Europe/Berlin)"),
+        (Schedule(Cadence.EVERY_6_HOURS), "Every 6 hours, at 00:00, 06:00, 12:00 and 18:00 (Europe/Berlin)"),
+        (MANUAL, "Only when run by hand"),
+    ],
+)
+def test_a_schedule_is_told_in_one_sentence(schedule: Schedule, words: str) -> None:
+    """contract 2.6, `words`"""
+    assert schedule_words(schedule, "Europe/Berlin") == words
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "after", "words"),
+    [
+        (
+            daily("02:30"),
+            "Europe/Berlin",
+            "2026-03-28 12:00",
+            "The clock jumps over 02:30 that night; this run starts at 03:30.",
+        ),
+        (
+            weekly(6, "23:30"),
+            "America/Nuuk",
+            "2026-03-28 12:00",
+            "The clock jumps over 23:30 that night; this run starts at 00:30 on Sunday.",
+        ),
+        (
+            daily("02:30"),
+            "Europe/Berlin",
+            "2026-10-24 12:00",
+            "02:30 comes twice that night; it runs at the first.",
+        ),
+        (monthly(31, "08:00"), "UTC", "2026-02-01 00:00", "February has no 31st; it runs on the 28th."),
+        (monthly(30, "08:00"), "UTC", "2028-02-01 00:00", "February has no 30th; it runs on the 29th."),
+        (monthly(31, "08:00"), "UTC", "2026-04-01 00:00", "April has no 31st; it runs on the 30th."),
+        (monthly(31, "08:00"), "UTC", "2026-03-01 00:00", None),
+        (monthly_by_week(-1, 6, "08:00"), "UTC", "2026-02-01 00:00", None),
+    ],
+)
+def test_a_slot_that_is_not_where_its_rule_says_has_a_note(
+    schedule: Schedule, zone: str, after: str, words: str | None
+) -> None:
+    """web.md 6.5.1, Preview"""
+    [slot] = next_slots(schedule, place(zone), spread_minutes=7, after=at(after), count=1)
+    assert note_words(slot, schedule, place(zone)) == words
+
+
+def test_the_spread_is_told_unless_there_is_none() -> None:
+    """contract 2.6, `spread_note`"""
+    assert spread_words(0) is None
+    assert spread_words(1) == "A run may start up to 1 minute later."
+    assert spread_words(9) == "A run may start up to 9 minutes later."
+
+
+def test_days_of_the_month_are_counted_in_english() -> None:
+    told = [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30, 31)]
+    assert " ".join(told) == "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 23rd 30th 31st"
+
+
+def test_the_preview_shows_three_runs_without_spread_and_with_their_notes() -> None:
+    """contract 2.6; schedule.md 6, Preview"""
+    found = preview(daily("02:30"), place("America/New_York"), after=at("2026-03-07 00:00"))
+    assert [run.to_wire() for run in found] == [
+        {"slot_at": "2026-03-07T07:30:00.000Z", "local": "2026-03-07T02:30-05:00", "note": None},
+        {"slot_at": "2026-03-08T07:30:00.000Z", "local": "2026-03-08T03:30-04:00", "note": "gap"},
+        {"slot_at": "2026-03-09T06:30:00.000Z", "local": "2026-03-09T02:30-04:00", "note": None},
+    ]
+    assert preview(MANUAL, place("UTC"), after=at("2026-03-07 00:00")) == []
+    assert len(preview(once("2026-03-08", "08:00"), place("UTC"), after=at("2026-03-07 00:00"))) == 1

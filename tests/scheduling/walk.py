@@ -1,0 +1,158 @@
+"""The oracle: finds slots by walking the local clock, without fold, gap arithmetic or the service's code.
+
+It watches which stretch of local time the clock shows between two changes of its offset. A local time is
+looked for in these stretches: the first that shows it gives the slot; where none does, it lies in the jump
+between two of them. `every_minute` does the same by looking at the clock each single minute.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+from steward.model.schedule import Cadence, Schedule
+
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+Wall = datetime  # a clock's face, written as if it were UTC
+Keyed = tuple[datetime, str]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """From `start` to `end` (instants) the clock runs on without a jump, `ahead` of UTC."""
+
+    start: datetime
+    end: datetime
+    ahead: timedelta
+
+
+def stretches(zone: ZoneInfo, start: datetime, end: datetime) -> list[Stretch]:
+    """The clock between two instants, hour by hour, and minute by minute where it changed."""
+    found: list[Stretch] = []
+    since, at = start, start
+    ahead = _ahead(zone, start)
+    while at < end:
+        if _ahead(zone, at + _HOUR) != ahead:
+            change = at + _MINUTE
+            while _ahead(zone, change) == ahead:
+                change += _MINUTE
+            found.append(Stretch(since, change, ahead))
+            since, ahead = change, _ahead(zone, change)
+            at = change
+        else:
+            at += _HOUR
+    return [*found, Stretch(since, end, ahead)]
+
+
+def expected_slots(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[Keyed]:
+    """Nominal instants and local keys after `after` and before `until`, by walking (R1 to R12)."""
+    clock = stretches(zone, after - 4 * _DAY, until + 4 * _DAY)
+    if schedule.cadence is Cadence.HOURLY:
+        found = [(at, f"{at:%Y-%m-%dT%H:%M}") for at in _full_hours(clock)]
+    else:
+        by_instant: dict[datetime, str] = {}
+        for wall in _walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY):
+            instant = shown_at(clock, wall)
+            if instant is not None:
+                by_instant[instant] = f"{wall:%Y-%m-%dT%H:%M}"  # rising, so the later date stays (R8)
+        found = sorted(by_instant.items())
+    return [keyed for keyed in found if after < keyed[0] < until]
+
+
+def every_minute(schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime) -> list[datetime]:
+    """The same instants by looking at the clock each minute."""
+    start = (after - 3 * _DAY).replace(second=0, microsecond=0)
+    wanted = set(_walls(schedule, after.date() - 3 * _DAY, until.date() + 3 * _DAY))
+    found: set[datetime] = set()
+    seen: set[Wall] = set()
+    before: Wall | None = None
+    at = start
+    while at < until:
+        wall = at.astimezone(zone).replace(tzinfo=UTC)
+        if schedule.cadence is Cadence.HOURLY:
+            found |= {at} if wall.minute == 0 else set()
+        else:
+            if wall in wanted and wall not in seen:
+                found.add(at)
+            seen.add(wall)
+            missed = before + _MINUTE if before is not None else wall
+            jumped_at = missed
+            while missed < wall:  # never shown: as long after the jump as it lies inside it
+                if missed in wanted and missed not in seen:
+                    found.add(at + (missed - jumped_at))
+                missed += _MINUTE
+        before = wall
+        at += _MINUTE
+    return sorted(instant for instant in found if after < instant < until)
+
+
+def shown_at(clock: list[Stretch], wall: Wall) -> datetime | None:
+    """When the clock first shows `wall`, or would have, had it not jumped; None outside the walk."""
+    for stretch in clock:
+        if stretch.start <= wall - stretch.ahead < stretch.end:
+            return wall - stretch.ahead
+    for before, then in pairwise(clock):
+        if before.end + before.ahead <= wall < then.start + then.ahead:
+            return before.end + (wall - (before.end + before.ahead))
+    return None
+
+
+def _full_hours(clock: list[Stretch]) -> Iterator[datetime]:
+    for stretch in clock:
+        wall = stretch.start + stretch.ahead
+        past = timedelta(minutes=wall.minute, seconds=wall.second)
+        at = stretch.start if not past else stretch.start + _HOUR - past
+        while at < stretch.end:
+            yield at
+            at += _HOUR
+
+
+def _walls(schedule: Schedule, start: date, end: date) -> Iterator[Wall]:
+    """Each local date and time of the rule, by asking every day whether it is meant."""
+    if schedule.cadence in (Cadence.MANUAL, Cadence.HOURLY):
+        return
+    times = ["00:00", "06:00", "12:00", "18:00"]
+    if schedule.cadence is not Cadence.EVERY_6_HOURS:
+        times = [str(schedule.time_of_day)]
+    day = start
+    while day <= end:
+        if _is_meant(schedule, day):
+            for time in times:
+                yield datetime.fromisoformat(f"{day} {time}").replace(tzinfo=UTC)
+        day += _DAY
+
+
+def _is_meant(schedule: Schedule, day: date) -> bool:
+    weekday = day.weekday() + 1
+    match schedule.cadence:
+        case Cadence.ONCE:
+            return str(day) == schedule.date
+        case Cadence.WEEKDAYS:
+            return weekday in (schedule.days or (1, 2, 3, 4, 5))
+        case Cadence.WEEKLY:
+            return weekday == schedule.day_of_week
+        case Cadence.MONTHLY if schedule.week_of_month is None:
+            wanted = schedule.day_of_month or 0
+            is_last = (day + _DAY).day == 1
+            return day.day == wanted or (is_last and day.day < wanted)
+        case Cadence.MONTHLY:
+            same = [
+                n for n in range(1, 32) if _is_day(day, n) and day.replace(day=n).weekday() == day.weekday()
+            ]
+            wanted = schedule.week_of_month or 0
+            meant = same[-1] if wanted == -1 else same[wanted - 1]
+            return weekday == schedule.day_of_week and day.day == meant
+    return True
+
+
+def _is_day(day: date, number: int) -> bool:
+    return number <= 28 or (day.replace(day=28) + (number - 28) * _DAY).month == day.month
+
+
+def _ahead(zone: ZoneInfo, at: datetime) -> timedelta:
+    local = at.astimezone(zone)
+    return local.replace(tzinfo=UTC) - at
