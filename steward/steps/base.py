@@ -1,0 +1,139 @@
+"""What a step is given and what it hands back; leaves journaling, approval and sending to runs/.
+
+A step reads what earlier steps produced from their outputs, which are JSON: a run continued by another
+worker after a crash has nothing else (engine 10).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, Protocol, TypeAlias
+
+from steward.connectors.base import ChangeOp, Reader
+from steward.model.change import Proposal
+from steward.model.connection import Connection
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.run import Counts, Mode
+
+
+class StepFailed(Exception):
+    """The step cannot be done: its code (beside the run's `step_failed`) and plain words (templates 3)."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class TooManyChanges(StepFailed):
+    """More changes than the automation's `limit`: nothing is proposed (templates E11).
+
+    The only failure of a step whose code is the run's own code too.
+    """
+
+    def __init__(self, found: int, limit: int) -> None:
+        super().__init__(
+            "too_many_changes",
+            f"{found} changes were found, more than the limit of {limit}. Nothing was changed. "
+            "Check the reason, then raise the limit if they are wanted.",
+        )
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class AccountAccess:
+    """One opened connection: what it is, its reads, and what may be planned on it; never a writer."""
+
+    connection: Connection
+    reader: Reader
+    changes: Mapping[str, ChangeOp[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess(AccountAccess):
+    """The store an automation runs on."""
+
+    @property
+    def platform(self) -> str:
+        """The store's connector id."""
+        return self.connection.kind
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """The event a run came from, as a pointer: what to read again (connectors 1 rule 6).
+
+    `object_id` is the platform's id of the object; for a variation `parent_id` is its product's.
+    """
+
+    topic: str
+    object_type: str
+    object_id: str
+    parent_id: str | None = None
+
+
+class Memory(Protocol):
+    """The automation's memory as it was when the step began; read in test runs as well."""
+
+    async def all(self, space: str) -> Mapping[str, JsonValue]:
+        """Everything remembered in one space."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """All a step may see. `day` is the run's nominal local date (templates E16).
+
+    `accounts` holds the connections the inputs name and the automation's own `connections`, all connected
+    when the run started. `outputs` is keyed by step name.
+    """
+
+    org: OrgId
+    run_id: RunId
+    automation_id: AutomationId
+    mode: Mode
+    inputs: JsonObject
+    zone: str
+    now: datetime
+    day: date
+    event: StoreEvent | None
+    store: StoreAccess | None
+    accounts: Mapping[IntegrationId, AccountAccess]
+    outputs: Mapping[str, JsonValue]
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWrite:
+    """One value to remember; `value` null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
+
+    With a position: written only once the step's proposal at that position (0 = first) was applied.
+    Without: when the step succeeded. Live runs only (templates 1).
+    """
+
+    space: str
+    key: str
+    value: JsonValue
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a step hands back. `output` is plain JSON and is journaled; a step that proposes also says
+    what follows from it alone: the walker holds, sends or refuses the proposals and counts outcomes.
+
+    `title` replaces the plan's title in the step's row; `message` stands beside it.
+    """
+
+    output: JsonValue
+    counts: Counts = field(default_factory=Counts)
+    title: str | None = None
+    message: str | None = None
+    proposals: tuple[Proposal, ...] = ()
+    memory: tuple[MemoryWrite, ...] = ()
+
+
+# A step's function. Raises StepFailed; a CallError of a reader passes through, for the walker to put right
+# (wait, sleep, reconnect) or to put into words.
+StepFunction: TypeAlias = Callable[[StepContext], Awaitable[Produced]]

@@ -1,0 +1,303 @@
+"""What a template is: its facts, plan, step functions and last words; leaves running it to runs/."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from steward.model.change import Action, FieldKind, Outcome
+from steward.model.connection import Auth, Connection, Readiness
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan, PlanStep, StepKind, in_line
+from steward.model.refusals import FieldErrors
+from steward.model.run import Counts, Mode
+from steward.model.schedule import Schedule
+from steward.model.trigger import TriggerKind
+from steward.steps.base import StepFunction
+from steward.steps.inputs import Checked, check, named_accounts
+
+SUMMARY_LENGTH = 500
+RESULT_ENTRIES = 200
+
+
+class Category(StrEnum):
+    """Contract 3.7."""
+
+    STOCK = "stock"
+    PRICES = "prices"
+    ORDERS = "orders"
+    CUSTOMERS = "customers"
+    PRODUCTS = "products"
+    REPORTS = "reports"
+
+
+class Use(StrEnum):
+    """Whether a template reads a connection or sends through it."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A connection beside the store (contract 3.7); `kind` `store` is any store platform."""
+
+    kind: str
+    use: Use
+    min: int
+    max: int
+
+    @property
+    def required(self) -> bool:
+        """Whether at least one must be connected."""
+        return self.min > 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """One step as people see it."""
+
+    name: str
+    title: str
+    kind: StepKind
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeField:
+    """A field of a change row by its canonical name (templates 2)."""
+
+    field: str
+    label: str
+    kind: FieldKind
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """What the approver sees of one kind of change (templates 2, 6)."""
+
+    step: str
+    object: str
+    action: Action
+    fields: tuple[ChangeField, ...]
+    reversible: bool
+    shown_beside: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFacts:
+    """The template record but for its readiness (contract 3.7)."""
+
+    template_id: str
+    template_version: int
+    name: str
+    description: str
+    category: Category
+    platforms: tuple[str, ...]
+    connections: tuple[Needs, ...]
+    inputs_schema: JsonObject
+    result_schema: JsonObject
+    steps: tuple[StepFacts, ...]
+    changes_store: bool
+    triggers: tuple[TriggerKind, ...]
+    topics: Mapping[str, tuple[str, ...]]
+    default_schedule: Schedule
+    changes: tuple[ChangeRow, ...]
+    example_result: JsonObject
+
+    def to_wire(self) -> dict[str, JsonValue]:
+        """As answered, without `readiness`."""
+        return {
+            "template_id": self.template_id,
+            "template_version": self.template_version,
+            "name": self.name,
+            "description": self.description,
+            "category": self.category.value,
+            "platforms": list(self.platforms),
+            "connections": [
+                {
+                    "kind": each.kind,
+                    "use": each.use.value,
+                    "required": each.required,
+                    "min": each.min,
+                    "max": each.max,
+                }
+                for each in self.connections
+            ],
+            "inputs_schema": self.inputs_schema,
+            "result_schema": self.result_schema,
+            "steps": [
+                {
+                    "name": step.name,
+                    "title": step.title,
+                    "kind": step.kind.value,
+                    "needs_approval": step.kind is StepKind.CHANGE,
+                }
+                for step in self.steps
+            ],
+            "changes_store": self.changes_store,
+            "triggers": [trigger.value for trigger in self.triggers],
+            "topics": {platform: list(topics) for platform, topics in self.topics.items()},
+            "default_schedule": self.default_schedule.to_wire(),
+            "example_result": self.example_result,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A connection the inputs name: the dotted path of its id, and the kind it must be."""
+
+    path: str
+    integration_id: IntegrationId
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What set-up knows: the store chosen, and the organisation's connections by id."""
+
+    store: Connection | None
+    connections: Mapping[IntegrationId, Connection]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that waits or has ended, for its summary and result; steps that did not run are absent.
+
+    `outcomes`: of the changes each step proposed, in their order. `counts` is the whole run's.
+    """
+
+    mode: Mode
+    inputs: JsonObject
+    outputs: Mapping[str, JsonValue]
+    counts: Counts
+    outcomes: Mapping[str, Sequence[Outcome]]
+
+    def of(self, step: str) -> Mapping[str, JsonValue]:
+        """The output of a step; empty when it did not run."""
+        output = self.outputs.get(step)
+        return output if isinstance(output, Mapping) else {}
+
+    def done(self, step: str) -> int:
+        """How many of the step's changes were applied; in a test run, would have been."""
+        return sum(outcome in self.did for outcome in self.outcomes.get(step, ()))
+
+    @property
+    def did(self) -> frozenset[Outcome]:
+        """The outcomes that stand for a change made, or in a test run for one that would be."""
+        return frozenset(
+            {Outcome.APPLIED, Outcome.REFUSED_TEST} if self.mode is Mode.TEST else {Outcome.APPLIED}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """The summary's text (≤ 500 characters) and the result, exactly the fields of `result_schema`."""
+
+    text: str
+    result: JsonObject
+
+
+def nothing_more(_: JsonObject, __: World) -> FieldErrors:
+    """For templates whose inputs need no look at the world beyond their connections."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One template: `steps` has a function for every step of the facts; `finish` gives the last words.
+
+    `check_world` judges what a schema cannot say, by what the last check of a connection found.
+    """
+
+    facts: TemplateFacts
+    steps: Mapping[str, StepFunction]
+    finish: Callable[[Ended], LastWords]
+    check_world: Callable[[JsonObject, World], FieldErrors] = nothing_more
+
+    @property
+    def template_id(self) -> str:
+        """Its id."""
+        return self.facts.template_id
+
+    @property
+    def plan(self) -> Plan:
+        """Its steps one after the other."""
+        return in_line(
+            tuple(
+                PlanStep(step.name, step.title, step.kind, f"{self.template_id}.{step.name}")
+                for step in self.facts.steps
+            )
+        )
+
+    def check_inputs(self, inputs: JsonValue) -> Checked:
+        """The inputs with defaults filled in, or all faults at once by dotted path (contract 1.4 step 9)."""
+        return check(self.facts.inputs_schema, inputs)
+
+    def connections_of(self, inputs: JsonObject) -> tuple[Named, ...]:
+        """The connections that checked inputs name, in the order of the schema."""
+        return tuple(
+            Named(f"inputs.{path}", IntegrationId(number), kind)
+            for path, number, kind in named_accounts(self.facts.inputs_schema, inputs)
+        )
+
+    def check_connections(self, inputs: JsonObject, world: World) -> FieldErrors:
+        """What is wrong with the connections that checked inputs name (templates 1; contract 1.4 step 13).
+
+        Whether they are connected is the caller's question: that has a code of its own (`not_connected`).
+        """
+        errors: dict[str, list[str]] = {}
+        for named in self.connections_of(inputs):
+            found = world.connections.get(named.integration_id)
+            if found is None:
+                errors[named.path] = ["This organisation has no such connection."]
+            elif found.kind != named.kind:
+                errors[named.path] = [f"This connection is a {found.kind}; a {named.kind} is needed."]
+            else:
+                errors.update(_place_errors(named, found, inputs))
+        for path, messages in self.check_world(inputs, world).items():
+            errors.setdefault(path, []).extend(messages)
+        return errors
+
+    def readiness(self, connected: Mapping[str, int]) -> Readiness:
+        """Contract 3.7; `connected` counts the organisation's connected stores and accounts by kind."""
+        stores = sum(connected.get(platform, 0) for platform in STORES)
+        have = {**connected, "store": stores}
+        missing = tuple(each.kind for each in self.facts.connections if have.get(each.kind, 0) < each.min)
+        home = not self.facts.platforms or any(connected.get(name, 0) for name in self.facts.platforms)
+        return Readiness(ready=home and not missing, missing=missing)
+
+
+# Kinds an automation can run on (contract 3.8).
+STORES = ("shopify", "woocommerce")
+
+
+def _place_errors(named: Named, found: Connection, inputs: JsonObject) -> dict[str, list[str]]:
+    place = inputs[named.path.split(".")[1]]
+    if not isinstance(place, Mapping):
+        return {}
+    if named.kind == "spreadsheet":
+        return _sheet_errors(named.path.replace("integration_id", "spreadsheet_id"), found, place)
+    if named.kind == "teams":
+        channel, labels = place.get("channel"), {found.name, found.account_label}
+        if channel is not None and channel not in labels:
+            return {
+                named.path.replace("integration_id", "channel"): [
+                    f"This connection is the channel {found.account_label or found.name}."
+                ]
+            }
+    return {}
+
+
+def _sheet_errors(path: str, found: Connection, place: JsonObject) -> dict[str, list[str]]:
+    given = place.get("spreadsheet_id")
+    if found.auth is Auth.USER_SIGN_IN:
+        return {} if given is not None else {path: ["Name the spreadsheet: this sign-in reaches several."]}
+    if given is not None and given != found.facts.get("spreadsheet_id"):
+        return {path: ["This connection is one spreadsheet, and not this one. Leave it empty."]}
+    return {}
+
+
+def sentences(*words: str | None) -> str:
+    """Sentences as one text of at most 500 characters (contract 3.2); absent ones are left out."""
+    text = " ".join(word for word in words if word)
+    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1].rstrip() + "…"
