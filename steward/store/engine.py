@@ -59,6 +59,11 @@ class Tx(Protocol):
         """Which engine this runs on."""
         ...
 
+    @property
+    def test_now(self) -> datetime | None:
+        """The instant a test has set for the database's clock; None outside tests and on SQLite."""
+        ...
+
     async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""
         ...

@@ -41,6 +41,11 @@ class PostgresTx:
         """Which engine this runs on."""
         return "postgresql"
 
+    @property
+    def test_now(self) -> datetime | None:
+        """The instant a test has set for the database's clock."""
+        return self.now if self._test else None
+
     def _bound(self, sql: Sql, args: Args | None) -> tuple[str, list[object]]:
         statement = prepare(sql, "postgresql")
         bound = bind(statement, args, self.now, dialect="postgresql")

@@ -67,6 +67,11 @@ class SqliteTx:
         """Which engine this runs on."""
         return "sqlite"
 
+    @property
+    def test_now(self) -> datetime | None:
+        """None: the bound instant is the only clock here."""
+        return None
+
     def _run(self, sql: Sql, args: Args | None) -> sqlite3.Cursor:
         statement = prepare(sql, "sqlite")
         return self._connection.execute(statement.text, bind(statement, args, self.now, dialect="sqlite"))

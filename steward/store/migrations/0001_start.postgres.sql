@@ -53,7 +53,7 @@ BEGIN
             WITH CHECK (org_id = ANY ((SELECT string_to_array(nullif(current_setting(''app.orgs''), ''''), '',''))::bigint[]))',
             owned);
     END LOOP;
-    FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'effects']
+    FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'effects', 'members']
     LOOP
         EXECUTE format('CREATE POLICY queue ON %I TO steward_queue USING (true)', owned);
     END LOOP;
@@ -69,6 +69,87 @@ END $$;
 CREATE TRIGGER audit_log_kept BEFORE UPDATE OR DELETE ON audit_log
     FOR EACH ROW EXECUTE FUNCTION steward_append_only();
 CREATE TRIGGER steps_kept BEFORE UPDATE ON steps FOR EACH ROW EXECUTE FUNCTION steward_append_only();
+
+-- The gate: who calls, and the windows of contract 1.6, in one round trip (engine 2, "Round trips") -----------
+-- Both set the wall for the connection, so that the read after them needs no more. `most` 0 counts nothing.
+
+-- Counts a call in a fixed window of one calendar minute; true when it would pass `most`, and then uncounted.
+CREATE FUNCTION steward_window(of_kind text, org bigint, of_key bigint, most bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    this_minute bigint := steward_now() / 60000;
+    now_used bigint;
+BEGIN
+    INSERT INTO rate_windows AS w (kind, org_id, key, minute, used) VALUES (of_kind, org, of_key, this_minute, 1)
+    ON CONFLICT (kind, org_id, key, minute) DO UPDATE SET used = w.used + 1 WHERE w.used < most
+    RETURNING w.used INTO now_used;
+    IF now_used = 1 THEN
+        DELETE FROM rate_windows AS w
+        WHERE w.kind = of_kind AND w.org_id = org AND w.key = of_key AND w.minute < this_minute;
+    END IF;
+    RETURN now_used IS NULL;
+END $$;
+
+CREATE FUNCTION steward_gate_token(org bigint, person bigint, client text, token_epoch bigint,
+    most_person bigint, most_org bigint, test_now bigint)
+RETURNS TABLE (good boolean, automations_on boolean, over text) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM steward_enter(org::text, false, test_now);
+    over := NULL;
+    SELECT c.enabled AND c.epoch = token_epoch AND m.active AND m.account_active, o.automations_on
+    INTO good, automations_on
+    FROM credentials AS c
+    JOIN members AS m ON m.org_id = c.org_id AND m.person_id = person
+    JOIN organizations AS o ON o.org_id = c.org_id
+    WHERE c.org_id = org AND c.client_id = client;
+    good := coalesce(good, false);
+    automations_on := coalesce(automations_on, false);
+    IF good AND automations_on AND most_person > 0 THEN
+        IF steward_window('person', org, person, most_person) THEN
+            over := 'person';
+        ELSIF steward_window('org', org, 0, most_org) THEN
+            over := 'org';
+            UPDATE rate_windows AS w SET used = w.used - 1
+            WHERE w.kind = 'person' AND w.org_id = org AND w.key = person AND w.minute = steward_now() / 60000;
+        END IF;
+    END IF;
+    RETURN NEXT;
+END $$;
+
+CREATE FUNCTION steward_gate_session(hash text, needed text[], idle_since bigint, made_since bigint,
+    most_web bigint, test_now bigint)
+RETURNS TABLE (person_id bigint, email text, username text, first_name text, last_name text, org_id bigint,
+    created_at bigint, seen_at bigint, organization_name text, zone text, automations_on boolean, role text,
+    over boolean) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    chosen bigint;
+BEGIN
+    SELECT s.org_id INTO chosen FROM sessions AS s WHERE s.session_hash = hash;
+    PERFORM steward_enter(coalesce(chosen::text, ''), false, test_now);
+    SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id, s.created_at, s.seen_at, o.name,
+        o.zone, o.automations_on, m.role, false
+    INTO person_id, email, username, first_name, last_name, org_id, created_at, seen_at, organization_name, zone,
+        automations_on, role, over
+    FROM sessions AS s
+    JOIN people AS p ON p.person_id = s.person_id
+    LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active
+    LEFT JOIN organizations AS o ON o.org_id = m.org_id
+    WHERE s.session_hash = hash AND p.active AND s.seen_at > idle_since AND s.created_at > made_since;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF most_web > 0 AND (needed IS NULL OR (automations_on AND role = ANY (needed))) THEN
+        over := steward_window('web', 0, person_id, most_web);
+    END IF;
+    RETURN NEXT;
+END $$;
+
+-- The organisations a person belongs to: ids only, so that the wall can be opened to them.
+CREATE FUNCTION queue_person_orgs(person bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT m.org_id FROM members AS m WHERE m.person_id = person ORDER BY m.org_id
+$$;
 
 -- Work across organisations: ids only, never contents (safety 5, wall 3) ------------------------------------
 
@@ -147,9 +228,11 @@ BEGIN
     REVOKE UPDATE, DELETE ON audit_log FROM steward_app;
     GRANT SELECT, UPDATE ON runs TO steward_queue;
     GRANT SELECT ON schedules, approvals, effects, workers, tick_failures TO steward_queue;
+    GRANT SELECT (org_id, person_id) ON members TO steward_queue;
     FOREACH worked IN ARRAY ARRAY['queue_claim(bigint, bigint, bigint[])', 'queue_full(bigint)',
         'queue_due(bigint)', 'queue_next_due()', 'queue_recover(bigint, bigint)', 'queue_wake(bigint)',
-        'queue_expire(bigint)', 'queue_unstarted(bigint, bigint)', 'queue_settle(bigint)']
+        'queue_expire(bigint)', 'queue_unstarted(bigint, bigint)', 'queue_settle(bigint)',
+        'queue_person_orgs(bigint)']
     LOOP
         EXECUTE format('ALTER FUNCTION %s OWNER TO steward_queue', worked);
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', worked);

@@ -1,0 +1,130 @@
+"""Reads bodies within their bounds and JSON by the rules of contract 1.2; leaves shapes to the models."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from steward.model.refusals import Malformed, TooLarge, UnsupportedMediaType
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+THROWN_AWAY = 8 * 1024 * 1024
+DEEPEST = 64
+LONGEST_NUMBER = 40
+
+_TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]|[^\s\[\]{}:,"]+')
+_LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40}")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class Gone(Exception):
+    """The caller went away before its body had come."""
+
+
+async def read_bytes(receive: Receive, limit: int) -> bytes:
+    """The whole body. Raises TooLarge past `limit`, after throwing away up to 8 MiB of the rest."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Gone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size <= limit:
+            if part:
+                parts.append(part)
+        else:
+            parts = []
+            if size > limit + THROWN_AWAY:
+                raise TooLarge
+        if not message.get("more_body", False):
+            break
+    if size > limit:
+        raise TooLarge
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, values: int) -> Any:
+    """The body as Python values; `{}` for an empty one.
+
+    Raises UnsupportedMediaType, TooLarge and Malformed, in this order (contract 1.4 step 7).
+    """
+    coded = headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity")
+    typed = _TYPE.fullmatch(headers.get(b"content-type", b"").decode("latin-1").strip()) is not None
+    try:
+        body = await read_bytes(receive, limit)
+    except TooLarge:
+        if coded or not typed:
+            raise UnsupportedMediaType from None
+        raise
+    if not body:
+        return {}
+    if coded or not typed:
+        raise UnsupportedMediaType
+    return parse(body, values)
+
+
+def parse(body: bytes, most_values: int) -> Any:
+    """The JSON value in `body`. Raises Malformed; the bounds are checked before anything is built."""
+    _check_bounds(body, most_values)
+    try:
+        if body.startswith(b"\xef\xbb\xbf"):
+            raise Malformed("The body starts with a byte order mark. Send plain UTF-8.")
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        if _SURROGATE.search(body):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeError:
+        raise Malformed("The body holds text that is not valid Unicode.") from None
+    except (ValueError, RecursionError):
+        raise Malformed from None
+    return value
+
+
+def _check_bounds(body: bytes, most_values: int) -> None:
+    """Depth, number of values and length of numbers; counting brackets and commas settles nearly all."""
+    opened = body.count(b"[") + body.count(b"{")
+    if (
+        opened <= DEEPEST
+        and opened + body.count(b",") < most_values
+        and (len(body) <= LONGEST_NUMBER or not _LONG_NUMBER.search(body))
+    ):
+        return
+    depth = found = 0
+    for match in _TOKEN.finditer(body):
+        token = match[0]
+        first = token[:1]
+        if first in (b"[", b"{"):
+            depth += 1
+            found += 1
+        elif first in (b"]", b"}"):
+            depth -= 1
+        elif first == b":":
+            found -= 1  # the text before it was a key, not a value
+        else:
+            found += 1
+            if first != b'"' and len(token) > LONGEST_NUMBER and _digits(token) > LONGEST_NUMBER:
+                raise Malformed(f"A number has more than {LONGEST_NUMBER} digits.")
+        if depth > DEEPEST:
+            raise Malformed(f"The body is nested more than {DEEPEST} deep.")
+        if found > most_values + 1:
+            break
+    if found > most_values:
+        raise Malformed(f"The body holds more than {most_values} values.")
+
+
+def _digits(token: bytes) -> int:
+    return sum(48 <= byte <= 57 for byte in token)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise Malformed("An object holds one name twice.")
+    return made
+
+
+def _no_constant(name: str) -> Any:
+    raise Malformed(f"{name} is not JSON.")

@@ -1,0 +1,98 @@
+"""From a path to its operations, by a tree built once; static names come before parameters (contract 2.1)."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from steward.model.ids import is_id
+
+
+class _Routed(Protocol):
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Routed)
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,15}")
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
+_KEY = re.compile(r"[A-Za-z0-9]{32}")
+# What a value of the path must look like, by the parameter's name; every other one is an Id.
+_SHAPES = {
+    "template_id": _TEMPLATE,
+    "integration_id": _NUMBER,
+    "user_id": _NUMBER,
+    "endpoint_key": _KEY,
+}
+
+
+@dataclass(slots=True)
+class _Node(Generic[R]):
+    static: "dict[str, _Node[R]]" = field(default_factory=dict)
+    parameter: "_Node[R] | None" = None
+    methods: dict[str, R] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[R]):
+    """The operations of one path by method, and the values of its parameters in order."""
+
+    methods: dict[str, R]
+    values: tuple[str, ...]
+
+
+class Routes(Generic[R]):
+    """The tree of paths."""
+
+    def __init__(self, operations: Iterable[R]) -> None:
+        self._root: _Node[R] = _Node()
+        self._exact: dict[str, Found[R]] = {}
+        for operation in operations:
+            self._add(operation)
+
+    def _add(self, operation: R) -> None:
+        node = self._root
+        for name in operation.path.split("/")[1:]:
+            if name.startswith("{"):
+                node.parameter = node.parameter or _Node()
+                node = node.parameter
+            else:
+                node = node.static.setdefault(name, _Node())
+        if operation.method in node.methods:
+            raise ValueError(f"{operation.method} {operation.path} stands twice in the table")
+        node.methods[operation.method] = operation
+        if "{" not in operation.path:
+            self._exact[operation.path] = Found(node.methods, ())
+
+    def find(self, path: str) -> Found[R] | None:
+        """The operations at exactly this path; None when there are none."""
+        exact = self._exact.get(path)
+        if exact is not None:
+            return exact
+        node = self._root
+        values: list[str] = []
+        for name in path.split("/")[1:]:
+            below = node.static.get(name)
+            if below is None:
+                below = node.parameter
+                if below is None or not name:
+                    return None
+                values.append(name)
+            node = below
+        return Found(node.methods, tuple(values)) if node.methods else None
+
+
+def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
+    """The values by their names in an operation's path; None when one has not its name's shape."""
+    if not values:
+        return {}
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    for name, value in zip(names, values, strict=True):
+        shape = _SHAPES.get(name)
+        if not (shape.fullmatch(value) if shape else is_id(value)):
+            return None
+    return dict(zip(names, values, strict=True))

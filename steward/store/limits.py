@@ -1,0 +1,45 @@
+"""Sliding logs of login and sign-in attempts (contract 1.6); leaves which keys count to accounts/."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from steward.store.engine import Json, Tx, ms
+
+AttemptKind = Literal["client", "address", "email", "sign_in_address"]
+WINDOW_MS = 60_000
+
+
+async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | None:
+    """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
+    now = ms(tx.now)
+    logs: dict[AttemptKind, list[int]] = {}
+    wait = 0
+    for kind in sorted(keys):
+        log = [made for made in await _locked(tx, kind, keys[kind]) if made > now - WINDOW_MS]
+        logs[kind] = log
+        if len(log) >= most:
+            wait = max(wait, log[-most] + WINDOW_MS - now)
+    if wait:
+        return max(1, math.ceil(wait / 1000))
+    for kind, log in logs.items():
+        await tx.execute(
+            "UPDATE login_attempts SET attempts = :attempts WHERE kind = :kind AND key_hash = :key",
+            {"kind": kind, "key": keys[kind], "attempts": Json([*log, now][-most:])},
+        )
+    return None
+
+
+async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
+    where = {"kind": kind, "key": key}
+    await tx.execute(
+        "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
+        " ON CONFLICT (kind, key_hash) DO NOTHING",
+        where,
+    )
+    row = await tx.one(
+        "SELECT attempts FROM login_attempts WHERE kind = :kind AND key_hash = :key {for_update}", where
+    )
+    found: list[int] = json.loads(row["attempts"]) if row else []
+    return found

@@ -1,0 +1,147 @@
+"""People and their places in organisations; leaves passwords and who may change whom to accounts/."""
+
+from dataclasses import dataclass
+
+from steward.model.account import Membership, Person, Role
+from steward.model.ids import OrgId, PersonId
+from steward.store.engine import Both, Row, Tx
+
+_PERSON = "person_id, email, username, first_name, last_name, active"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A person and the hash of their password, if they have one."""
+
+    person: Person
+    password_hash: str | None
+
+
+def _person(row: Row) -> Person:
+    return Person(
+        id=PersonId(row["person_id"]),
+        email=row["email"],
+        username=row["username"],
+        first_name=row["first_name"],
+        last_name=row["last_name"],
+        active=bool(row["active"]),
+    )
+
+
+async def insert(
+    tx: Tx, *, email: str, email_norm: str, username: str, first_name: str, last_name: str
+) -> PersonId | None:
+    """A new person's id; None when the e-mail address is taken."""
+    row = await tx.one(
+        "INSERT INTO people (email, email_norm, username, first_name, last_name, active, created_at)"
+        " VALUES (:email, :email_norm, :username, :first_name, :last_name, :active, :now)"
+        " ON CONFLICT (email_norm) DO NOTHING"
+        " RETURNING person_id",
+        {
+            "email": email,
+            "email_norm": email_norm,
+            "username": username,
+            "first_name": first_name,
+            "last_name": last_name,
+            "active": True,
+        },
+    )
+    return None if row is None else PersonId(row["person_id"])
+
+
+async def get(tx: Tx, person: PersonId) -> Person | None:
+    """The person, or None."""
+    row = await tx.one(f"SELECT {_PERSON} FROM people WHERE person_id = :person", {"person": person})
+    return None if row is None else _person(row)
+
+
+async def by_email(tx: Tx, email_norm: str) -> Known | None:
+    """The person with this e-mail address in its compared form."""
+    row = await tx.one(
+        f"SELECT {_PERSON}, password_hash FROM people WHERE email_norm = :email_norm",
+        {"email_norm": email_norm},
+    )
+    return None if row is None else Known(_person(row), row["password_hash"])
+
+
+async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> None:
+    """Keeps a new hash of the person's password."""
+    await tx.execute(
+        "UPDATE people"
+        " SET password_hash = :password_hash, password_changed_at = :now"
+        " WHERE person_id = :person",
+        {"person": person, "password_hash": password_hash},
+    )
+
+
+async def set_active(tx: Tx, person: PersonId, active: bool) -> None:
+    """Marks the account itself; the memberships' copies are `copy_active`'s."""
+    await tx.execute(
+        "UPDATE people SET active = :active WHERE person_id = :person", {"person": person, "active": active}
+    )
+
+
+async def copy_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None:
+    """Copies the state of the account into one membership, where the login and the gate read it."""
+    await tx.execute(
+        "UPDATE members SET account_active = :active WHERE org_id = :org AND person_id = :person",
+        {"org": org, "person": person, "active": active},
+    )
+
+
+async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
+    """The ids of the organisations a person belongs or belonged to, in order."""
+    rows = await tx.all(
+        Both(
+            sqlite="SELECT org_id FROM members WHERE person_id = :person ORDER BY org_id",
+            postgresql="SELECT org_id FROM queue_person_orgs(:person)",
+        ),
+        {"person": person},
+    )
+    return [OrgId(row["org_id"]) for row in rows]
+
+
+async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
+    """A person's place in one organisation, or None."""
+    row = await tx.one(
+        "SELECT m.org_id, o.name, m.role, m.active"
+        " FROM members AS m"
+        " JOIN organizations AS o ON o.org_id = m.org_id"
+        " WHERE m.org_id = :org AND m.person_id = :person",
+        {"org": org, "person": person},
+    )
+    if row is None:
+        return None
+    return Membership(OrgId(row["org_id"]), row["name"], Role(row["role"]), bool(row["active"]))
+
+
+async def put_member(
+    tx: Tx, org: OrgId, person: Person, *, role: Role, email_norm: str, username_norm: str
+) -> None:
+    """Makes the person an active member with this role, or changes the role of one."""
+    await tx.execute(
+        "INSERT INTO members (org_id, person_id, role, active, account_active, email_norm, username_norm,"
+        " first_name, last_name, added_at)"
+        " VALUES (:org, :person, :role, :active, :account_active, :email_norm, :username_norm,"
+        " :first_name, :last_name, :now)"
+        " ON CONFLICT (org_id, person_id) DO UPDATE SET role = excluded.role, active = excluded.active",
+        {
+            "org": org,
+            "person": person.id,
+            "role": role,
+            "active": True,
+            "account_active": person.active,
+            "email_norm": email_norm,
+            "username_norm": username_norm,
+            "first_name": person.first_name,
+            "last_name": person.last_name,
+        },
+    )
+
+
+async def seen(tx: Tx, org: OrgId, person: PersonId) -> None:
+    """Notes that a member was here."""
+    await tx.execute(
+        "UPDATE members SET last_seen_at = :now WHERE org_id = :org AND person_id = :person",
+        {"org": org, "person": person},
+    )
