@@ -1,0 +1,156 @@
+"""The house's own source as the house checks read it: files, syntax trees, names and statements."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def kept_files() -> tuple[Path, ...]:
+    """Every file of the repository that is or will be under version control."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        found = [ROOT / name for name in listed.stdout.split("\0") if name]
+    else:  # an archive without its history
+        hidden = {".venv", ".cache", ".git", "node_modules", "__pycache__"}
+        found = [path for path in ROOT.rglob("*") if not hidden & set(path.relative_to(ROOT).parts)]
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+def name_of(path: Path) -> str:
+    """A file's name inside the repository."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def python_files(*folders: str) -> tuple[Path, ...]:
+    """The Python files of these top folders."""
+    return tuple(
+        path for path in kept_files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in folders
+    )
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A file's syntax tree."""
+    return ast.parse(path.read_text("utf-8"), filename=name_of(path))
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """Every function of a file, inner ones and methods too."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module a file imports, in full; for `from a import b` both `a` and `a.b`."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def text_constants(path: Path) -> Iterator[ast.Constant]:
+    """Every string constant of a file, the fixed parts of formatted ones too."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a snake_case or CamelCase name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)]
+
+
+def _named(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
+    """What an assignment gives a name to, also `a, b = one, other`."""
+    if isinstance(target, ast.Name):
+        return {target.id: value}
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        pairs = zip(target.elts, value.elts, strict=False)
+        return {name: part for one, other in pairs for name, part in _named(one, other).items()}
+    return {}
+
+
+class Statements:
+    """The SQL texts of one file of store/, by the function that runs them."""
+
+    def __init__(self, path: Path) -> None:
+        self._constants = {
+            target.id: node.value
+            for node in tree_of(path).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+
+    def of(self, function: Function) -> Iterator[list[str]]:
+        """What `function` gives to its transaction, call by call, constants filled in.
+
+        A call has several texts when they differ between the engines or by an `if`.
+        """
+        inside = dict(self._constants)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                inside.update(_named(targets[0], node.value))
+        for node in ast.walk(function):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("one", "all", "execute")
+                and node.args
+            ):
+                yield self._texts(node.args[0], inside, depth=0)
+
+    def _texts(self, node: ast.expr, names: dict[str, ast.expr], *, depth: int) -> list[str]:
+        """What an expression may be as text: several for an `if` or the two engines, "" for what varies."""
+        if depth > 20:
+            return [""]
+        if isinstance(node, ast.Constant):
+            return [str(node.value)]
+        if isinstance(node, ast.Name):
+            return self._texts(names[node.id], names, depth=depth + 1) if node.id in names else [""]
+        if isinstance(node, ast.BinOp):
+            left = self._texts(node.left, names, depth=depth + 1)
+            right = self._texts(node.right, names, depth=depth + 1)
+            return [one + other for one in left for other in right]
+        if isinstance(node, ast.IfExp):
+            return [
+                *self._texts(node.body, names, depth=depth + 1),
+                *self._texts(node.orelse, names, depth=depth + 1),
+            ]
+        if isinstance(node, ast.List):  # what " AND ".join(where) has at least
+            return [" ".join(self._texts(part, names, depth=depth + 1)[0] for part in node.elts)]
+        if isinstance(node, ast.Call):  # Both(sqlite, postgresql), or a join
+            return [text for part in node.args for text in self._texts(part, names, depth=depth + 1)]
+        if isinstance(node, ast.JoinedStr):
+            texts = [""]
+            for part in node.values:
+                inner = part.value if isinstance(part, ast.FormattedValue) else part
+                texts = [a + b for a in texts for b in self._texts(inner, names, depth=depth + 1)]
+            return texts
+        return [""]
+
+
+def owned_tables() -> set[str]:
+    """The tables whose primary key begins with the organisation, from the migrations."""
+    found = set()
+    for file in sorted((ROOT / "steward/store/migrations").glob("*.sql")):
+        for table, body in re.findall(
+            r"CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)\n\)", file.read_text(), re.S
+        ):
+            if re.search(r"PRIMARY KEY \(org_id\b", body) or re.match(r"\s*org_id [^,]*PRIMARY KEY", body):
+                found.add(table)
+    return found

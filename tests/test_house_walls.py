@@ -1,0 +1,161 @@
+"""The walls of the house: who may import what, and that no owned row is reached without its organisation."""
+
+import ast
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+from tests.source import (
+    ROOT,
+    Function,
+    Statements,
+    functions,
+    imports,
+    name_of,
+    owned_tables,
+    python_files,
+    tree_of,
+)
+
+# A module and the only places that import it. A contract of the import linter fails while a place is
+# not there yet; this table does not mind.
+ONLY = {
+    "asyncpg": ("steward/store/",),
+    "sqlite3": ("steward/store/",),
+    "httpx": ("steward/outbound/", "steward/sandbox/", "steward_client/"),
+    "starlette": ("steward/api/", "steward/app.py", "steward/sandbox/"),
+    "quickjs": ("steward/confined/",),
+    "liquid": ("steward/confined/",),
+    "steward.config": ("steward/app.py", "steward/cli/"),
+    "steward.connectors.writing": ("steward/runs/apply.py", "steward/connectors/"),
+}
+
+# Files of store/ that hold no statements on owned rows of their own.
+_PLUMBING = {"engine.py", "engine_sqlite.py", "engine_postgres.py", "migrate.py", "tables.py"}
+
+
+def test_nothing_imports_uphill() -> None:
+    """house 4: the import order"""
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        code = lint_imports()
+    assert code == 0, told.getvalue()
+
+
+@pytest.mark.parametrize("module", list(ONLY))
+def test_only_these_import_it(module: str) -> None:
+    """house 4: drivers, HTTP client, web framework, foreign code, settings, writer"""
+    found = [
+        name_of(path)
+        for path in python_files("steward", "steward_client")
+        if not name_of(path).startswith(ONLY[module])
+        and any(name == module or name.startswith(f"{module}.") for name in imports(path))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", ["steward/sandbox/", "steward/confined/", "steward_client/"])
+def test_strangers_share_no_code_with_the_service(folder: str) -> None:
+    """house 4: the pretend world, the confined code and the SDK know nothing of us"""
+    own = folder.rstrip("/").replace("/", ".")
+    found = [
+        f"{name_of(path)} imports {name}"
+        for path in python_files("steward", "steward_client")
+        if name_of(path).startswith(folder)
+        for name in imports(path)
+        if re.match(r"steward(\.|$|_client)", name) and not name.startswith(own) and name != "steward"
+    ]
+    assert found == []
+
+
+def _carriers() -> set[str]:
+    """Records that say whose they are: classes with a field of the type OrgId."""
+    return {
+        node.name
+        for path in python_files("steward")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ClassDef)
+        and any(
+            isinstance(item, ast.AnnAssign) and ast.unparse(item.annotation) == "OrgId" for item in node.body
+        )
+    }
+
+
+def _store_functions() -> list[tuple[str, Function, Path]]:
+    return [
+        (f"{path.stem}.{node.name}", node, path)
+        for path in python_files("steward")
+        if name_of(path).startswith("steward/store/") and path.name not in _PLUMBING
+        for node in functions(path)
+    ]
+
+
+def _touched(sql: str, owned: set[str]) -> list[str]:
+    """The owned tables a statement reads or writes, once for each time it names them."""
+    named = re.findall(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)", sql)
+    return [table for table in named if table in owned]
+
+
+def test_the_migrations_name_the_owned_tables() -> None:
+    """engine P6: org_id first in every key of an owned table"""
+    assert {"organizations", "members", "connections", "automations", "runs", "changes"} <= owned_tables()
+    assert not {"people", "dir_orgs", "workers", "fair_clock"} & owned_tables()
+
+
+def _own_calls(function: Function, path: Path) -> list[list[str]]:
+    """The calls that must name an organisation: all but claims and sweeps over every organisation.
+
+    Those are known by what PostgreSQL runs for them: one of the `queue_…` functions, which answer ids alone.
+    """
+    calls = Statements(path).of(function)
+    return [texts for texts in calls if not any(re.search(r"\bqueue_\w+\(", text) for text in texts)]
+
+
+def test_what_sees_every_organization_answers_ids_alone() -> None:
+    """safety 5.3: the queue functions, each with a fixed search_path, returning ids, never contents"""
+    files = (ROOT / "steward/store/migrations").glob("*.postgres.sql")
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    made = re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (queue_\w+)\((.*?)\$\$", text, re.S)
+    assert made
+    content = {"inputs", "name", "wire", "parts", "body", "result", "email", "secret", "before", "after"}
+    for name, head in made:
+        assert "SECURITY DEFINER" in head, name
+        assert "SET search_path" in head, name
+        assert not content & set(re.findall(r"\w+", head.partition("RETURNS")[2])), name
+
+
+def test_no_store_function_reaches_owned_rows_without_an_organization() -> None:
+    """safety 5.1: walls by signature"""
+    owned, carriers = owned_tables(), _carriers()
+    found = [
+        name
+        for name, function, path in _store_functions()
+        if any(_touched(text, owned) for texts in _own_calls(function, path) for text in texts)
+        and not _takes_organization(function, carriers)
+    ]
+    assert found == []
+
+
+def _takes_organization(function: Function, carriers: set[str]) -> bool:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return any(
+        argument.annotation is not None and ast.unparse(argument.annotation) in {"OrgId", *carriers}
+        for argument in every
+    )
+
+
+def test_every_statement_on_owned_rows_names_the_organization() -> None:
+    """safety 5.1: org_id = :org in every owned table's part of the statement"""
+    owned = owned_tables()
+    found = []
+    for name, function, path in _store_functions():
+        for text in (text for texts in _own_calls(function, path) for text in texts):
+            tables = _touched(text, owned)
+            if tables and (text.count("org_id") < len(tables) or ":org" not in text):
+                found.append(f"{name}: {' '.join(text.split())[:120]}")
+    assert found == []
