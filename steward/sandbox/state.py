@@ -1,0 +1,48 @@
+"""Everything the pretend world remembers, and how it begins anew."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import httpx
+
+from steward.sandbox import catalogue, files
+from steward.sandbox.deliveries import Deliveries
+from steward.sandbox.faults import Faults
+from steward.sandbox.google import Google
+from steward.sandbox.ledger import Ledger
+from steward.sandbox.microsoft import Teams
+from steward.sandbox.object_store import ObjectStore
+from steward.sandbox.seed import BUCKET, REGION, WORKFLOW, Keys, dice
+from steward.sandbox.woocommerce.shop import Key, Shop
+
+
+class State:
+    """The services of one pretend world, filled from its seed; dates are counted back from `start`."""
+
+    def __init__(
+        self,
+        seed: int,
+        url: str,
+        *,
+        now: Callable[[], datetime],
+        start: datetime,
+        deliver: httpx.AsyncBaseTransport | None,
+    ) -> None:
+        self.seed, self.url, self.now, self.start = seed, url.rstrip("/"), now, start
+        self.keys = Keys(seed, self.url)
+        self.ledger = Ledger()
+        self.faults = Faults()
+        self.shop = Shop(self.url, now)
+        self.shop.keys = {
+            self.keys.consumer_key: Key(self.keys.consumer_secret, "read_write"),
+            self.keys.read_only_key: Key(self.keys.read_only_secret, "read"),
+        }
+        catalogue.fill(self.shop, seed, start)
+        self.google = Google(self.url, self.keys, now, files.books(self.shop, self.keys))
+        self.teams = Teams({WORKFLOW: self.keys.teams_signature}, now)
+        pair = (self.keys.access_key_id, self.keys.secret_access_key)
+        self.store = ObjectStore(pair, REGION, now)
+        self.store.put(BUCKET, "stock.csv", files.stock_file(self.shop, self.keys), at=start)
+        self.deliveries = Deliveries(self.shop, deliver)
+        self.events_made = 0
+        self.event_dice = dice(seed, "events")

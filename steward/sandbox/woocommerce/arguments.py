@@ -1,0 +1,160 @@
+"""Checks arguments as the shop's REST server does: types, enumerations, bounds, dates, addresses."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from steward.sandbox.exchange import Row
+from steward.sandbox.woocommerce.errors import ShopError
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """One argument: `kind` is one of the cases of `_typed`."""
+
+    kind: str = "string"
+    choices: tuple[str, ...] = ()
+    nullable: bool = False
+    least: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem(Exception):
+    code: str
+    message: str
+    data: Row | None = None
+
+
+def _wrong_type(name: str, kind: str) -> _Problem:
+    return _Problem("rest_invalid_type", f"{name} is not of type {kind}.", {"param": name})
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(words[:-1]) + ", and " + words[-1]
+
+
+def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    if choices and value not in choices:
+        raise _Problem("rest_not_in_enum", f"{name} is not one of {_listed(choices)}.")
+    return value
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+(\.0*)?\s*", value):
+        return int(float(value))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+        raise _wrong_type(name, "integer")
+    return int(value)
+
+
+def _bounded(name: str, value: int, arg: Arg) -> int:
+    least, most = arg.least, arg.most
+    if least is not None and most is not None and not least <= value <= most:
+        words = f"{name} must be between {least} (inclusive) and {most} (inclusive)"
+        raise _Problem("rest_out_of_bounds", words)
+    if least is not None and value < least:
+        raise _Problem("rest_out_of_bounds", f"{name} must be greater than or equal to {least}")
+    return value
+
+
+def _boolean(name: str, value: Any) -> bool:
+    known = {True: True, False: False, "true": True, "false": False, "1": True, "0": False}
+    lowered = value.lower() if isinstance(value, str) else value
+    if not isinstance(lowered, bool | int | str) or lowered not in known:
+        raise _wrong_type(name, "boolean")
+    return known[lowered]
+
+
+def moment(text: str) -> datetime | None:
+    """A date the server understands, or None."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
+
+
+def _typed(name: str, value: Any, arg: Arg) -> Any:
+    match arg.kind:
+        case "string" | "email":
+            if not isinstance(value, str):
+                raise _wrong_type(name, "string")
+            if arg.kind == "email" and value and not _EMAIL.fullmatch(value):
+                raise _Problem("rest_invalid_email", "Invalid email address.")
+            return _choice(name, value, arg.choices)
+        case "integer":
+            return _bounded(name, _integer(name, value), arg)
+        case "boolean":
+            return _boolean(name, value)
+        case "object":
+            if not isinstance(value, dict):
+                raise _wrong_type(name, "object")
+            if value.get("email") and not _EMAIL.fullmatch(str(value["email"])):
+                raise _Problem("rest_invalid_email", "Invalid email address.")
+            return value
+        case "objects":
+            for place, item in enumerate(_items(value)):
+                if not isinstance(item, dict):
+                    raise _wrong_type(f"{name}[{place}]", "object")
+            return _items(value)
+        case "integers":
+            return [_integer(f"{name}[{place}]", item) for place, item in enumerate(_items(value))]
+        case "texts":
+            return [_choice(f"{name}[{n}]", str(item), arg.choices) for n, item in enumerate(_items(value))]
+        case "date":
+            if not isinstance(value, str) or moment(value) is None:
+                raise _Problem("rest_invalid_date", "Invalid date.")
+            return value
+    return value
+
+
+def checked(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()) -> Row:
+    """The known arguments, converted; raises ShopError naming all that are missing or wrong at once."""
+    missing = [name for name in required if values.get(name) is None]
+    if missing:
+        words = "Missing parameter(s): " + ", ".join(missing)
+        raise ShopError(400, "rest_missing_callback_param", words, {"params": missing})
+    kept: Row = {}
+    problems: dict[str, _Problem] = {}
+    for name, arg in args.items():
+        if name not in values:
+            continue
+        value = values[name]
+        try:
+            kept[name] = None if value is None and arg.nullable else _typed(name, value, arg)
+        except _Problem as problem:
+            problems[name] = problem
+    if problems:
+        details = {n: {"code": p.code, "message": p.message, "data": p.data} for n, p in problems.items()}
+        params = {name: problem.message for name, problem in problems.items()}
+        words = "Invalid parameter(s): " + ", ".join(problems)
+        raise ShopError(400, "rest_invalid_param", words, {"params": params, "details": details})
+    return kept
+
+
+def taken_loosely(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
+    """The known arguments of a batch item, which the shop does not check: an unknown status is replaced.
+
+    Seen in the recording: `{"id": 11, "status": "hidden"}` in a batch makes a draft.
+    """
+    kept: Row = {}
+    for name, arg in args.items():
+        if name not in values:
+            continue
+        try:
+            kept[name] = None if values[name] is None and arg.nullable else _typed(name, values[name], arg)
+        except _Problem:
+            if name == "status":
+                kept[name] = fallback
+            elif arg.kind == "string" and isinstance(values[name], int | float):
+                kept[name] = str(values[name])
+    return kept

@@ -1,0 +1,117 @@
+"""Customers of the pretend shop."""
+
+import hashlib
+from typing import Any
+
+from steward.sandbox.exchange import Row
+from steward.sandbox.woocommerce import blank, errors
+from steward.sandbox.woocommerce.arguments import Arg, checked, taken_loosely
+from steward.sandbox.woocommerce.listing import Listing, Result
+from steward.sandbox.woocommerce.shop import Shop, slug
+
+_ROLES = ("all", "administrator", "editor", "author", "contributor", "subscriber", "customer", "shop_manager")
+ARGS: dict[str, Arg] = {
+    "email": Arg("email"),
+    "first_name": Arg(),
+    "last_name": Arg(),
+    "username": Arg(),
+    "password": Arg(),
+    "billing": Arg("object"),
+    "shipping": Arg("object"),
+    "meta_data": Arg("objects"),
+}
+_SORT = {"id": "id", "name": "username", "registered_date": "date_created_gmt"}
+_LIST = {"email": Arg("email"), "role": Arg("string", _ROLES)}
+
+
+def find(shop: Shop, customer_id: int, status: int) -> Row:
+    """The customer; raises ShopError with the given status."""
+    if customer_id not in shop.customers:
+        raise errors.invalid_id("customer", status)
+    return shop.customers[customer_id]
+
+
+def show(shop: Shop, row: Row) -> Row:
+    """A customer as the shop answers it."""
+    return {**row, "_links": shop.links(f"customers/{row['id']}", collection="customers")}
+
+
+def listed(shop: Shop, query: Row) -> Result:
+    """The list of customers; other roles only when asked for (recorded)."""
+    listing = Listing(_LIST, _SORT, "name", shop.zone, ("email", "username", "first_name", "last_name"))
+    asked = listing.read(query)
+    role = asked.get("role", "customer")
+    rows = [row for row in shop.customers.values() if role in ("all", row["role"])]
+    if "email" in asked:
+        rows = [row for row in rows if row["email"] == asked["email"]]
+    url = f"{shop.url}/wp-json/wc/v3/customers"
+    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+
+
+def _refuse_taken_email(shop: Shop, email: str, own_id: int) -> None:
+    for row in shop.customers.values():
+        if row["email"].casefold() == email.casefold() and row["id"] != own_id:
+            if own_id:
+                code, words = "woocommerce_rest_customer_invalid_email", "Email address is invalid."
+            else:
+                code = "registration-error-email-exists"
+                words = "An account is already registered with your email address."
+            raise errors.ShopError(400, code, words)
+
+
+def _apply(shop: Shop, row: Row, values: Row) -> None:
+    for name in ("email", "first_name", "last_name"):
+        if name in values:
+            row[name] = values[name]
+    for name in ("billing", "shipping"):
+        known = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
+        row[name] = {**row[name], **known}
+    digest = hashlib.sha256(row["email"].strip().lower().encode()).hexdigest()
+    row["avatar_url"] = f"https://secure.gravatar.com/avatar/{digest}?s=96&d=mm&r=g"
+    if "meta_data" in values:
+        shop.merge_meta(row, values["meta_data"])
+
+
+def _written(values: Row) -> list[Any]:
+    return [name for name in values if name != "password"]
+
+
+def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
+    """A new customer; raises ShopError."""
+    values = taken_loosely(body, ARGS, fallback="") if loose else checked(body, ARGS, required=("email",))
+    _refuse_taken_email(shop, values.get("email", ""), 0)
+    row = blank.customer()
+    row["id"] = shop.next_id("user")
+    shop.mark_created(row)
+    row["username"] = values.get("username") or slug(values.get("email", "").partition("@")[0])
+    _apply(shop, row, values)
+    shop.customers[row["id"]] = row
+    shop.touch("customer", row["id"], None, row, _written(values))
+    shop.tell("customer.created", row["id"])
+    return show(shop, row)
+
+
+def update(shop: Shop, customer_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes a customer; raises ShopError."""
+    values = taken_loosely(body, ARGS, fallback="") if loose else checked(body, ARGS)
+    row = find(shop, customer_id, 400)
+    if values.get("email"):
+        _refuse_taken_email(shop, values["email"], customer_id)
+    before = dict(row)
+    _apply(shop, row, {name: value for name, value in values.items() if name != "username"})
+    shop.mark_modified(row)
+    shop.touch("customer", customer_id, before, row, _written(values))
+    shop.tell("customer.updated", customer_id)
+    return show(shop, row)
+
+
+def delete(shop: Shop, customer_id: int, *, force: bool) -> Row:
+    """Removes a customer for good; without force 501, for they know no trash."""
+    row = find(shop, customer_id, 400)
+    if not force:
+        raise errors.trash_unsupported("Customers")
+    shown = show(shop, row)
+    del shop.customers[customer_id]
+    shop.touch("customer", customer_id, row, None, ("email",))
+    shop.tell("customer.deleted", customer_id)
+    return shown

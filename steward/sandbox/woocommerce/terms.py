@@ -1,0 +1,152 @@
+"""Tags and categories of the pretend shop."""
+
+import html
+from collections import Counter
+from collections.abc import Iterable
+
+from steward.sandbox.exchange import Row
+from steward.sandbox.woocommerce.arguments import Arg, checked
+from steward.sandbox.woocommerce.errors import ShopError, trash_unsupported
+from steward.sandbox.woocommerce.listing import Listing, Result
+from steward.sandbox.woocommerce.shop import Shop, slug
+
+_TEXTS = {"name": Arg(), "slug": Arg(), "description": Arg()}
+ARGS: dict[str, dict[str, Arg]] = {
+    "tags": _TEXTS,
+    "categories": {
+        **_TEXTS,
+        "parent": Arg("integer"),
+        "display": Arg("string", ("default", "products", "subcategories", "both")),
+        "menu_order": Arg("integer"),
+    },
+}
+_SORT = {"id": "id", "name": "name", "slug": "slug", "description": "description", "count": "count"}
+_LIST = {"hide_empty": Arg("boolean"), "parent": Arg("integer"), "product": Arg("integer"), "slug": Arg()}
+
+
+def find(shop: Shop, kind: str, term_id: int) -> Row:
+    """The term; raises ShopError 404."""
+    if term_id not in shop.terms[kind]:
+        raise ShopError(404, "woocommerce_rest_term_invalid", "Resource does not exist.")
+    return shop.terms[kind][term_id]
+
+
+def counts(shop: Shop, kind: str) -> Counter[int]:
+    """How many published products carry each term."""
+    seen: Counter[int] = Counter()
+    for product in shop.products.values():
+        if product["status"] == "publish":
+            seen.update(term["id"] for term in product[kind])
+    return seen
+
+
+def show(shop: Shop, kind: str, term: Row, count: int) -> Row:
+    """A term as the shop answers it."""
+    path = f"products/{kind}/{term['id']}"
+    links = shop.links(path, collection=f"products/{kind}")
+    return {**term, "count": count, "_links": links}
+
+
+def show_one(shop: Shop, kind: str, term: Row) -> Row:
+    """A term with its count looked up."""
+    return show(shop, kind, term, counts(shop, kind)[term["id"]])
+
+
+def listed(shop: Shop, kind: str, query: Row) -> Result:
+    """The list of terms, by name unless asked otherwise."""
+    seen = counts(shop, kind)
+    listing = Listing(_LIST, _SORT, "name", shop.zone)
+    asked = listing.read(query)
+    rows: Iterable[Row] = ({**term, "count": seen[term["id"]]} for term in shop.terms[kind].values())
+    if asked.get("hide_empty"):
+        rows = (row for row in rows if row["count"])
+    if "parent" in asked:
+        rows = (row for row in rows if row.get("parent", 0) == asked["parent"])
+    if "product" in asked:
+        carried = {term["id"] for term in shop.products.get(asked["product"], {}).get(kind, [])}
+        rows = (row for row in rows if row["id"] in carried)
+    if asked.get("slug"):
+        rows = (row for row in rows if row["slug"] in asked["slug"].split(","))
+    url = f"{shop.url}/wp-json/wc/v3/products/{kind}"
+    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, kind, row, row["count"]))
+
+
+def _same_name(shop: Shop, kind: str, name: str) -> Row | None:
+    folded = name.strip().casefold()
+    return next((t for t in shop.terms[kind].values() if html.unescape(t["name"]).casefold() == folded), None)
+
+
+def _exists(term: Row) -> ShopError:
+    words = "A term with the name provided already exists in this taxonomy."
+    return ShopError(400, "term_exists", words, {"resource_id": term["id"]})
+
+
+def add(shop: Shop, kind: str, values: Row) -> Row:
+    """Stores a new term; the name is escaped as the shop escapes it."""
+    row: Row = {"id": shop.next_id("term"), "name": html.escape(values["name"].strip(), quote=False)}
+    row["slug"] = values.get("slug") or slug(values["name"]) or str(row["id"])
+    if kind == "categories":
+        row["parent"] = values.get("parent", 0)
+    row["description"] = values.get("description", "")
+    if kind == "categories":
+        row |= {"display": values.get("display", "default"), "image": None, "menu_order": 0}
+    shop.terms[kind][row["id"]] = row
+    return row
+
+
+def create(shop: Shop, kind: str, body: Row) -> Row:
+    """A new term; raises ShopError `term_exists` when the name is taken, whatever its case."""
+    values = checked(body, ARGS[kind], required=("name",))
+    taken = _same_name(shop, kind, values["name"])
+    if taken is not None:
+        raise _exists(taken)
+    row = add(shop, kind, values)
+    shop.touch(_word(kind), row["id"], None, row, values)
+    return row
+
+
+def update(shop: Shop, kind: str, term_id: int, body: Row) -> Row:
+    """Changes a term; raises ShopError."""
+    term, values = find(shop, kind, term_id), checked(body, ARGS[kind])
+    taken = _same_name(shop, kind, values["name"]) if values.get("name") else None
+    if taken is not None and taken is not term:
+        raise _exists(taken)
+    before = dict(term)
+    term.update(values)
+    shop.touch(_word(kind), term_id, before, term, values)
+    return term
+
+
+def delete(shop: Shop, kind: str, term_id: int, *, force: bool) -> Row:
+    """Removes a term for good, from the products too; without force 501, for there is no trash."""
+    term = find(shop, kind, term_id)
+    if not force:
+        raise trash_unsupported("Resource")
+    shown = show_one(shop, kind, term)
+    del shop.terms[kind][term_id]
+    for product in shop.products.values():
+        product[kind] = [held for held in product[kind] if held["id"] != term_id]
+    shop.touch(_word(kind), term_id, term, None, ("name",))
+    return shown
+
+
+def named(shop: Shop, kind: str, wanted: list[Row]) -> list[Row]:
+    """The terms a product is given, by id or by name; an unknown name is made, an unknown id left out."""
+    found: dict[int, Row] = {}
+    for ask in wanted:
+        if ask.get("id"):
+            term = shop.terms[kind].get(int(ask["id"]))
+        elif ask.get("name"):
+            term = _same_name(shop, kind, str(ask["name"])) or add(shop, kind, {"name": str(ask["name"])})
+        else:
+            continue
+        if term is not None:
+            found[term["id"]] = {name: term[name] for name in ("id", "name", "slug")}
+    if not found and kind == "categories":
+        plain = _same_name(shop, kind, "Uncategorized") or add(shop, kind, {"name": "Uncategorized"})
+        return [{name: plain[name] for name in ("id", "name", "slug")}]
+    return list(found.values())
+
+
+def _word(kind: str) -> str:
+    return {"tags": "tag", "categories": "category"}[kind]
