@@ -1,0 +1,50 @@
+"""The connectors there are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steward.connectors.base import Connector, Recovery
+from steward.connectors.spreadsheet.connector import Spreadsheet
+from steward.connectors.teams.connector import Teams
+from steward.connectors.woocommerce.connector import WooCommerce
+
+ALL: list[type[Connector]] = [WooCommerce, Spreadsheet, Teams]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The operator's settings connectors are made with; `bounded` lets `read_s` bound writes too (tests)."""
+
+    private_hosts: frozenset[str]
+    read_s: float
+    sheets_url: str
+    token_url: str
+    teams_hosts: tuple[str, ...]
+    bounded: bool = False
+
+
+def build(options: Options) -> Mapping[str, Connector]:
+    """Every connector by its id, made once by app.py.
+
+    Raises ValueError for an operation without a recovery class or under another name than its own.
+    """
+    made: tuple[Connector, ...] = (
+        WooCommerce(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
+        Spreadsheet(
+            sheets_url=options.sheets_url,
+            token_url=options.token_url,
+            read_s=options.read_s,
+            bounded=options.bounded,
+        ),
+        Teams(
+            hosts=options.teams_hosts,
+            private_hosts=options.private_hosts,
+            read_s=options.read_s,
+            bounded=options.bounded,
+        ),
+    )
+    for connector in made:
+        for name, op in connector.changes.items():
+            if name != op.name or not isinstance(op.recovery, Recovery):
+                raise ValueError(f"{connector.facts.id}: {name} does not say how it is recovered")
+    return {connector.facts.id: connector for connector in made}

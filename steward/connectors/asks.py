@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steward.connectors.records import Product, Variant
-from steward.model.json import JsonValue
+from steward.connectors.records import Cell, Product, Variant
 
 
 class Keep(StrEnum):
@@ -57,12 +56,18 @@ class SetTags:
 
 @dataclass(frozen=True, slots=True)
 class AppendRows:
-    """Asks `sheet.append_rows`; with `key_column` (0 = first) rows already there are left out."""
+    """Asks `sheet.append_rows` to the tab of that title.
+
+    With `key_column` (0 = first) rows whose key is in `present`, the keys already in the sheet, are left
+    out, and an interrupted send is settled by looking for the keys; without it it is never repeated.
+    """
 
     tab: str
-    rows: tuple[tuple[JsonValue, ...], ...]
+    rows: tuple[tuple[Cell, ...], ...]
     key_column: int | None = None
-    label: str = ""
+    present: frozenset[str] = frozenset()
+    url: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +76,22 @@ class WriteCells:
 
     tab: str
     start: str
-    rows: tuple[tuple[JsonValue, ...], ...]
-    before: tuple[tuple[JsonValue, ...], ...]
-    label: str = ""
+    rows: tuple[tuple[Cell, ...], ...]
+    before: tuple[tuple[Cell, ...], ...]
+    url: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PostCard:
-    """Asks `teams.post`: plain text that the connector escapes and cuts; `facts` are name and value."""
+    """Asks `teams.post`: plain text that the connector escapes and cuts; `facts` are name and value.
+
+    What does not fit is left out from the end of `facts`, then of `text`, and counted by `more`.
+    """
 
     title: str
     text: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     link: tuple[str, str] | None = None
     more: str = "and {n} more"
-    mark: str | None = None
+    message: str | None = None

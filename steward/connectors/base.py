@@ -27,6 +27,7 @@ from steward.connectors.records import (
     Tab,
     Tag,
     Variant,
+    currency_decimals,
 )
 from steward.connectors.writing import WriteOutcome, Writer, WriteState
 from steward.model.change import Action, Batch, FieldChange, ObjectRef, Part, Proposal, Recovery
@@ -99,6 +100,7 @@ __all__ = [
     "Product",
     "ProductsAsk",
     "Proposal",
+    "ReadHttp",
     "ReadOp",
     "Reader",
     "Recovery",
@@ -119,13 +121,16 @@ __all__ = [
     "Timeouts",
     "Unauthorized",
     "Unavailable",
+    "UpkeepHttp",
     "ValuesAsk",
     "Variant",
     "Warned",
     "WriteCells",
+    "WriteHttp",
     "WriteOutcome",
     "WriteState",
     "WrongAddress",
+    "currency_decimals",
     "together",
 ]  # fmt: skip
 
@@ -335,7 +340,11 @@ class ChangeOp(Protocol[A]):
 
     @property
     def recovery(self) -> Recovery:
-        """How an interrupted write is settled (engine 11.3)."""
+        """How an interrupted write is settled (engine 11.3); of several ways the weakest."""
+        ...
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """How an interrupted write of this part is settled: appended rows with a key column are marked."""
         ...
 
     @property

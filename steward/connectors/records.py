@@ -173,3 +173,20 @@ class SheetTable:
     tab: str
     rows: tuple[SheetRow, ...]
     zone: str | None = None
+
+
+# Currencies whose smallest unit is not a hundredth (ISO 4217); every other one has two decimals.
+_NO_DECIMALS = frozenset(
+    (
+        *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG"),
+        *("RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
+    )
+)
+_THREE_DECIMALS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"))
+
+
+def currency_decimals(currency: str | None) -> int:
+    """How many decimals amounts of `currency` have (templates E6); two when it is not known."""
+    if currency in _NO_DECIMALS:
+        return 0
+    return 3 if currency in _THREE_DECIMALS else 2

@@ -1,0 +1,124 @@
+"""Cells and A1 ranges: how values stand in plans, on the wire and in comparisons; pure."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from urllib.parse import quote
+
+from steward.connectors.base import Broken, Cell, JsonValue
+from steward.outbound.answer import Decoded
+
+CELL_CHARACTERS = 50_000
+_START = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
+
+
+def kept(cell: Cell) -> JsonValue:
+    """A cell as a plan keeps it: numbers as exact text, told apart from text (engine 12)."""
+    return {"number": format(cell, "f")} if isinstance(cell, Decimal) else cell
+
+
+def wire(value: JsonValue) -> JsonValue:
+    """A kept cell as Google takes it; null leaves the cell empty."""
+    if isinstance(value, dict):
+        number = Decimal(str(value["number"]))
+        return int(number) if number == number.to_integral_value() else float(number)
+    return "" if value is None else value
+
+
+def read_cell(value: Decoded) -> Cell:
+    """A cell as read unformatted. Raises Broken for anything that is no cell."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool | str | Decimal):
+        return value
+    if isinstance(value, int):
+        return Decimal(value)
+    raise Broken("a cell holds a list or an object")
+
+
+def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
+    """The rows of a range; trailing empty cells taken off. Raises Broken."""
+    if values is None:
+        return []
+    if not isinstance(values, list) or not all(isinstance(row, list) for row in values):
+        raise Broken("the values are not rows")
+    return [_trimmed([read_cell(cell) for cell in row]) for row in values if isinstance(row, list)]
+
+
+def same_rows(wanted: JsonValue, seen: JsonValue) -> bool:
+    """Equality of kept rows: numbers by value, empty cells and text of nothing alike, no trailing blanks."""
+    return _comparable(wanted) == _comparable(seen)
+
+
+def key_of(cell: Cell) -> str:
+    """A cell as a key: whole numbers as their digits, text without outer blanks (templates E1)."""
+    if isinstance(cell, Decimal):
+        return format(cell.quantize(1) if cell == cell.to_integral_value() else cell.normalize(), "f")
+    return "" if cell is None else str(cell).strip()
+
+
+def tab_range(tab: str, start: str | None = None, rows: Sequence[Sequence[object]] = ()) -> str:
+    """The A1 form of a whole tab, or of the block of `rows` from `start`. Raises ValueError."""
+    name = "'" + tab.replace("'", "''") + "'"
+    if start is None:
+        return name
+    match = _START.fullmatch(start)
+    if match is None:
+        raise ValueError(f"{start!r} is no cell")
+    width = max((len(row) for row in rows), default=1)
+    last = _column(_number(match[1]) + max(width, 1) - 1)
+    return f"{name}!{start}:{last}{int(match[2]) + max(len(rows), 1) - 1}"
+
+
+def column_range(tab: str, index: int) -> str:
+    """The A1 form of one whole column, 0 being the first."""
+    name = _column(index + 1)
+    return f"{tab_range(tab)}!{name}:{name}"
+
+
+def in_path(text: str) -> str:
+    """A range as one segment of a path."""
+    return quote(text, safe="")
+
+
+def first_row(range_name: Decoded) -> int:
+    """The row number a read range begins with; 1 when it does not say."""
+    match = re.search(r"!\$?[A-Z]*\$?([0-9]{1,7})", range_name) if isinstance(range_name, str) else None
+    return int(match[1]) if match else 1
+
+
+def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
+    while cells and cells[-1] is None:
+        cells.pop()
+    return tuple(cells)
+
+
+def _comparable(value: JsonValue) -> JsonValue:
+    rows = value.get("rows") if isinstance(value, dict) else None
+    if not isinstance(rows, list | tuple):
+        return value
+    compared = [_trimmed([_plain(cell) for cell in row]) for row in rows if isinstance(row, list | tuple)]
+    while compared and not compared[-1]:
+        compared.pop()
+    return [[str(cell) if isinstance(cell, Decimal) else [cell] for cell in row] for row in compared]
+
+
+def _plain(value: JsonValue) -> Cell:
+    if isinstance(value, dict):
+        return Decimal(str(value["number"])).normalize()
+    return None if value in (None, "") else value if isinstance(value, bool) else str(value)
+
+
+def _number(letters: str) -> int:
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - 64
+    return number
+
+
+def _column(number: int) -> str:
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(65 + rest) + letters
+    return letters

@@ -1,0 +1,155 @@
+"""Google Sheets by service account: what it offers and how a spreadsheet is connected (connectors 7.3)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from steward.connectors.base import (
+    TABS,
+    VALUES,
+    BadSettings,
+    CallError,
+    ChangeOp,
+    Destination,
+    Facts,
+    Health,
+    Kind,
+    Link,
+    Nothing,
+    ReadHttp,
+    ReadOp,
+    Secret,
+    Secrets,
+    Settings,
+    Timeouts,
+    Unauthorized,
+    UpkeepHttp,
+    WriteHttp,
+)
+from steward.connectors.spreadsheet.operations import APPEND, WRITE
+from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
+from steward.connectors.spreadsheet.writer import SpreadsheetWriter
+from steward.model.connection import Auth
+from steward.model.json import JsonObject
+from steward.outbound.link import PaceRule, ServiceAccount
+
+_SCOPES = ("https://www.googleapis.com/auth/spreadsheets",)
+_PACE = PaceRule(at_once=4, reads_a_minute=50, writes_a_minute=50, writes_at_once=1)
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_EMAIL = re.compile(r"[^@\s]{1,200}@[^@\s]{1,200}")
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["service_account", "spreadsheet_id"],
+    "properties": {
+        "service_account": {"type": "object", "title": "Key file of the service account", "secret": True},
+        "spreadsheet_id": {"type": "string", "title": "Id of the spreadsheet", "maxLength": 128},
+    },
+}
+
+
+class Spreadsheet:
+    """The connector; its two addresses are the operator's settings."""
+
+    topics: Mapping[str, tuple[str, ...]] = {}
+
+    def __init__(self, *, sheets_url: str, token_url: str, read_s: float, bounded: bool = False) -> None:
+        self._sheets_url = sheets_url.rstrip("/")
+        self._token_url = token_url
+        self._times = Timeouts(read_s=read_s, write_s=min(read_s, 30.0) if bounded else 30.0)
+        self.facts = Facts(
+            "spreadsheet", "Google Sheets", Kind.ACCOUNT, (Auth.SERVICE_ACCOUNT,), _PACE, self._times,
+            _SCHEMA, ("v4",),
+        )  # fmt: skip
+        self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
+        changes: tuple[ChangeOp[Any], ...] = (APPEND, WRITE)
+        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+
+    def settings(self, given: JsonObject) -> Settings:
+        """service_account and spreadsheet_id (contract 6.4). Raises BadSettings."""
+        errors: dict[str, list[str]] = {
+            name: ["This is no setting of a spreadsheet."]
+            for name in given.keys() - {"service_account", "spreadsheet_id"}
+        }
+        sheet = given.get("spreadsheet_id")
+        if not isinstance(sheet, str) or not _ID.fullmatch(sheet):
+            errors["spreadsheet_id"] = ["Give the id from the spreadsheet's address, between /d/ and /edit."]
+        account = given.get("service_account")
+        fields = account if isinstance(account, Mapping) else {}
+        email, key, key_id = (fields.get(name) for name in ("client_email", "private_key", "private_key_id"))
+        if not isinstance(email, str) or not _EMAIL.fullmatch(email) or not _is_key(key):
+            errors["service_account"] = ["Give the JSON key file of a service account, unchanged."]
+        if errors:
+            raise BadSettings(errors)
+        plain = {"spreadsheet_id": str(sheet), "client_email": str(email)}
+        if isinstance(key_id, str) and 1 <= len(key_id) <= 200:
+            plain["private_key_id"] = key_id
+        sealed = {"private_key": Secret(str(key))}
+        return Settings(plain, sealed, Auth.SERVICE_ACCOUNT, subject=plain["spreadsheet_id"])
+
+    def link(self, secrets: Secrets) -> Link:
+        """Calls go to the sheets address with a token of the service account; one pace per account."""
+        email = secrets.plain["client_email"]
+        proof = ServiceAccount(
+            email,
+            secrets.sealed["private_key"],
+            secrets.plain.get("private_key_id"),
+            self._token_url,
+            _SCOPES,
+        )
+        return Link("spreadsheet", self._sheets_url, proof, self._times, _PACE, f"google {email}")
+
+    def reader(self, http: ReadHttp, secrets: Secrets) -> SpreadsheetReader:
+        """A reader of the spreadsheet."""
+        return SpreadsheetReader(http, self.changes, spreadsheet_id=secrets.plain["spreadsheet_id"])
+
+    def writer(self, http: WriteHttp, secrets: Secrets) -> SpreadsheetWriter:
+        """A writer of the spreadsheet."""
+        return SpreadsheetWriter(http, spreadsheet_id=secrets.plain["spreadsheet_id"])
+
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """Whether the sheet is shared with the key's address; what it may write shows at the first send."""
+        sheet, email = secrets.plain["spreadsheet_id"], secrets.plain["client_email"]
+        fields = "spreadsheetId,properties(title,timeZone)"
+        try:
+            found = object_of(await http.get(f"/v4/spreadsheets/{sheet}", {"fields": fields}))
+        except CallError as error:
+            name = "service_account" if isinstance(error, Unauthorized) else None
+            return Health(ok=False, account_label=email, error=error, error_field=name)
+        properties = found.get("properties")
+        held = properties if isinstance(properties, dict) else {}
+        title, zone = held.get("title"), held.get("timeZone")
+        label = title if isinstance(title, str) and title else sheet
+        return Health(
+            ok=True,
+            account_label=label,
+            name=label,
+            zone=zone if isinstance(zone, str) else None,
+            rights=("read",),
+            version="v4",
+        )
+
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+        """The one spreadsheet, and under it its tabs by title. Raises CallError."""
+        sheet = secrets.plain["spreadsheet_id"]
+        reader = self.reader(http, secrets)
+        if parent is None:
+            return [Destination(sheet, "spreadsheet", await reader.title())]
+        if parent != sheet:
+            return []
+        tabs = [tab async for page in reader.read(TABS, Nothing()) for tab in page.items]
+        return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
+
+
+def _is_key(text: object) -> bool:
+    """Whether this is a private key that can sign with RS256; its value goes nowhere."""
+    if not isinstance(text, str) or len(text) > 16_384:
+        return False
+    try:
+        key = load_pem_private_key(text.encode("utf-8"), password=None)
+    except (ValueError, TypeError):
+        return False
+    return isinstance(key, RSAPrivateKey) and key.key_size >= 2048

@@ -1,0 +1,189 @@
+"""What may be written to a sheet: rows appended, cells set, always as raw values; pure (connectors 7.3)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from steward.connectors.base import (
+    Action,
+    AppendRows,
+    Cell,
+    FieldChange,
+    Guard,
+    JsonValue,
+    ObjectRef,
+    Part,
+    Planned,
+    Problem,
+    Proposal,
+    Recovery,
+    WriteCells,
+)
+from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, kept, key_of, same_rows, tab_range
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+A = TypeVar("A", contravariant=True)
+CALL_BYTES = 1024 * 1024
+_COLUMNS = 18_278
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet(Generic[A]):
+    """What both operations share: sends, which a later change cannot be counted on to put back."""
+
+    name: str
+    recovery: Recovery
+    action: Action = Action.SEND
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """The same for every part."""
+        return self.recovery
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The rows as they will stand."""
+        return {"rows": arguments["rows"]}, ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One call each."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Cell by cell, numbers by value."""
+        return same_rows(wanted, seen)
+
+
+class Appending(Sheet[AppendRows]):
+    """`sheet.append_rows`."""
+
+    __slots__ = ()
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Marked with a key column, else blind (connectors 6)."""
+        return Recovery.BLIND if part.arguments["key_column"] is None else Recovery.MARKED
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """By the keys found; a blind append is never the same as anything seen."""
+        return wanted is not None and wanted == seen
+
+    def plan(self, asks: Sequence[AppendRows], *, integration_id: IntegrationId) -> Planned:
+        """Rows not there yet, in calls of at most 1 MiB."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        for ask in asks:
+            problem = _problem(ask.tab, ask.rows)
+            if problem is None and ask.key_column is not None:
+                problem = _key_problem(ask)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            for rows in _calls(_fresh(ask)):
+                proposals.append(self._proposal(ask, rows, integration_id))
+        return Planned(tuple(proposals), tuple(problems))
+
+    def _proposal(
+        self, ask: AppendRows, rows: list[tuple[Cell, ...]], integration_id: IntegrationId
+    ) -> Proposal:
+        keys = None if ask.key_column is None else [key_of(row[ask.key_column]) for row in rows]
+        arguments: JsonObject = {
+            "tab": ask.tab,
+            "rows": [[kept(cell) for cell in row] for row in rows],
+            "key_column": ask.key_column,
+        }
+        after: JsonValue = None if keys is None else {"keys": keys}
+        part = Part(self.name, integration_id, ask.tab, arguments, None, after)
+        label = f"{ask.tab}: {len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+        return Proposal(
+            ObjectRef("spreadsheet_row", None, label, ask.url), self.action,
+            (FieldChange("rows", "Rows", None, len(rows), FieldKind.NUMBER),), (part,),
+            integration_id, self.reversible, ask.message,
+        )  # fmt: skip
+
+
+class Writing(Sheet[WriteCells]):
+    """`sheet.write_cells`."""
+
+    __slots__ = ()
+
+    def plan(self, asks: Sequence[WriteCells], *, integration_id: IntegrationId) -> Planned:
+        """Blocks that differ from what stands there."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        unchanged: list[str] = []
+        for ask in asks:
+            problem = _problem(ask.tab, ask.rows)
+            try:
+                target = tab_range(ask.tab, ask.start, ask.rows)
+            except ValueError:
+                problem = Problem(ask.start, "not_a_cell", "The first cell is named as in A1.", "start")
+                target = ask.start
+            if problem is not None:
+                problems.append(problem)
+                continue
+            before: JsonObject = {"rows": [[kept(cell) for cell in row] for row in ask.before]}
+            after: JsonObject = {"rows": [[kept(cell) for cell in row] for row in ask.rows]}
+            if self.same(after, before):
+                unchanged.append(target)
+                continue
+            arguments: JsonObject = {"range": target, "rows": after["rows"]}
+            part = Part(self.name, integration_id, target, arguments, before, after)
+            fields = (FieldChange("cells", target, before["rows"], after["rows"], FieldKind.LIST),)
+            ref = ObjectRef("spreadsheet_row", None, target, ask.url)
+            proposals.append(
+                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+            )
+        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+
+
+def _fresh(ask: AppendRows) -> list[tuple[Cell, ...]]:
+    if ask.key_column is None:
+        return list(ask.rows)
+    seen = set(ask.present)
+    fresh: list[tuple[Cell, ...]] = []
+    for row in ask.rows:
+        key = key_of(row[ask.key_column])
+        if key not in seen:
+            seen.add(key)
+            fresh.append(row)
+    return fresh
+
+
+def _calls(rows: list[tuple[Cell, ...]]) -> list[list[tuple[Cell, ...]]]:
+    calls: list[list[tuple[Cell, ...]]] = []
+    size = CALL_BYTES
+    for row in rows:
+        own = len(json.dumps([kept(cell) for cell in row]).encode("utf-8")) + 1
+        if not calls or size + own > CALL_BYTES - 1024:
+            calls.append([])
+            size = 0
+        calls[-1].append(row)
+        size += own
+    return calls
+
+
+def _problem(tab: str, rows: Sequence[Sequence[Cell]]) -> Problem | None:
+    if not 1 <= len(tab) <= 100:
+        return Problem(tab, "tab_missing", "A tab is named by its title.", "tab")
+    for row in rows:
+        if len(row) > _COLUMNS:
+            return Problem(tab, "too_many_columns", f"A row has at most {_COLUMNS} cells.", "rows")
+        for cell in row:
+            if isinstance(cell, str) and len(cell) > CELL_CHARACTERS:
+                words = f"A cell holds at most {CELL_CHARACTERS} characters."
+                return Problem(tab, "cell_too_long", words, "rows")
+    return None
+
+
+def _key_problem(ask: AppendRows) -> Problem | None:
+    column = ask.key_column or 0
+    if column < 0 or any(len(row) <= column or not key_of(row[column]) for row in ask.rows):
+        return Problem(ask.tab, "key_missing", "Every row needs a value in the key column.", "rows")
+    return None
+
+
+APPEND = Appending("sheet.append_rows", Recovery.BLIND)
+WRITE = Writing("sheet.write_cells", Recovery.READABLE)

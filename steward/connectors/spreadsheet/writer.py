@@ -1,0 +1,105 @@
+"""Sends rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.connectors.base import (
+    CallError,
+    Invalid,
+    JsonValue,
+    NotFound,
+    Part,
+    WriteHttp,
+    WriteOutcome,
+    WriteState,
+)
+from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_rows, tab_range, wire
+from steward.connectors.spreadsheet.reader import error_of, object_of
+from steward.model.change import Batch
+from steward.outbound.answer import Answer, Decoded
+from steward.outbound.errors import NotSent, OutcomeUnknown
+
+
+class SpreadsheetWriter:
+    """A writer of one spreadsheet."""
+
+    def __init__(self, http: WriteHttp, *, spreadsheet_id: str) -> None:
+        self._http = http
+        self._path = f"/v4/spreadsheets/{in_path(spreadsheet_id)}"
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """The one call of `batch`; Google takes a call whole or not at all. Never raises a call's error."""
+        [part] = batch.parts
+        try:
+            answer = await self._send(part, batch)
+        except NotSent as failure:
+            wait = getattr(failure.cause, "wait_s", None)
+            return [_outcome(WriteState.NOT_SENT, failure.cause, wait_s=wait)]
+        except OutcomeUnknown as failure:
+            return [_outcome(WriteState.UNKNOWN, failure.cause)]
+        if not answer.ok:
+            error = error_of(answer)
+            gone = isinstance(error, Invalid) and answer.status == 400
+            state = WriteState.UNKNOWN if answer.status >= 500 else WriteState.REFUSED
+            return [_outcome(state, NotFound("The tab is gone or was renamed.") if gone else error)]
+        try:
+            return [_compared(part, object_of(answer))]
+        except CallError as error:
+            return [_outcome(WriteState.UNKNOWN, error)]
+
+    async def _send(self, part: Part, batch: Batch) -> Answer:
+        rows = [[wire(cell) for cell in row] for row in _rows(part)]
+        if part.operation == "sheet.append_rows":
+            name = tab_range(part.target)
+            path = f"{self._path}/values/{in_path(name)}:append"
+            params = {"valueInputOption": "RAW", "insertDataOption": "INSERT_ROWS"}
+            body: JsonValue = {"range": name, "majorDimension": "ROWS", "values": rows}
+            return await self._post(path, body, batch, params=params)
+        block: JsonValue = {"range": part.target, "majorDimension": "ROWS", "values": rows}
+        body = {
+            "valueInputOption": "RAW",
+            "data": [block],
+            "includeValuesInResponse": True,
+            "responseValueRenderOption": "UNFORMATTED_VALUE",
+        }
+        return await self._post(f"{self._path}/values:batchUpdate", body, batch)
+
+    async def _post(
+        self, path: str, body: JsonValue, batch: Batch, *, params: Mapping[str, str] | None = None
+    ) -> Answer:
+        return await self._http.send(
+            "POST",
+            path,
+            body,
+            params=params,
+            effect_keys=batch.effect_keys,
+            key=batch.key,
+            operation=batch.parts[0].operation,
+        )
+
+
+def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
+    rows = part.arguments["rows"]
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise NotSent(Invalid(["rows"]))
+    return [row for row in rows if isinstance(row, Sequence) and not isinstance(row, str)]
+
+
+def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
+    if part.operation == "sheet.append_rows":
+        updates = found.get("updates")
+        written = updates.get("updatedRows") if isinstance(updates, dict) else None
+        if written == len(_rows(part)):
+            return WriteOutcome(WriteState.APPLIED, seen=part.after)
+        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet told another number of rows.")
+    responses = found.get("responses")
+    first = responses[0] if isinstance(responses, list) and responses else None
+    data = first.get("updatedData") if isinstance(first, dict) else None
+    if isinstance(data, dict):
+        seen: JsonValue = {"rows": [[kept(cell) for cell in row] for row in read_rows(data.get("values"))]}
+        if same_rows(part.after, seen):
+            return WriteOutcome(WriteState.APPLIED, seen=seen)
+    return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not answer with the values sent.")
+
+
+def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
+    return WriteOutcome(state, reason=error.message, wait_s=wait_s, error=error.kind)

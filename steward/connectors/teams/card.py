@@ -1,0 +1,82 @@
+"""The one message Steward posts: an adaptive card 1.4 with escaped text, under 20,000 bytes; pure."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from steward.connectors.base import JsonValue, PostCard
+from steward.model.json import JsonObject
+
+CARD_BYTES = 20_000
+_LONGEST_LINE = 2_000
+_SIGNS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
+_LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
+
+
+def message(ask: PostCard) -> JsonObject:
+    """The whole message; what does not fit is left out from the end and counted (templates E17)."""
+    text, facts = list(ask.text), list(ask.facts)
+    made = _message(ask, text, facts, 0)
+    if _size(made) <= CARD_BYTES:
+        return made
+    # The size grows with what is kept, so the most that fits is found by halving.
+    low, high = 0, len(text) + len(facts)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _size(_cut(ask, middle)) <= CARD_BYTES:
+            low = middle
+        else:
+            high = middle - 1
+    return _cut(ask, low)
+
+
+def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
+    """Store text as text: no Markdown, no live link or mention, no invisible or direction character."""
+    plain = "".join(sign for sign in text if sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cf"))
+    if len(plain) > longest:
+        plain = plain[: longest - 1] + "…"
+    # The blank of no width is ours: it keeps an address from becoming a link.
+    return _LIVE.sub("\\1\u200b", _SIGNS.sub(r"\\\1", plain))
+
+
+def _cut(ask: PostCard, kept: int) -> JsonObject:
+    text = list(ask.text[:kept])
+    facts = list(ask.facts[: max(kept - len(ask.text), 0)])
+    return _message(ask, text, facts, len(ask.text) + len(ask.facts) - kept)
+
+
+def _message(
+    ask: PostCard, text: Sequence[str], facts: Sequence[tuple[str, str]], left_out: int
+) -> JsonObject:
+    title = escaped(ask.title, 200)
+    body: list[JsonValue] = [
+        {"type": "TextBlock", "text": title, "wrap": True, "weight": "Bolder", "size": "Medium"}
+    ]
+    body += [{"type": "TextBlock", "text": escaped(line), "wrap": True} for line in text]
+    if facts:
+        pairs = [{"title": escaped(name, 200), "value": escaped(value)} for name, value in facts]
+        body.append({"type": "FactSet", "facts": pairs})
+    if left_out:
+        more = escaped(ask.more.replace("{n}", str(left_out)))
+        body.append({"type": "TextBlock", "text": more, "wrap": True, "isSubtle": True})
+    card: dict[str, JsonValue] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+    }
+    if ask.link is not None and ask.link[1].startswith("https://") and len(ask.link[1]) <= 1000:
+        name = escaped(ask.link[0], 60)
+        card["actions"] = [{"type": "Action.OpenUrl", "title": name, "url": ask.link[1]}]
+    attachment: JsonValue = {
+        "contentType": "application/vnd.microsoft.card.adaptive",
+        "contentUrl": None,
+        "content": card,
+    }
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _size(value: JsonObject) -> int:
+    """Bytes as sent, with room for the mark the writer adds."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")) + 60

@@ -1,0 +1,283 @@
+"""Microsoft Teams through a workflow address: one card a message, handed over and never repeated."""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from urllib.parse import parse_qs, urlsplit
+
+from steward.connectors.base import (
+    Action,
+    BadSettings,
+    CallError,
+    ChangeOp,
+    Current,
+    Destination,
+    Facts,
+    FieldChange,
+    Guard,
+    Health,
+    JsonValue,
+    Kind,
+    Link,
+    ObjectRef,
+    Part,
+    Planned,
+    PostCard,
+    Problem,
+    Proposal,
+    ReadHttp,
+    ReadOp,
+    Recovery,
+    Refused,
+    Secret,
+    Secrets,
+    Settings,
+    Timeouts,
+    UpkeepHttp,
+    WriteHttp,
+    WriteOutcome,
+    WriteState,
+)
+from steward.connectors.teams.card import message
+from steward.model.change import Batch, FieldKind
+from steward.model.connection import Auth
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+from steward.outbound.address import Origin, origin_of
+from steward.outbound.answer import Answer
+from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.link import AddressSecret, PaceRule
+
+_PACE = PaceRule(at_once=1, seconds_apart=1.0)
+_RETIRED = (".webhook.office.com", "webhook.office.com", "outlook.office.com")
+_HIDDEN = re.compile(rb"HTTP error (\d{3})")
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["webhook_url"],
+    "properties": {
+        "webhook_url": {
+            "type": "string",
+            "title": "Address of the workflow",
+            "maxLength": 2000,
+            "secret": True,
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """`teams.post`: one message; nothing can be read back, so it is sent at most once."""
+
+    name: str = "teams.post"
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.BLIND
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Always blind."""
+        return self.recovery
+
+    def plan(self, asks: Sequence[PostCard], *, integration_id: IntegrationId) -> Planned:
+        """One message per ask; a message of nothing is a problem."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        for ask in asks:
+            if not ask.title.strip():
+                problems.append(Problem("message", "empty", "A message needs a title.", "title"))
+                continue
+            part = Part(self.name, integration_id, "channel", message(ask), None, None)
+            lines = len(ask.text) + len(ask.facts)
+            fields = (FieldChange("lines", "Lines", None, lines, FieldKind.NUMBER),)
+            ref = ObjectRef("message", None, ask.title[:200])
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, False, ask.message))
+        return Planned(tuple(proposals), tuple(problems))
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The message itself."""
+        return arguments, ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One message a call."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Never: a message cannot be seen."""
+        return False
+
+
+class TeamsReader:
+    """There is nothing to read: a message is before it is sent, and unknown ever after."""
+
+    def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
+        """Raises KeyError: the connector has no reads."""
+        raise KeyError(op.name)
+
+    async def current(self, parts: Sequence[Part]) -> list[Current]:
+        """As before: nothing."""
+        return [Current(part, None) for part in parts]
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Unknown: only a person may send it again (engine 11.3)."""
+        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
+
+    async def find_marker(self, part: Part) -> bool:
+        """Never found."""
+        return False
+
+
+class TeamsWriter:
+    """Hands one card over."""
+
+    def __init__(self, http: WriteHttp) -> None:
+        self._http = http
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """The one POST; applied means handed over, not shown. Never raises a call's error."""
+        [part] = batch.parts
+        try:
+            answer = await self._http.send(
+                "POST",
+                "",
+                _marked(part.arguments, batch.effect_keys[0]),
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+                operation=part.operation,
+            )
+        except NotSent as failure:
+            wait = getattr(failure.cause, "wait_s", None)
+            return [_failed(WriteState.NOT_SENT, failure.cause, wait)]
+        except OutcomeUnknown as failure:
+            return [_failed(WriteState.UNKNOWN, failure.cause, None)]
+        return [_outcome(answer)]
+
+
+class Teams:
+    """The connector; `hosts` are suffixes such as `.logic.azure.com`, or exact `host:port` entries."""
+
+    topics: Mapping[str, tuple[str, ...]] = {}
+    reads: Mapping[str, ReadOp[Any, Any]] = {}
+
+    def __init__(
+        self,
+        *,
+        hosts: Collection[str],
+        private_hosts: Collection[str],
+        read_s: float,
+        bounded: bool = False,
+    ) -> None:
+        self._hosts = tuple(hosts)
+        self._private = frozenset(private_hosts)
+        self._times = Timeouts(read_s=read_s, write_s=min(read_s, 30.0) if bounded else 30.0)
+        self.facts = Facts("teams", "Microsoft Teams", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA)
+        self.changes: Mapping[str, ChangeOp[Any]] = {"teams.post": Posting()}
+
+    def settings(self, given: JsonObject) -> Settings:
+        """webhook_url, which is the secret itself (contract 6.4). Raises BadSettings."""
+        url = given.get("webhook_url")
+        if given.keys() - {"webhook_url"}:
+            raise BadSettings(
+                {name: ["This is no setting of Teams."] for name in given.keys() - {"webhook_url"}}
+            )
+        if not isinstance(url, str) or not 1 <= len(url.strip()) <= 2000 or not url.strip().isprintable():
+            raise BadSettings({"webhook_url": ["This is needed."]})
+        origin = self._origin(url.strip())
+        base = f"{origin.scheme}://{origin.entry}"
+        number = hashlib.sha256(url.strip().encode("utf-8")).hexdigest()[:24]
+        sealed = {"webhook_url": Secret(url.strip())}
+        plain = {"host": origin.host, "origin": base}
+        return Settings(plain, sealed, Auth.KEY, subject=f"{origin.host} {number}")
+
+    def link(self, secrets: Secrets) -> Link:
+        """The whole address is the secret; only its host is ever shown. Raises BadSettings."""
+        base = secrets.plain["origin"]
+        self._allowed(base)
+        proof = AddressSecret(secrets.sealed["webhook_url"])
+        return Link("teams", base, proof, self._times, _PACE, f"teams {secrets.integration_id}")
+
+    def reader(self, http: ReadHttp, secrets: Secrets) -> TeamsReader:
+        """A reader of nothing."""
+        return TeamsReader()
+
+    def writer(self, http: WriteHttp, secrets: Secrets) -> TeamsWriter:
+        """A writer to the one channel."""
+        return TeamsWriter(http)
+
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """The form of the address alone; nothing is sent (contract 6.4)."""
+        try:
+            host = self._allowed(secrets.plain["origin"]).host
+        except BadSettings as bad:
+            words = " ".join(bad.errors["webhook_url"])
+            return Health(ok=False, error=Refused(words, words), error_field="webhook_url")
+        return Health(ok=True, account_label=host, name=host, rights=("write",))
+
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+        """The one channel."""
+        host = secrets.plain["host"]
+        return [Destination(host, "channel", host)] if parent is None else []
+
+    def _origin(self, url: str) -> Origin:
+        """The origin of a usable address. Raises BadSettings."""
+        origin = self._allowed(url)
+        parts = urlsplit(url)
+        if len(parts.path) < 2 or "sig" not in parse_qs(parts.query):
+            raise BadSettings({"webhook_url": ["The address is not complete: copy it whole."]})
+        return origin
+
+    def _allowed(self, url: str) -> Origin:
+        """The origin of an address that may be a workflow's. Raises BadSettings."""
+        try:
+            origin = origin_of(url, self._private)
+        except Refused:
+            raise BadSettings({"webhook_url": ["Give the https address the workflow shows."]}) from None
+        if origin.host.endswith(_RETIRED):
+            words = (
+                "Addresses of the old connectors are retired. Make a workflow in Teams and give its address."
+            )
+            raise BadSettings({"webhook_url": [words]})
+        suffixes = tuple(host for host in self._hosts if host.startswith("."))
+        if not origin.host.endswith(suffixes) and origin.entry not in self._hosts:
+            raise BadSettings({"webhook_url": ["This is not the address of a Teams workflow."]})
+        return origin
+
+
+def _marked(arguments: JsonObject, effect: str) -> JsonValue:
+    """The message with the effect's key as the card's id (contract 9.2)."""
+    attachments = arguments["attachments"]
+    if not isinstance(attachments, Sequence) or isinstance(attachments, str):
+        return arguments
+    marked: list[JsonValue] = []
+    for attachment in attachments:
+        content = attachment.get("content") if isinstance(attachment, Mapping) else None
+        if isinstance(attachment, Mapping) and isinstance(content, Mapping):
+            marked.append({**attachment, "content": {**content, "id": effect}})
+    return {**arguments, "attachments": marked}
+
+
+def _outcome(answer: Answer) -> WriteOutcome:
+    hidden = _HIDDEN.search(answer.body[:4000])
+    if answer.ok and hidden is not None:
+        if hidden[1] == b"429":
+            return WriteOutcome(
+                WriteState.NOT_SENT, reason="Teams asks for a pause.", wait_s=30.0, error="throttled"
+            )
+        return WriteOutcome(WriteState.UNKNOWN, reason="Teams answered with an error of its own.")
+    if answer.ok:
+        return WriteOutcome(WriteState.APPLIED)
+    if answer.status < 500:
+        words = f"Teams refused the message (status {answer.status})."
+        if answer.status in (401, 403, 404):
+            words = "Teams does not know this address any more. Reconnect it."
+        return WriteOutcome(
+            WriteState.REFUSED, reason=words, error="unauthorized" if "Reconnect" in words else "invalid"
+        )
+    return WriteOutcome(WriteState.UNKNOWN, reason="Teams failed to answer.", error="unavailable")
+
+
+def _failed(state: WriteState, error: CallError, wait_s: float | None) -> WriteOutcome:
+    return WriteOutcome(state, reason=error.message, wait_s=wait_s, error=error.kind)

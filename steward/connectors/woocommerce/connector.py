@@ -1,0 +1,136 @@
+"""WooCommerce over REST wc/v3: what it offers and how a shop is connected (connectors 7.2)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from steward.connectors.base import (
+    PRODUCT,
+    PRODUCTS,
+    TAGS,
+    VARIANT,
+    VARIANTS,
+    BadSettings,
+    ChangeOp,
+    Destination,
+    Facts,
+    Health,
+    Kind,
+    Link,
+    ReadHttp,
+    ReadOp,
+    Refused,
+    Secret,
+    Secrets,
+    Settings,
+    Timeouts,
+    UpkeepHttp,
+    WriteHttp,
+)
+from steward.connectors.woocommerce.check import check_shop
+from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
+from steward.connectors.woocommerce.reader import WooCommerceReader
+from steward.connectors.woocommerce.writer import WooCommerceWriter
+from steward.model.connection import Auth
+from steward.model.json import JsonObject
+from steward.outbound.address import origin_of
+from steward.outbound.link import Basic, PaceRule
+
+READ_AT_LEAST_S = 30.0
+WRITE_S = 60.0
+_PACE = PaceRule(at_once=2, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))
+_NAMES = ("url", "consumer_key", "consumer_secret")
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": list(_NAMES),
+    "properties": {
+        "url": {"type": "string", "title": "Address of the shop", "format": "uri", "maxLength": 500},
+        "consumer_key": {"type": "string", "title": "Consumer key", "maxLength": 200},
+        "consumer_secret": {"type": "string", "title": "Consumer secret", "maxLength": 200, "secret": True},
+    },
+}
+
+
+class WooCommerce:
+    """The connector; `read_s` is the service's limit for a read, with `bounded` for a write too."""
+
+    topics: Mapping[str, tuple[str, ...]] = {}
+
+    def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
+        self._private = frozenset(private_hosts)
+        times = Timeouts(read_s=max(read_s, READ_AT_LEAST_S), write_s=WRITE_S)
+        self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S)) if bounded else times
+        self.facts = Facts(
+            "woocommerce", "WooCommerce", Kind.STORE, (Auth.KEY,), _PACE, self._times, _SCHEMA, ("wc/v3",)
+        )
+        reads: tuple[ReadOp[Any, Any], ...] = (PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS)
+        changes: tuple[ChangeOp[Any], ...] = (SET_PRICE, SET_STOCK, SET_VISIBLE, SET_TAGS, MAKE_TAG)
+        self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
+        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+
+    def settings(self, given: JsonObject) -> Settings:
+        """url, consumer_key, consumer_secret (contract 6.4). Raises BadSettings."""
+        errors: dict[str, list[str]] = {}
+        for name in given.keys() - set(_NAMES):
+            errors[name] = ["This is no setting of a WooCommerce shop."]
+        texts: dict[str, str] = {}
+        for name in _NAMES:
+            value = given.get(name)
+            text = value.strip() if isinstance(value, str) else ""
+            if 1 <= len(text) <= 500 and text.isprintable():
+                texts[name] = text
+            else:
+                errors[name] = ["This is needed."]
+        for name in ("consumer_key", "consumer_secret"):
+            if name in texts and (not texts[name].isascii() or ":" in texts[name] or " " in texts[name]):
+                errors[name] = ["This is not a key of WooCommerce."]
+        base = self._address(texts.get("url", ""), errors) if "url" in texts else ""
+        if errors:
+            raise BadSettings(errors)
+        sealed = {name: Secret(texts[name]) for name in ("consumer_key", "consumer_secret")}
+        domain = _domain(base)
+        return Settings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
+
+    def link(self, secrets: Secrets) -> Link:
+        """Calls go to the host of the shop's address, with the key as HTTP Basic."""
+        base = secrets.plain["url"]
+        proof = Basic(secrets.sealed["consumer_key"], secrets.sealed["consumer_secret"])
+        return Link("woocommerce", base, proof, self._times, _PACE, f"woocommerce {_domain(base)}")
+
+    def reader(self, http: ReadHttp, secrets: Secrets) -> WooCommerceReader:
+        """A reader of the shop."""
+        return WooCommerceReader(http, self.changes, base=secrets.plain["url"], currency=secrets.currency)
+
+    def writer(self, http: WriteHttp, secrets: Secrets) -> WooCommerceWriter:
+        """A writer of the shop."""
+        return WooCommerceWriter(http, self.changes)
+
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """Whether this is a WooCommerce, what the key may do, zone, currency, order storage."""
+        return await check_shop(http, domain=_domain(secrets.plain["url"]))
+
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+        """A shop has none."""
+        return []
+
+    def _address(self, url: str, errors: dict[str, list[str]]) -> str:
+        parts = urlsplit(url)
+        if parts.query or parts.fragment:
+            errors["url"] = ["The address has no query. Give the address of the shop's front page."]
+            return ""
+        try:
+            origin = origin_of(url, self._private)
+        except Refused as refusal:
+            errors["url"] = [f"Give the shop's https address, such as https://shop.example. {refusal.rule}."]
+            return ""
+        path = parts.path.partition("/wp-json")[0].rstrip("/")
+        if any(mark in path for mark in ("//", "\\", "/..", "/.")):
+            errors["url"] = ["This is not the address of a shop."]
+        plain_port = origin.port == (443 if origin.scheme == "https" else 80)
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        return f"{origin.scheme}://{host if plain_port else f'{host}:{origin.port}'}{path}"
+
+
+def _domain(base: str) -> str:
+    return base.partition("://")[2]

@@ -1,0 +1,320 @@
+"""What may be changed in a WooCommerce shop: validated, worked out and compared; pure (connectors 6)."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from steward.connectors.base import (
+    Action,
+    FieldChange,
+    Guard,
+    JsonValue,
+    Keep,
+    ObjectRef,
+    Part,
+    Planned,
+    Problem,
+    Proposal,
+    Recovery,
+    SetPrice,
+    SetStock,
+    SetTags,
+    SetVisible,
+    Variant,
+    currency_decimals,
+)
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+A = TypeVar("A", contravariant=True)
+BATCH = 100
+STOCK_MOST = 1_000_000
+VISIBLE_WORDS = ("visible", "catalog", "search")
+_PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[A]):
+    """What all operations here share: absolute values, read back after an interruption."""
+
+    name: str
+    action: Action = Action.UPDATE
+    recovery: Recovery = Recovery.READABLE
+    guard: Guard = Guard.REREAD
+    reversible: bool = True
+
+    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        unchanged: list[str] = []
+        for ask in asks:
+            match self._one(ask, integration_id):
+                case Proposal() as proposal:
+                    proposals.append(proposal)
+                case Problem() as problem:
+                    problems.append(problem)
+                case str() as item:
+                    unchanged.append(item)
+        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """The same for every part."""
+        return self.recovery
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The value after; everything here can be foretold."""
+        return dict(arguments), ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One object a request."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Equality of the operation's value."""
+        return wanted == seen
+
+    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
+        raise NotImplementedError
+
+
+class _Batched(Operation[A]):
+    """Operations of `…/batch`: up to 100 simple products, or variations of one product."""
+
+    __slots__ = ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """By the product the items belong to, at most 100 each, in the order they first appear."""
+        by_parent: dict[str, list[Part]] = {}
+        for part in parts:
+            by_parent.setdefault(part.target.rpartition("/")[0], []).append(part)
+        return [
+            tuple(held[at : at + BATCH]) for held in by_parent.values() for at in range(0, len(held), BATCH)
+        ]
+
+
+class PriceOperation(_Batched[SetPrice]):
+    """`variant.set_price`: regular_price and sale_price (templates 2)."""
+
+    __slots__ = ()
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Money by decimal value; an empty price equals only an empty one."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        names = ("regular_price", "sale_price")
+        return all(_same_money(wanted.get(name), seen.get(name)) for name in names)
+
+    def _one(self, ask: SetPrice, integration_id: IntegrationId) -> Proposal | Problem | str:
+        variant = ask.variant
+        compare = variant.compare_at if ask.compare_at is Keep.KEEP else ask.compare_at
+        problem = _price_problem(ask, compare)
+        if problem is not None:
+            return problem
+        before = {"regular_price": variant.regular_price, "sale_price": variant.sale_price}
+        after = (
+            {"regular_price": ask.price, "sale_price": ""}
+            if compare is None
+            else {"regular_price": compare, "sale_price": ask.price}
+        )
+        if self.same(after, before):
+            return variant.id
+        fields = [
+            _money(variant, "sale_price" if compare else "regular_price", "Price", variant.price, ask.price)
+        ]
+        if not _same_money(variant.compare_at, compare):
+            name = "regular_price" if compare else "sale_price"
+            fields.append(_money(variant, name, "Compare-at price", variant.compare_at, compare))
+        part = Part(self.name, integration_id, variant.id, after, before, after)
+        message = ask.message
+        if compare is not None and (variant.sale_from or variant.sale_to):
+            dates = f"The sale dates stay: {variant.sale_from or '…'} to {variant.sale_to or '…'}."
+            message = f"{message} {dates}" if message else dates
+        shown = tuple(field for field in fields if not _same_money(field.before, field.after))
+        return Proposal(
+            _variant_ref(variant), self.action, shown or tuple(fields[:1]), (part,), integration_id,
+            self.reversible, message,
+        )  # fmt: skip
+
+
+class StockOperation(_Batched[SetStock]):
+    """`inventory.set`: stock_quantity, written where the number belongs (connectors 2.2)."""
+
+    __slots__ = ()
+
+    def plan(self, asks: Sequence[SetStock], *, integration_id: IntegrationId) -> Planned:
+        """As every plan; a number shared through the parent is written once, and only one value."""
+        by_target: dict[str, set[int]] = {}
+        for ask in asks:
+            by_target.setdefault(ask.variant.stock_target, set()).add(ask.quantity)
+        kept: list[SetStock] = []
+        problems: list[Problem] = []
+        seen: set[str] = set()
+        for ask in asks:
+            target = ask.variant.stock_target
+            if len(by_target[target]) > 1:
+                words = "Its stock is shared with other variants, which ask for another number."
+                problems.append(Problem(ask.variant.id, "stock_shared", words, "stock_quantity"))
+            elif target not in seen:
+                seen.add(target)
+                kept.append(ask)
+        planned = super().plan(kept, integration_id=integration_id)
+        return Planned(planned.proposals, (*problems, *planned.problems), planned.unchanged)
+
+    def _one(self, ask: SetStock, integration_id: IntegrationId) -> Proposal | Problem | str:
+        variant = ask.variant
+        if not variant.tracked or variant.stock is None:
+            words = "Its stock is not tracked, so a number would be ignored."
+            return Problem(variant.id, "not_tracked", words, "stock_quantity")
+        if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= STOCK_MOST:
+            words = f"A stock is written from 0 to {STOCK_MOST}."
+            return Problem(
+                variant.id, "negative" if ask.quantity < 0 else "out_of_range", words, "stock_quantity"
+            )
+        if ask.quantity == variant.stock:
+            return variant.id
+        before, after = {"stock_quantity": variant.stock}, {"stock_quantity": ask.quantity}
+        part = Part(self.name, integration_id, variant.stock_target, after, before, after)
+        label = variant.product_title if variant.stock_managed_by_parent else variant.label
+        field = FieldChange("stock_quantity", "Stock", variant.stock, ask.quantity, FieldKind.NUMBER)
+        return Proposal(
+            ObjectRef("inventory", variant.stock_target, label, variant.url), self.action, (field,), (part,),
+            integration_id, self.reversible, ask.message,
+        )  # fmt: skip
+
+
+class VisibleOperation(Operation[SetVisible]):
+    """`product.set_visible`: catalog_visibility; what it was is put back by `restore`."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetVisible, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product = ask.product
+        if ask.restore is not None and ask.restore not in VISIBLE_WORDS:
+            words = "It can only be put back to visible, catalog or search."
+            return Problem(product.id, "not_a_visibility", words, "catalog_visibility")
+        if ask.visible == product.visible:
+            return product.id
+        if ask.visible and product.status != "publish":
+            words = "It is not published, so it cannot be made visible."
+            return Problem(product.id, "not_published", words, "catalog_visibility")
+        wanted = (ask.restore or VISIBLE_WORDS[0]) if ask.visible else "hidden"
+        before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": wanted}
+        part = Part(self.name, integration_id, product.id, after, before, after)
+        field = FieldChange("catalog_visibility", "Visible", product.visible, ask.visible, FieldKind.BOOLEAN)
+        return Proposal(
+            ObjectRef("product", product.id, product.label, product.url),
+            Action.PUBLISH if ask.visible else Action.UNPUBLISH, (field,), (part,),
+            integration_id, self.reversible, ask.message,
+        )  # fmt: skip
+
+
+class TagsOperation(Operation[SetTags]):
+    """`product.set_tags`: the whole list; a tag the shop lacks is made first, in a part of its own."""
+
+    __slots__ = ()
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Tags as sets, without regard to case."""
+        return _tag_set(wanted) == _tag_set(seen)
+
+    def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product = ask.product
+        wanted: dict[str, str] = {}
+        for tag in ask.tags:
+            if not 1 <= len(tag) <= 255 or tag != tag.strip() or "," in tag:
+                words = "A tag has 1 to 255 characters, no comma and no blanks around it."
+                return Problem(product.id, "not_a_tag", words, "tags")
+            wanted.setdefault(tag.casefold(), tag)
+        before = {"tags": list(product.tags)}
+        after = {"tags": sorted(wanted.values())}
+        if self.same(after, before):
+            return product.id
+        ids = {name.casefold(): number for name, number in (*ask.known.items(), *product.tag_ids)}
+        missing = [tag for tag in after["tags"] if tag.casefold() not in ids]
+        makes = [
+            Part("product_tag.create", integration_id, tag, {"name": tag}, None, {"name": tag})
+            for tag in missing
+        ]
+        arguments: JsonObject = {
+            "tags": after["tags"],
+            "ids": {tag: ids[tag.casefold()] for tag in after["tags"] if tag.casefold() in ids},
+        }
+        part = Part(self.name, integration_id, product.id, arguments, before, after)
+        field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
+        return Proposal(
+            ObjectRef("product", product.id, product.label, product.url), self.action, (field,),
+            (*makes, part), integration_id, self.reversible, ask.message,
+        )  # fmt: skip
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The list after."""
+        return {"tags": arguments["tags"]}, ()
+
+
+class TagMaking(Operation[object]):
+    """`product_tag.create`: only ever a part of another change; settled by looking its name up."""
+
+    __slots__ = ()
+
+    def plan(self, asks: Sequence[object], *, integration_id: IntegrationId) -> Planned:
+        """Nothing: a tag alone is no change of a product."""
+        return Planned((), ())
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """By name, without regard to case."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return str(wanted.get("name")).casefold() == str(seen.get("name")).casefold()
+
+
+def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
+    item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
+    for name, text in (("regular_price", ask.price), ("compare_at", compare)):
+        if text is None:
+            continue
+        if not _PRICE.fullmatch(text):
+            return Problem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
+        if len(text.partition(".")[2].rstrip("0")) > decimals:
+            words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
+            return Problem(item, "too_many_decimals", words, name)
+    if Decimal(ask.price) == 0 and not ask.allow_zero:
+        return Problem(item, "price_zero", "A price of 0 is not set.", "regular_price")
+    if compare is not None and Decimal(compare) <= Decimal(ask.price):
+        words = "The compare-at price is not above the price."
+        return Problem(item, "compare_at_not_above", words, "compare_at")
+    return None
+
+
+def _money(variant: Variant, name: str, label: str, before: str | None, after: str | None) -> FieldChange:
+    return FieldChange(name, label, before, after, FieldKind.MONEY, variant.currency)
+
+
+def _variant_ref(variant: Variant) -> ObjectRef:
+    return ObjectRef("variant", variant.id, variant.label, variant.url)
+
+
+def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
+    left, right = wanted or "", seen or ""
+    if left == right:
+        return True
+    if not isinstance(left, str) or not isinstance(right, str):
+        return False
+    if not _PRICE.fullmatch(left) or not _PRICE.fullmatch(right):
+        return False
+    return Decimal(left) == Decimal(right)
+
+
+def _tag_set(value: JsonValue) -> frozenset[str] | None:
+    tags = value.get("tags") if isinstance(value, dict) else None
+    return frozenset(str(tag).casefold() for tag in tags) if isinstance(tags, list | tuple) else None
+
+
+SET_PRICE = PriceOperation("variant.set_price")
+SET_STOCK = StockOperation("inventory.set")
+SET_VISIBLE = VisibleOperation("product.set_visible")
+SET_TAGS = TagsOperation("product.set_tags")
+MAKE_TAG = TagMaking("product_tag.create", action=Action.CREATE)

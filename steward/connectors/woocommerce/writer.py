@@ -1,0 +1,184 @@
+"""Sends approved changes to a WooCommerce shop: one request, its echo compared, every part told apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steward.connectors.base import (
+    Broken,
+    CallError,
+    ChangeOp,
+    Invalid,
+    JsonValue,
+    NotFound,
+    Part,
+    WriteOutcome,
+    WriteState,
+)
+from steward.connectors.woocommerce.answers import (
+    Row,
+    error_code,
+    error_of,
+    id_of,
+    instant_of,
+    is_gone,
+    names_of,
+    row_of,
+)
+from steward.connectors.woocommerce.reader import PREFIX, value_of
+from steward.model.change import Batch
+from steward.outbound.answer import Answer
+from steward.outbound.client import WriteHttp
+from steward.outbound.errors import NotSent, OutcomeUnknown
+
+_BATCHED = frozenset({"variant.set_price", "inventory.set"})
+_ECHO = {
+    "product.set_visible": "id,catalog_visibility,date_modified_gmt",
+    "product.set_tags": "id,tags,date_modified_gmt",
+}
+
+
+class WooCommerceWriter:
+    """A writer of one shop."""
+
+    def __init__(self, http: WriteHttp, changes: Mapping[str, ChangeOp[Any]]) -> None:
+        self._http = http
+        self._changes = changes
+        # Ids of tags this writer made: sent in place of their names, which the shop takes as well.
+        self._made: dict[str, str] = {}
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """The one request of `batch`; one outcome per part (connectors 2.1). Never raises a call's error."""
+        operation = batch.parts[0].operation
+        try:
+            answer = await self._send(operation, batch)
+        except NotSent as failure:
+            wait = getattr(failure.cause, "wait_s", None)
+            return _all(batch, WriteState.NOT_SENT, failure.cause, wait_s=wait)
+        except OutcomeUnknown as failure:
+            return _all(batch, WriteState.UNKNOWN, failure.cause)
+        if operation in _BATCHED:
+            return self._of_batch(batch, answer)
+        if operation == "product_tag.create":
+            return [self._of_tag(batch.parts[0], answer)]
+        return [self._of_one(batch.parts[0], answer)]
+
+    async def _send(self, operation: str, batch: Batch) -> Answer:
+        part = batch.parts[0]
+        params: Mapping[str, str] | None = None
+        if operation in _BATCHED:
+            parent = part.target.rpartition("/")[0]
+            method, path = "POST", f"/products/{parent}/variations/batch" if parent else "/products/batch"
+            body: JsonValue = {"update": [_item(each) for each in batch.parts]}
+        elif operation == "product_tag.create":
+            method, path, body = "POST", "/products/tags", {"name": part.arguments["name"]}
+        else:
+            method, path = "PUT", f"/products/{part.target}"
+            body = self._tags(part) if operation == "product.set_tags" else part.arguments
+            params = {"_fields": _ECHO[operation]}
+        return await self._http.send(
+            method,
+            PREFIX + path,
+            body,
+            params=params,
+            effect_keys=batch.effect_keys,
+            key=batch.key,
+            operation=operation,
+        )
+
+    def _tags(self, part: Part) -> JsonValue:
+        tags, ids = part.arguments["tags"], part.arguments["ids"]
+        if not isinstance(tags, Sequence) or isinstance(tags, str) or not isinstance(ids, Mapping):
+            raise NotSent(Invalid(["tags"]))
+        return {"tags": [self._term(str(tag), ids) for tag in tags]}
+
+    def _term(self, tag: str, ids: Mapping[str, JsonValue]) -> JsonValue:
+        number = ids.get(tag) or self._made.get(tag.casefold())
+        return {"name": tag} if number is None else {"id": int(str(number))}
+
+    def _of_batch(self, batch: Batch, answer: Answer) -> list[WriteOutcome]:
+        if not answer.ok:
+            return [_refused(answer)] * len(batch.parts)
+        try:
+            rows = row_of(answer).get("update")
+            if not isinstance(rows, list) or len(rows) != len(batch.parts):
+                raise Broken("the echo has another number of items")
+            return [self._of_item(part, row) for part, row in zip(batch.parts, rows, strict=True)]
+        except CallError as error:
+            return _all(batch, WriteState.UNKNOWN, error)
+
+    def _of_item(self, part: Part, row: object) -> WriteOutcome:
+        if not isinstance(row, dict) or id_of(row) != part.target.rpartition("/")[2]:
+            raise Broken("the echo has the items in another order")
+        error = row.get("error")
+        if error is None:
+            return self._echo(part, row)
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, str) and is_gone(code):
+            return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
+        if isinstance(code, str) and not code.startswith("woocommerce_rest_cannot"):
+            return WriteOutcome(
+                WriteState.REFUSED, reason=f"The shop refused it ({code[:80]}).", error=Invalid.kind
+            )
+        return WriteOutcome(WriteState.UNKNOWN, reason="The shop gave an error without a reason.")
+
+    def _of_one(self, part: Part, answer: Answer) -> WriteOutcome:
+        if not answer.ok:
+            return _refused(answer)
+        try:
+            row = row_of(answer)
+            if id_of(row) != part.target:
+                raise Broken("the echo is of another object")
+            return self._echo(part, row)
+        except CallError as error:
+            return _outcome(WriteState.UNKNOWN, error)
+
+    def _of_tag(self, part: Part, answer: Answer) -> WriteOutcome:
+        code, data = error_code(answer)
+        found = data.get("resource_id")
+        if answer.status == 400 and code == "term_exists" and isinstance(found, int):
+            self._made[part.target.casefold()] = str(found)
+            return WriteOutcome(WriteState.APPLIED, seen=part.after)
+        if not answer.ok:
+            return _refused(answer)
+        try:
+            [(name, number)] = names_of({"tags": [row_of(answer)]}, "tags")
+        except CallError as error:
+            return _outcome(WriteState.UNKNOWN, error)
+        seen: JsonValue = {"name": name, "id": number}
+        if not self._changes[part.operation].same(part.after, seen):
+            return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason="The shop made another tag.")
+        self._made[part.target.casefold()] = number
+        return WriteOutcome(WriteState.APPLIED, seen=seen)
+
+    def _echo(self, part: Part, row: Row) -> WriteOutcome:
+        """Applied only when the shop's own answer has the value (connectors 1 rule 5)."""
+        seen = value_of(part.operation, row)
+        if self._changes[part.operation].same(part.after, seen):
+            return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=instant_of(row))
+        words = "The shop answered with another value than the one sent."
+        return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=words, modified_at=instant_of(row))
+
+
+def _item(part: Part) -> dict[str, JsonValue]:
+    return {"id": int(part.target.rpartition("/")[2]), **part.arguments}
+
+
+def _refused(answer: Answer) -> WriteOutcome:
+    """A 4xx or 3xx refuses; a 5xx may have done anything (connectors 4)."""
+    error = error_of(answer, write=True)
+    if answer.status >= 500 and answer.status != 501:
+        return _outcome(WriteState.UNKNOWN, error)
+    if isinstance(error, NotFound):
+        return _outcome(WriteState.CONFLICT, error)
+    return _outcome(WriteState.REFUSED, error)
+
+
+def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
+    field = next(iter(error.fields), None) if isinstance(error, Invalid) else None
+    return WriteOutcome(state, field=field, reason=error.message, wait_s=wait_s, error=error.kind)
+
+
+def _all(
+    batch: Batch, state: WriteState, error: CallError, *, wait_s: float | None = None
+) -> list[WriteOutcome]:
+    return [_outcome(state, error, wait_s=wait_s)] * len(batch.parts)
