@@ -52,9 +52,9 @@ pins: ## lock the newest allowed dependencies anew, with hashes
 postgres: $(DEV)
 	@$(PY) -m tests.postgres_server
 
-schedule-cases: $(DEV) ## replay a file of schedule cases: make schedule-cases FILE=cases.json
+schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases FILE=cases.json
 	@test -n "$(FILE)" || { echo "Name the file: make schedule-cases FILE=cases.json"; exit 2; }
-	@SHARED_DATA="schedule_cases.json=$(FILE)" $(PYTEST) -q -p no:randomly tests/scheduling -k shared_case
+	@$(PY) -m tests.scheduling.run_cases "$(FILE)"
 
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
