@@ -1,0 +1,120 @@
+"""Envelope encryption: data keys wrapped by key-encryption keys, values bound to their place (safety 3.4)."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_FORMAT = b"\x01"
+_ID_BYTES = 64
+
+
+class CannotOpen(Exception):
+    """A value that does not open: another key, another place, or changed bytes. Says nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class MasterKey:
+    """A key-encryption key: its id (1–64 of printable ASCII) and 32 bytes, never shown."""
+
+    id: str
+    key: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.key) != KEY_BYTES:
+            raise ValueError("a master key has 32 bytes")
+        if not 1 <= len(self.id) <= _ID_BYTES or not self.id.isascii() or not self.id.isprintable():
+            raise ValueError("the id of a master key is 1 to 64 printable ASCII characters")
+
+    def __repr__(self) -> str:
+        return f"MasterKey({self.id!r}, ***)"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value belongs; a value moved to another row, field or version does not open."""
+
+    org_id: int
+    integration_id: int | None
+    field: str
+    version: int
+    key_no: int
+
+    def aad(self) -> bytes:
+        """`org_id|integration_id|field|version|key_no`. Raises ValueError for a field with a bar in it."""
+        if "|" in self.field:
+            raise ValueError("a field's name has no bar")
+        integration = "" if self.integration_id is None else str(self.integration_id)
+        return f"{self.org_id}|{integration}|{self.field}|{self.version}|{self.key_no}".encode()
+
+
+def new_data_key() -> bytes:
+    """A random data key of an organisation."""
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def wrap(data_key: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int) -> bytes:
+    """The data key under the first of `keys`, with that key's id. Raises ValueError without a key."""
+    if not keys:
+        raise ValueError("there is no master key")
+    if len(data_key) != KEY_BYTES:
+        raise ValueError("a data key has 32 bytes")
+    first = keys[0]
+    name = first.id.encode("ascii")
+    head = _FORMAT + bytes([len(name)]) + name
+    return head + _seal(first.key, data_key, _wrapping(org_id, key_no, head))
+
+
+def unwrap(wrapped: bytes, keys: Sequence[MasterKey], *, org_id: int, key_no: int) -> bytes:
+    """The data key. Raises CannotOpen when no key has the id, or the bytes are not of this place."""
+    name = wrapping_key_id(wrapped)
+    head = wrapped[: 2 + len(name)]
+    for key in keys:
+        if key.id == name:
+            return _open(key.key, wrapped[len(head) :], _wrapping(org_id, key_no, head))
+    raise CannotOpen("no master key has this id")
+
+
+def wrapping_key_id(wrapped: bytes) -> str:
+    """The id of the master key a data key is wrapped by. Raises CannotOpen."""
+    if len(wrapped) < 3 or wrapped[:1] != _FORMAT or len(wrapped) < 2 + wrapped[1] or wrapped[1] == 0:
+        raise CannotOpen("this is no wrapped key")
+    try:
+        return wrapped[2 : 2 + wrapped[1]].decode("ascii")
+    except UnicodeDecodeError:
+        raise CannotOpen("this is no wrapped key") from None
+
+
+def seal(value: bytes, data_key: bytes, place: Place) -> bytes:
+    """`value` encrypted for `place`, with a random 96-bit nonce of its own."""
+    return _FORMAT + _seal(data_key, value, place.aad())
+
+
+def open_sealed(sealed: bytes, data_key: bytes, place: Place) -> bytes:
+    """The value sealed for exactly `place`. Raises CannotOpen."""
+    if sealed[:1] != _FORMAT:
+        raise CannotOpen("this is no sealed value")
+    return _open(data_key, sealed[1:], place.aad())
+
+
+def _wrapping(org_id: int, key_no: int, head: bytes) -> bytes:
+    return b"data-key|" + f"{org_id}|{key_no}|".encode() + head
+
+
+def _seal(key: bytes, value: bytes, aad: bytes) -> bytes:
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, value, aad)
+
+
+def _open(key: bytes, sealed: bytes, aad: bytes) -> bytes:
+    if len(key) != KEY_BYTES or len(sealed) < _NONCE_BYTES + _TAG_BYTES:
+        raise CannotOpen("this is no sealed value")
+    try:
+        return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], aad)
+    except InvalidTag:
+        raise CannotOpen("the value does not belong here, or another key sealed it") from None

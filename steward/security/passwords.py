@@ -1,0 +1,95 @@
+"""People's passwords: argon2id with given parameters, and the refusal of bad ones; leaves queues out."""
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from argon2.low_level import Type
+
+SHORTEST = 12
+LONGEST = 128
+_REPEATED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Parameters of argon2id; memory in KiB."""
+
+    memory: int
+    passes: int
+    lanes: int = 1
+
+
+PRODUCTION = Cost(memory=64 * 1024, passes=3)
+SMALL = Cost(memory=19 * 1024, passes=2)
+
+
+def hash_password(password: str, cost: Cost) -> str:
+    """The argon2id hash, with its salt and parameters. Takes tens of milliseconds: call it in a thread."""
+    return _hasher(cost).hash(_normal(password))
+
+
+def verify_password(kept: str, password: str) -> bool:
+    """Whether `password` is the one kept. Slow as hashing; a damaged hash is a no."""
+    if not kept.startswith("$argon2id$"):
+        return False
+    try:
+        return PasswordHasher().verify(kept, _normal(password))
+    except (VerificationError, InvalidHashError):
+        return False
+
+
+def needs_rehash(kept: str, cost: Cost) -> bool:
+    """Whether a parameter of `kept` is below the cost asked for now."""
+    try:
+        return _hasher(cost).check_needs_rehash(kept)
+    except InvalidHashError:
+        return True
+
+
+def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
+    """Why a new password is refused, in words for the person; null when it is good.
+
+    `refused_words` are the person's e-mail name and the organisation's name (safety 3.3); words under
+    four characters do not count.
+    """
+    plain = _normal(password)
+    if not SHORTEST <= len(plain) <= LONGEST:
+        return f"Use {SHORTEST} to {LONGEST} characters."
+    folded = plain.casefold()
+    if len(set(folded)) <= _REPEATED:
+        return "Use more than three different characters."
+    if folded in _common() or folded.rstrip("0123456789!?.") in _common():
+        return "This password is among the most common ones. Choose another."
+    for word in refused_words:
+        found = _normal(word).casefold().strip()
+        if len(found) >= 4 and found in folded:
+            return "Leave your name and the organisation's name out of the password."
+    return None
+
+
+def _normal(password: str) -> str:
+    """One spelling whichever keyboard typed it."""
+    return unicodedata.normalize("NFC", password)
+
+
+@lru_cache(maxsize=8)
+def _hasher(cost: Cost) -> PasswordHasher:
+    return PasswordHasher(
+        time_cost=cost.passes,
+        memory_cost=cost.memory,
+        parallelism=cost.lanes,
+        hash_len=32,
+        salt_len=16,
+        type=Type.ID,
+    )
+
+
+@lru_cache(maxsize=1)
+def _common() -> frozenset[str]:
+    text = files("steward.security").joinpath("common_passwords.txt").read_text("utf-8")
+    return frozenset(line.strip().casefold() for line in text.splitlines() if line and line[0] != "#")

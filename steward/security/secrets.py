@@ -1,0 +1,65 @@
+"""Client ids and secrets, sessions, links and CSRF values: made, hashed, compared in constant time."""
+
+import hashlib
+import hmac
+import re
+import secrets
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_CLIENT_ID = re.compile(r"st_[0-9A-HJKMNP-TV-Z]{16}")
+_CLIENT_SECRET = re.compile(r"stw_[A-Za-z0-9_-]{43}")
+PEPPER_BYTES = 32
+
+
+def new_client_id() -> str:
+    """`st_` and 16 characters, 80 random bits (contract 5.5)."""
+    return "st_" + "".join(secrets.choice(_ALPHABET) for _ in range(16))
+
+
+def new_client_secret() -> str:
+    """`stw_` and 43 characters, 256 random bits (contract 5.5); shown once."""
+    return "stw_" + secrets.token_urlsafe(32)
+
+
+def is_client_id(text: str) -> bool:
+    """Whether `text` has the form of a client id."""
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def is_client_secret(text: str) -> bool:
+    """Whether `text` has the form of a client secret."""
+    return _CLIENT_SECRET.fullmatch(text) is not None
+
+
+def new_pepper() -> bytes:
+    """A key for hashes of client secrets, kept in `service_keys`."""
+    return secrets.token_bytes(PEPPER_BYTES)
+
+
+def hash_client_secret(secret: str, pepper: bytes) -> bytes:
+    """HMAC-SHA-256 under the pepper (safety 3.3); the secret is random, so nothing slower is needed."""
+    return hmac.new(pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
+
+
+def matches(secret: str, pepper: bytes, kept: bytes) -> bool:
+    """Whether `secret` is the one kept; takes the same time whichever byte differs."""
+    return hmac.compare_digest(hash_client_secret(secret, pepper), kept)
+
+
+def new_value() -> str:
+    """A session, CSRF, invitation, reset or sign-in value: 32 random bytes as 43 characters."""
+    return secrets.token_urlsafe(32)
+
+
+def hash_value(value: str) -> bytes:
+    """How sessions and links are kept: SHA-256, since the value itself is random."""
+    return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
+
+
+def same(left: str | bytes, right: str | bytes) -> bool:
+    """Equality in constant time."""
+    return hmac.compare_digest(_bytes(left), _bytes(right))
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value

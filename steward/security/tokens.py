@@ -1,0 +1,257 @@
+"""API tokens: ES256, signed and verified by the exact rules of contract 5.5; leaves revocation to others."""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_der_private_key,
+)
+
+ALGORITHM = "ES256"
+TYPE = "at+jwt"
+LIFE_S = 3600
+SKEW_S = 5
+TOKEN_BYTES = 4096
+CACHED = 10_000
+_MOST = 2**53 - 1
+_SIGNATURE_BYTES = 64
+_CLAIMS = frozenset({"iss", "aud", "sub", "org", "cid", "scope", "epoch", "jti", "iat", "nbf", "exp"})
+_HEADER = frozenset({"alg", "typ", "kid"})
+_PART = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBER = re.compile(r"[1-9][0-9]{0,15}")
+_JTI = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+
+
+class BadToken(Exception):
+    """A token that is not good; `why` is a word for the log and goes to no caller."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class TokenClaims:
+    """What a good token says; instants are seconds since 1970."""
+
+    person: int
+    org: int
+    client_id: str
+    scopes: tuple[str, ...]
+    epoch: int
+    jti: str
+    iat: int
+    exp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A P-256 key by its id; never shown."""
+
+    kid: str
+    private: EllipticCurvePrivateKey
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.kid!r}, ***)"
+
+
+def new_signing_key() -> bytes:
+    """A new P-256 key in PKCS 8, DER: how it is wrapped and kept."""
+    key = generate_private_key(SECP256R1())
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def load_signing_key(kid: str, der: bytes) -> SigningKey:
+    """A kept key. Raises ValueError when it is no P-256 key."""
+    key = load_der_private_key(der, password=None)
+    if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
+        raise ValueError("a signing key is a P-256 key")
+    return SigningKey(kid, key)
+
+
+def jwks(keys: Sequence[SigningKey]) -> dict[str, list[dict[str, str]]]:
+    """The public keys as `{"keys": [...]}` (contract 5.5)."""
+    found: list[dict[str, str]] = []
+    for key in keys:
+        numbers = key.private.public_key().public_numbers()
+        x, y = (_encoded(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+        found.append(
+            {"kty": "EC", "crv": "P-256", "use": "sig", "alg": ALGORITHM, "kid": key.kid, "x": x, "y": y}
+        )
+    return {"keys": found}
+
+
+class Signer:
+    """Signs with the newest key."""
+
+    def __init__(self, key: SigningKey, *, issuer: str, audience: str) -> None:
+        self._key = key
+        self._issuer = issuer
+        self._audience = audience
+
+    def sign(
+        self, *, person: int, org: int, client_id: str, scopes: Sequence[str], epoch: int, jti: str, now: int
+    ) -> str:
+        """A token that is good from `now` (seconds) for one hour."""
+        claims: dict[str, object] = {
+            "iss": self._issuer,
+            "aud": self._audience,
+            "sub": str(person),
+            "org": org,
+            "cid": client_id,
+            "scope": " ".join(scopes),
+            "epoch": epoch,
+            "jti": jti,
+            "iat": now,
+            "nbf": now,
+            "exp": now + LIFE_S,
+        }
+        headers = {"kid": self._key.kid, "typ": TYPE}
+        return jwt.encode(claims, self._key.private, algorithm=ALGORITHM, headers=headers)
+
+
+class Verifier:
+    """Verifies under a fixed table of keys; only a verified signature is remembered, never a failure."""
+
+    def __init__(
+        self,
+        keys: Mapping[str, EllipticCurvePublicKey],
+        *,
+        issuer: str,
+        audience: str,
+        scopes: frozenset[str],
+    ) -> None:
+        self._keys = dict(keys)
+        self._issuer = issuer
+        self._audience = audience
+        self._scopes = scopes
+        self._good: OrderedDict[bytes, TokenClaims] = OrderedDict()
+
+    def verify(self, token: str, now: float) -> TokenClaims:
+        """The claims of a good token at `now` (seconds). Raises BadToken.
+
+        Whether the credential, its epoch and the person still count is read from the database by the caller,
+        on every call (contract 5.5).
+        """
+        if len(token) > TOKEN_BYTES or not token.isascii():
+            raise BadToken("size")
+        mark = hashlib.blake2b(token.encode("ascii"), digest_size=32).digest()
+        claims = self._good.get(mark)
+        if claims is None:
+            claims = self._checked(token)
+            self._good[mark] = claims
+            if len(self._good) > CACHED:
+                self._good.popitem(last=False)
+        else:
+            self._good.move_to_end(mark)
+        if now >= claims.exp:  # `exp` is exact
+            self._good.pop(mark, None)
+            raise BadToken("expired")
+        if claims.iat > now + SKEW_S:
+            raise BadToken("early")
+        return claims
+
+    def _checked(self, token: str) -> TokenClaims:
+        """Everything about a token but the time."""
+        parts = token.split(".")
+        if len(parts) != 3 or not all(_PART.fullmatch(part) for part in parts):
+            raise BadToken("form")
+        header = _object(_decoded(parts[0]))
+        key = self._key(header)
+        if len(_decoded(parts[2])) != _SIGNATURE_BYTES:
+            raise BadToken("signature")
+        payload = _object(_decoded(parts[1]))
+        try:
+            # Signature only: every claim is checked below, each exactly once and by its own rule.
+            jwt.PyJWS().decode(token, key, algorithms=[ALGORITHM])
+        except jwt.PyJWTError:
+            raise BadToken("signature") from None
+        return self._claims(payload)
+
+    def _key(self, header: Mapping[str, object]) -> EllipticCurvePublicKey:
+        if header.keys() != _HEADER:
+            raise BadToken("header")  # crit, jku, x5u, jwk, b64 and anything else
+        if header["alg"] != ALGORITHM or header["typ"] != TYPE:
+            raise BadToken("algorithm")
+        kid = header["kid"]
+        key = self._keys.get(kid) if isinstance(kid, str) else None
+        if key is None:
+            raise BadToken("key")
+        return key
+
+    def _claims(self, payload: Mapping[str, object]) -> TokenClaims:
+        if payload.keys() != _CLAIMS:
+            raise BadToken("claims")
+        if payload["iss"] != self._issuer or payload["aud"] != self._audience:
+            raise BadToken("audience")
+        sub, jti, cid, scope = (payload[name] for name in ("sub", "jti", "cid", "scope"))
+        if not isinstance(sub, str) or not _NUMBER.fullmatch(sub) or int(sub) > _MOST:
+            raise BadToken("subject")
+        if not isinstance(jti, str) or not _JTI.fullmatch(jti) or not isinstance(cid, str) or not cid:
+            raise BadToken("ids")
+        scopes = tuple(scope.split(" ")) if isinstance(scope, str) else ()
+        if not scopes or len(set(scopes)) != len(scopes) or not self._scopes.issuperset(scopes):
+            raise BadToken("scope")
+        org, epoch, iat, nbf, exp = (_whole(payload[name]) for name in ("org", "epoch", "iat", "nbf", "exp"))
+        if org < 1 or epoch < 1:
+            raise BadToken("numbers")
+        if nbf != iat or exp != iat + LIFE_S:
+            raise BadToken("times")
+        return TokenClaims(int(sub), org, cid, scopes, epoch, jti, iat, exp)
+
+
+def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:
+    """The table a Verifier takes."""
+    return {key.kid: key.private.public_key() for key in keys}
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise BadToken("numbers")
+    return value
+
+
+def _object(text: bytes) -> dict[str, object]:
+    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
+        if len({name for name, _ in found}) != len(found):
+            raise BadToken("repeated")
+        return dict(found)
+
+    try:
+        decoded = json.loads(text.decode("utf-8"), object_pairs_hook=pairs)
+    except (ValueError, RecursionError):
+        raise BadToken("json") from None
+    if not isinstance(decoded, dict):
+        raise BadToken("json")
+    return decoded
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _decoded(part: str) -> bytes:
+    try:
+        raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    except (binascii.Error, ValueError):
+        raise BadToken("base64") from None
+    # One spelling only: other spare bits would be a second token with one signature.
+    if _encoded(raw) != part:
+        raise BadToken("base64")
+    return raw
