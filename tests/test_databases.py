@@ -1,5 +1,7 @@
 """The databases of the tests: fresh, migrated, apart from each other, and gone afterwards."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -8,7 +10,13 @@ import pytest
 from steward.store.engine import Engine, Tx
 from tests.databases import Clones
 from tests.fake_clock import START
-from tests.postgres_server import NoPostgres, shared_server
+from tests.postgres_server import (
+    NoPostgres,
+    install_programs,
+    remove_leftovers,
+    shared_server,
+    start,
+)
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -41,3 +49,66 @@ def test_a_machine_without_postgresql_is_told_so_once(
     for _ in range(2):
         with pytest.raises(NoPostgres, match="make test"):
             shared_server(tmp_path, starter=1, prepare=lambda server: None)
+
+
+async def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clones) -> None:
+    """house 6, Tests: nothing is left behind, also by a session that could not clean up"""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = start(starter=ended.pid)
+    remove_leftovers()
+    assert not Path(left.folder).exists()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncpg.connect(left.url("postgres"))
+
+
+def test_a_missing_server_is_installed_by_the_package_manager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """issue 2, point 1: `make test` installs what it needs"""
+    place = tmp_path / "postgresql" / "17" / "bin"
+    lines = [f"mkdir -p {place}", *(f"{_write_program(place / name)}" for name in ("initdb", "pg_ctl"))]
+    lines.append(_write_program(place / "postgres", "echo postgres 17.1"))
+    manager = tmp_path / "apt-get"
+    manager.write_text("#!/bin/sh\n[ $1 = install ] || exit 0\n" + "\n".join(lines))
+    manager.chmod(0o755)
+    monkeypatch.setattr("tests.postgres_server._PLACES", (f"{tmp_path}/postgresql/*/bin",))
+    monkeypatch.setattr("tests.postgres_server.os.geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{_tools(tmp_path)}")
+    assert install_programs() == place
+    assert install_programs() == place
+
+
+def _write_program(path: Path, does: str = "exit 0") -> str:
+    return f"printf '#!/bin/sh\\n{does}\\n' >{path} && chmod +x {path}"
+
+
+def _tools(folder: Path) -> Path:
+    """A folder with the few programs that a package manager of ours runs."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("sh", "mkdir", "chmod"):
+        found = next(place for place in (Path("/bin") / name, Path("/usr/bin") / name) if place.exists())
+        (tools / name).symlink_to(found)
+    return tools
+
+
+def test_a_machine_that_cannot_install_it_is_told_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """issue 2, point 1: else clear words and failure"""
+    monkeypatch.setattr("tests.postgres_server._PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoPostgres, match="Install the PostgreSQL server package"):
+        install_programs()
+
+
+def test_a_server_too_old_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """house 6, Tests: PostgreSQL is part of make test"""
+    for name, does in (("initdb", ""), ("pg_ctl", ""), ("postgres", "echo postgres 13.9")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr("tests.postgres_server._PLACES", (str(tmp_path),))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(NoPostgres, match="14 or newer"):
+        install_programs()
