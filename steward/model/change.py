@@ -1,5 +1,6 @@
 """Changes as data: what a person sees, what a connector will be told, and the hashes that bind the two."""
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -165,9 +166,21 @@ class Batch:
 
 def shown(value: JsonValue) -> tuple[JsonValue, bool]:
     """A before or after value cut to 4 KiB of JSON, and whether it was cut (contract 3.4)."""
-    if isinstance(value, str) and len(value.encode("utf-8")) > SHOWN_BYTES:
-        return value.encode("utf-8")[:SHOWN_BYTES].decode("utf-8", "ignore"), True
-    return value, False
+    if _size(value) <= SHOWN_BYTES:
+        return value, False
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        items = list(value)
+        while _size(items) > SHOWN_BYTES:
+            items = items[: len(items) // 2]
+        return items, True
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    while _size(text) > SHOWN_BYTES:
+        text = text[: len(text) * SHOWN_BYTES // _size(text) - 8]
+    return text, True
+
+
+def _size(value: JsonValue) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
 
 
 def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:

@@ -70,9 +70,9 @@ async def _insert_facts(tx: Tx, org: OrgId, run: NewRun) -> None:
     await tx.execute(
         "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version,"
         " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
-        " idempotency_key, created_by, created_via, api_client_id, code, message, totals)"
+        " idempotency_key, created_by, created_via, api_client_id, code, message)"
         " VALUES (:org, :id, :automation, :name, :version, :template, :template_version, :started_by,"
-        " :event_id, :topic, :received_at, :key, :person, :via, :client, :code, :message, '{}')",
+        " :event_id, :topic, :received_at, :key, :person, :via, :client, :code, :message)",
         {
             "org": org,
             "id": run.id,
@@ -225,4 +225,13 @@ def _run(row: Row) -> Run:
             Via(row["created_via"]) if row["created_via"] else None,
             row["api_client_id"],
         ),
+    )
+
+
+async def take_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
+    """From its start on a run has the versions it runs with (contract 3.2)."""
+    await tx.execute(
+        "UPDATE run_facts SET automation_version = :automation, template_version = :template"
+        " WHERE org_id = :org AND run_id = :run",
+        {"org": org, "run": run, "automation": automation, "template": template},
     )

@@ -364,7 +364,6 @@ CREATE TABLE run_facts (
     current_step {json},
     summary {json},
     result {json} CHECK (length(result) <= 65536),
-    totals {json} NOT NULL,
     PRIMARY KEY (org_id, run_id),
     FOREIGN KEY (org_id, run_id) REFERENCES runs
 ) {rowless};

@@ -1,0 +1,262 @@
+"""Asking a person, and the person's answer, bound to exactly one set of changes (engine 12)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from functools import partial
+
+from steward.lanes import ending, lane
+from steward.model.account import Actor
+from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
+from steward.model.automation import Automation
+from steward.model.change import Action, Change, ChangeSet, FieldKind, Outcome
+from steward.model.ids import ApprovalId, ChangeId, OrgId, new_id
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
+from steward.model.run import Run, RunStatus
+from steward.runs.tools import Fenced
+from steward.store import approvals, automations, changes, fair, run_queue, runs
+from steward.store.engine import Engine, Tx
+from steward.store.run_queue import Lease
+
+LARGE_PERCENT = 20
+MANY_OBJECTS = 200
+REJECTED = ending.Ending(
+    RunStatus.CANCELLED,
+    "rejected",
+    "The changes were rejected. Nothing was changed.",
+    ApprovalStatus.REJECTED,
+    Outcome.DECLINED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run parks with: its collected changes, in order, and the words for them."""
+
+    run: Run
+    automation: Automation
+    round: int
+    items: Sequence[Change]
+    expires_at: datetime
+    leased_ms: int
+    summary: JsonObject
+
+
+async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
+    """Turns all held changes of the run into one approval and parks the run. Raises Fenced."""
+    approval = ApprovalId(new_id(tx.now))
+    only_sends = all(item.proposal.action is Action.SEND for item in asked.items)
+    actions = Counter(str(item.proposal.action) for item in asked.items)
+    irreversible = sum(not item.proposal.reversible for item in asked.items)
+    record = Approval(
+        org=lease.org,
+        id=approval,
+        run_id=lease.run,
+        automation_id=asked.automation.id,
+        automation_name=asked.run.automation_name,
+        store_label=asked.automation.store_label,
+        round=asked.round,
+        kind=ApprovalKind.SENDS if only_sends else ApprovalKind.CHANGES,
+        version=1,
+        status=ApprovalStatus.PENDING,
+        change_hash=change_set(asked.run, asked.round, asked.items).change_hash(),
+        counts={"total": len(asked.items), "by_action": dict(actions), "irreversible": irreversible},
+        warnings=tuple(_warnings(asked.items, irreversible)),
+        created_at=tx.now,
+        expires_at=asked.expires_at,
+        decided_at=None,
+        decided_by=None,
+        comment=None,
+    )
+    parked = await run_queue.park(
+        tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=asked.leased_ms
+    )
+    if not parked:
+        raise Fenced(lease)
+    await approvals.insert(tx, lease.org, record, integration=asked.automation.integration_id)
+    await run_queue.set_facts(tx, lease.org, lease.run, code=None, message=None, summary=asked.summary)
+    return approval
+
+
+def change_set(run: Run, round_: int, items: Sequence[Change]) -> ChangeSet:
+    """What one approval's hash is made of (engine 12)."""
+    return ChangeSet(
+        org=run.org,
+        run=run.id,
+        round=round_,
+        automation=run.automation_id,
+        automation_version=run.automation_version,
+        plan_version=run.plan_version,
+        template_version=run.template_version,
+        items=tuple((item.id, item.item_hash) for item in items),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveAsk:
+    """A decision to approve, but for the changes left out."""
+
+    approval: ApprovalId
+    version: int
+    except_: Sequence[ChangeId] = ()
+    change_hash: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectAsk:
+    """A decision to reject all."""
+
+    approval: ApprovalId
+    version: int
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The approval and its run after a decision."""
+
+    approval: Approval
+    run: Run
+
+
+async def approve(tx: Tx, actor: Actor, wish: ApproveAsk, *, not_starter: bool) -> Decided:
+    """Approves an approval's changes but those left out; the run goes on with exactly the others.
+
+    Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`), Forbidden (contract 2.9).
+    """
+    current = await approvals.get(tx, actor.org, wish.approval)
+    run = await _decidable(tx, actor, current, version=wish.version, change_hash=wish.change_hash)
+    items = await changes.of_round(tx, actor.org, current.run_id, round_=current.round)
+    strangers = set(wish.except_) - {item.id for item in items}
+    if strangers:
+        words = f"{len(strangers)} of these are not changes of this approval. Load it again."
+        raise ValidationFailed(errors={"except": [words]})
+    if not_starter and run.maker.created_by == actor.person:
+        raise Forbidden("You started this run. Somebody else has to decide on its changes.")
+    if len(set(wish.except_)) == len(items):
+        return await _reject(tx, actor, current, comment=wish.comment, excepted=wish.except_)
+    status = ApprovalStatus.PARTLY_APPROVED if wish.except_ else ApprovalStatus.APPROVED
+    await _decide(tx, actor, current, status=status, comment=wish.comment, excepted=wish.except_)
+    if wish.except_:
+        await changes.decide(
+            tx, actor.org, run.id, round_=current.round, to=Outcome.DECLINED, only=wish.except_
+        )
+    await changes.decide(tx, actor.org, run.id, round_=current.round, to=Outcome.APPROVED)
+    vt = await fair.present(tx)
+    if not await run_queue.resume(tx, actor.org, run.id, approval=current.id, vt=vt):
+        raise WrongState
+    return Decided(await approvals.get(tx, actor.org, current.id), await runs.get(tx, actor.org, run.id))
+
+
+async def reject(tx: Tx, actor: Actor, wish: RejectAsk, *, not_starter: bool) -> Decided:
+    """Rejects an approval's changes; the run ends. Raises NotFound, StaleVersion, WrongState, Forbidden."""
+    current = await approvals.get(tx, actor.org, wish.approval)
+    run = await _decidable(tx, actor, current, version=wish.version, change_hash=None)
+    if not_starter and run.maker.created_by == actor.person:
+        raise Forbidden("You started this run. Somebody else has to decide on its changes.")
+    return await _reject(tx, actor, current, comment=wish.comment, excepted=())
+
+
+async def _decidable(
+    tx: Tx, actor: Actor, current: Approval, *, version: int, change_hash: str | None
+) -> Run:
+    """The approval's run, under its lane's lock. Raises StaleVersion, WrongState."""
+    await lane.lock(tx, actor.org, current.automation_id)
+    run = await runs.get(tx, actor.org, current.run_id)
+    if current.version != version or (change_hash is not None and change_hash != current.change_hash):
+        automation = await automations.get(tx, actor.org, current.automation_id)
+        raise StaleVersion(
+            "This approval was changed meanwhile. Load it again and look at what it asks now.",
+            data={"occurrence": None, "automation": automation, "approval": current},
+        )
+    if current.status is not ApprovalStatus.PENDING or tx.now >= current.expires_at:
+        raise WrongState("This approval was decided already or has expired.")
+    if run.status is not RunStatus.WAITING_APPROVAL or run.approval_id != current.id:
+        raise WrongState("The run no longer waits for this approval.")
+    return run
+
+
+async def _decide(
+    tx: Tx,
+    actor: Actor,
+    current: Approval,
+    *,
+    status: ApprovalStatus,
+    comment: str | None,
+    excepted: Sequence[ChangeId],
+) -> None:
+    decision = approvals.Decision(status, actor.person, actor.session_hash, comment, excepted)
+    if not await approvals.decide(tx, actor.org, current.id, version=current.version, decision=decision):
+        raise WrongState("This approval was decided already or has expired.")
+
+
+async def _reject(
+    tx: Tx, actor: Actor, current: Approval, *, comment: str | None, excepted: Sequence[ChangeId]
+) -> Decided:
+    await _decide(tx, actor, current, status=ApprovalStatus.REJECTED, comment=comment, excepted=excepted)
+    await ending.end(
+        tx,
+        actor.org,
+        current.run_id,
+        automation=current.automation_id,
+        since=RunStatus.WAITING_APPROVAL,
+        how=REJECTED,
+    )
+    run = await runs.get(tx, actor.org, current.run_id)
+    return Decided(await approvals.get(tx, actor.org, current.id), run)
+
+
+async def expire_approvals(engine: Engine, now: datetime) -> bool:
+    """Tick: ends the approvals whose time is over, with their runs; True when more are likely to wait."""
+    found = await engine.read(now, approvals.ended)
+    for org, approval in found:
+        await engine.write(now, partial(_expire, org=org, approval=approval), org=org)
+    return len(found) == approvals.ENDED_AT_ONCE
+
+
+async def _expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
+    current = await approvals.get(tx, org, approval)
+    if current.status is not ApprovalStatus.PENDING or tx.now < current.expires_at:
+        return
+    await ending.end(
+        tx,
+        org,
+        current.run_id,
+        automation=current.automation_id,
+        since=RunStatus.WAITING_APPROVAL,
+        how=ending.APPROVAL_EXPIRED,
+    )
+
+
+def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
+    found: list[JsonObject] = []
+    large = sum(_is_large(item) for item in items)
+    if large:
+        words = "1 price changes" if large == 1 else f"{large} prices change"
+        found.append({"code": "large_change_percent", "message": f"{words} by more than {LARGE_PERCENT} %."})
+    if irreversible:
+        words = "1 change" if irreversible == 1 else f"{irreversible} changes"
+        found.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
+    if len(items) >= MANY_OBJECTS:
+        found.append({"code": "many_objects", "message": f"{len(items)} objects would be changed."})
+    return found
+
+
+def _is_large(change: Change) -> bool:
+    return any(
+        _percent(field.before, field.after) > LARGE_PERCENT
+        for field in change.proposal.fields
+        if field.kind is FieldKind.MONEY
+    )
+
+
+def _percent(before: JsonValue, after: JsonValue) -> Decimal:
+    try:
+        old, new = Decimal(str(before)), Decimal(str(after))
+    except InvalidOperation:
+        return Decimal(0)
+    return abs(new - old) * 100 / abs(old) if old else Decimal(0)

@@ -1,0 +1,156 @@
+"""Writes what an ended step left behind, in one fenced transaction (engine 6); leaves walking to walk.py."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from steward.model.change import Change, Outcome, shown
+from steward.model.ids import AutomationId
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import PlanStep, StepStatus
+from steward.model.run import Counts
+from steward.runs.tools import Fenced
+from steward.steps.base import MemoryWrite
+from steward.store import changes, memory, run_queue, steps
+from steward.store.engine import Tx
+from steward.store.run_queue import Lease
+from steward.store.steps import StepRow, StepValue
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An execution that ended or began to wait, as its public row tells it (contract 3.3)."""
+
+    step: PlanStep
+    title: str
+    status: StepStatus
+    started_at: datetime
+    connection: JsonObject | None
+    counts: Counts
+    attempt: int = 1
+    iteration: str = ""
+    code: str | None = None
+    message: str | None = None
+    changes_total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything one checkpoint writes; without `ended` no public row is written (a send being prepared)."""
+
+    lease: Lease
+    automation: AutomationId
+    seq: int
+    ended: Ended | None
+    value: StepValue | None
+    output: bytes
+    changes: Sequence[Change] = ()
+    memory: Sequence[MemoryWrite] = ()
+
+
+async def write(tx: Tx, point: Checkpoint) -> str | None:
+    """Writes the checkpoint; the code of a wish to cancel, if any. Raises Fenced."""
+    lease = point.lease
+    if point.ended is not None:
+        ours, cancel = await run_queue.advance(tx, lease, seq=point.seq)
+    else:
+        ours, cancel = await run_queue.held_by(tx, lease)
+    if not ours:
+        raise Fenced(lease)
+    if point.ended is not None:
+        await steps.append(tx, lease.org, lease.run, row(point.seq, point.ended, tx.now))
+    if point.value is not None:
+        await steps.keep_value(tx, lease.org, lease.run, value=point.value, output=point.output)
+    for change in point.changes:
+        await changes.insert(tx, lease.org, change, wire=change_wire(change))
+    for write_ in point.memory:
+        await memory.write(
+            tx,
+            lease.org,
+            point.automation,
+            space=write_.space,
+            key=write_.key,
+            value=write_.value,
+            run=lease.run,
+        )
+    return cancel
+
+
+def row(seq: int, ended: Ended, finished_at: datetime) -> StepRow:
+    """The public row of an ended step, without its changes."""
+    iteration = int(ended.iteration.rsplit(".", 1)[-1]) if ended.iteration else None
+    wire = {
+        "seq": seq,
+        "name": ended.step.name,
+        "title": ended.title[:200],
+        "kind": ended.step.kind,
+        "status": ended.status,
+        "attempt": ended.attempt,
+        "iteration": iteration,
+        "started_at": wire_time(ended.started_at),
+        "finished_at": wire_time(finished_at),
+        "connection": ended.connection,
+        "counts": ended.counts.wire(),
+        "code": ended.code,
+        "message": ended.message,
+    }
+    return StepRow(
+        seq=seq,
+        name=ended.step.name,
+        iteration=ended.iteration,
+        attempt=ended.attempt,
+        status=ended.status,
+        finished_at=finished_at,
+        changes_total=ended.changes_total,
+        wire=msgspec.json.encode(wire).decode(),
+    )
+
+
+def change_wire(change: Change) -> JsonObject:
+    """The public record of a change but for outcome, message and applied_at (contract 3.4)."""
+    proposal = change.proposal
+    fields: list[dict[str, JsonValue]] = []
+    for field in proposal.fields:
+        before, before_cut = shown(field.before)
+        after, after_cut = shown(field.after)
+        wire: dict[str, JsonValue] = {
+            "field": field.field,
+            "label": field.label,
+            "before": before,
+            "after": after,
+            "kind": field.kind,
+            "currency": field.currency,
+        }
+        if before_cut or after_cut:
+            wire["truncated"] = True
+        fields.append(wire)
+    return {
+        "id": change.id,
+        "seq": change.seq,
+        "object": {
+            "type": proposal.object.type,
+            "id": proposal.object.id,
+            "label": proposal.object.label,
+            "url": proposal.object.url,
+        },
+        "action": proposal.action,
+        "fields": fields,
+        "reversible": proposal.reversible,
+    }
+
+
+def counted(tally: dict[Outcome, int], *, sends: bool) -> Counts:
+    """What became of a step's changes, in numbers; a message that went out counts as sent."""
+    done = tally.get(Outcome.APPLIED, 0)
+    return Counts(
+        applied=0 if sends else done,
+        sent=done if sends else 0,
+        unchanged=tally.get(Outcome.UNCHANGED, 0),
+        declined=tally.get(Outcome.DECLINED, 0),
+        conflicts=tally.get(Outcome.CONFLICT, 0),
+        failed=tally.get(Outcome.FAILED, 0),
+        unknown=tally.get(Outcome.UNKNOWN, 0),
+    )

@@ -1,0 +1,116 @@
+"""Takes ready runs in fair order and judges those taken for the first time (engine 6)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from steward.automations import readiness
+from steward.model.automation import Automation, AutomationState
+from steward.model.connection import AutomationConnection
+from steward.model.ids import IntegrationId, OrgId, WorkerId
+from steward.model.json import JsonValue
+from steward.model.run import Mode, Run, RunStatus
+from steward.runs import finish
+from steward.runs.tools import Tools
+from steward.store import automations, fair, run_queue, runs, steps, streaks
+from steward.store.engine import Tx
+from steward.store.run_queue import Hot, Lease
+from steward.store.steps import StepValue, ValueState
+
+BATCH = 50
+# The journal's own first row: what a template run starts with, whatever is changed meanwhile (contract 3.2).
+START = "@start"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A run in hand: what it runs, and its journal so far."""
+
+    lease: Lease
+    run: Run
+    hot: Hot
+    automation: Automation
+    journal: tuple[StepValue, ...]
+
+
+async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
+    """Leases up to `free` runs, none of the organisations that are at their cap."""
+    wanted = min(free, BATCH)
+    if wanted <= 0:
+        return []
+    found = await tools.engine.write(
+        tools.clock.now(), partial(run_queue.claim, worker=worker, free=wanted, full=list(full))
+    )
+    if found:
+        largest = max(vt for _, vt in found)
+        await tools.engine.write(tools.clock.now(), partial(fair.advance, vt=largest))
+    return [lease for lease, _ in found]
+
+
+async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
+    """Judges a run taken for the first time and makes it running; None when it ended or was lost."""
+    hot = await run_queue.hot(tx, lease.org, lease.run)
+    if hot is None:
+        return None
+    automation = await automations.get(tx, lease.org, hot.automation)
+    run = await runs.get(tx, lease.org, lease.run)
+    if hot.status is RunStatus.QUEUED:
+        fresh = hot.started_at is None
+        if fresh and (refused := await _refusal(tx, tools, automation, run)):
+            rules = tools.automation_rules
+            await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
+            return None
+        if not await run_queue.start(tx, lease):
+            return None
+        if fresh:
+            return await _fresh(tx, lease, run, hot, automation)
+    journal = await steps.values(tx, lease.org, lease.run)
+    return Taken(lease, run, hot, _as_started(automation, journal), tuple(journal))
+
+
+async def _refusal(tx: Tx, tools: Tools, automation: Automation, run: Run) -> finish.End | None:
+    """Contract 4.3, "a worker takes it", in the order of engine 4.2."""
+    if automation.state is AutomationState.ARCHIVED:
+        return finish.End(RunStatus.REFUSED, "archived", "The automation was archived.")
+    found = await readiness.obstacle(tx, automation, templates=tools.templates)
+    if found is not None and found.code == "switched_off":
+        return finish.End(RunStatus.REFUSED, found.code, found.message)
+    if run.plan_version is not None and run.plan_version != automation.plan_version:
+        words = "The automation's steps were changed after this run was queued. Run it again."
+        return finish.End(RunStatus.REFUSED, "superseded", words)
+    return finish.End(RunStatus.REFUSED, found.code, found.message) if found is not None else None
+
+
+async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automation) -> Taken:
+    """What only the first start does: versions, the journal's first row, the automation's last run."""
+    versions = (automation.version, automation.template_version)
+    if versions != (run.automation_version, run.template_version):
+        await runs.take_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
+        run = replace(run, automation_version=versions[0], template_version=versions[1])
+    started: dict[str, JsonValue] = {
+        "inputs": automation.inputs,
+        "integration_id": automation.integration_id,
+        "connections": [[one.integration_id, one.kind] for one in automation.connections],
+    }
+    value = StepValue(START, "", 0, ValueState.DONE, started)
+    await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
+    if run.mode is Mode.LIVE:
+        await streaks.began(tx, lease.org, automation.id)
+    started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
+    return Taken(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
+
+
+def _as_started(automation: Automation, journal: Sequence[StepValue]) -> Automation:
+    """The automation with the inputs and connections its run started with."""
+    for value in journal:
+        if value.name == START and isinstance(value.output, dict):
+            kept = value.output
+            return replace(
+                automation,
+                inputs=kept["inputs"],
+                integration_id=kept["integration_id"],
+                connections=tuple(
+                    AutomationConnection(IntegrationId(number), kind) for number, kind in kept["connections"]
+                ),
+            )
+    return automation

@@ -1,0 +1,136 @@
+"""Builds what a step may see: opened connections, earlier outputs, memory; never a writer."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import partial
+from typing import TypeVar
+
+from steward.automations import readiness
+from steward.connectors.base import Current, Page, Reader, ReadOp, WriteOutcome
+from steward.model.automation import Automation
+from steward.model.change import Part
+from steward.model.connection import Connection
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.run import Run
+from steward.runs.claim import Taken
+from steward.runs.tools import Tools
+from steward.scheduling import slots, zones
+from steward.steps.base import AccountAccess, StepContext, StoreAccess
+from steward.store import connections, memory
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+
+@dataclass(slots=True)
+class Noting:
+    """A reader that notes that its connection was read, so that the step's row can name it."""
+
+    reader: Reader
+    connection: Connection
+    touched: dict[IntegrationId, str]
+
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+        """As the reader."""
+        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        return self.reader.read(op, params)
+
+    async def current(self, parts: Sequence[Part]) -> list[Current]:
+        """As the reader."""
+        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        return await self.reader.current(parts)
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """As the reader."""
+        return await self.reader.confirm(part)
+
+    async def find_marker(self, part: Part) -> bool:
+        """As the reader."""
+        return await self.reader.find_marker(part)
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The automation's memory, read when a step asks."""
+
+    tools: Tools
+    org: OrgId
+    automation: AutomationId
+
+    async def all(self, space: str) -> Mapping[str, JsonValue]:
+        """Everything remembered in one space."""
+        look = partial(memory.of_space, org=self.org, automation=self.automation, space=space)
+        return await self.tools.engine.read(self.tools.clock.now(), look, org=self.org)
+
+
+@dataclass(slots=True)
+class Opened:
+    """The connections of a run, opened once for all its steps, and which the present step has read."""
+
+    connections: Mapping[IntegrationId, Connection]
+    access: Mapping[IntegrationId, AccountAccess]
+    store: StoreAccess | None
+    touched: dict[IntegrationId, str]
+
+    def row(self) -> JsonObject | None:
+        """The connection the step touched first, as its row names it (contract 3.3)."""
+        for integration, kind in self.touched.items():
+            return {"integration_id": integration, "kind": kind}
+        return None
+
+
+async def open_connections(tools: Tools, taken: Taken) -> Opened:
+    """Opens every connection the automation names for reading. Raises NotConnected."""
+    automation = taken.automation
+    named = readiness.connections_of(automation, tools.templates)
+    if not named:
+        return Opened({}, {}, None, {})
+    look = partial(connections.among, org=automation.org, integrations=named)
+    found = await tools.engine.read(tools.clock.now(), look, org=automation.org)
+    touched: dict[IntegrationId, str] = {}
+    access: dict[IntegrationId, AccountAccess] = {}
+    store: StoreAccess | None = None
+    for integration, connection in found.items():
+        reader = Noting(await tools.access.reader(automation.org, connection), connection, touched)
+        changes = tools.access.changes(connection.kind)
+        if integration == automation.integration_id:
+            store = StoreAccess(connection, reader, changes)
+        else:
+            access[integration] = AccountAccess(connection, reader, changes)
+    return Opened(found, access, store, touched)
+
+
+def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[str, JsonValue]) -> StepContext:
+    """What the next step may see."""
+    run, automation = taken.run, taken.automation
+    return StepContext(
+        org=run.org,
+        run_id=run.id,
+        automation_id=run.automation_id,
+        mode=run.mode,
+        inputs=automation.inputs,
+        zone=automation.timezone,
+        now=tools.clock.now(),
+        day=nominal_day(run, automation),
+        event=None,
+        store=opened.store,
+        accounts=opened.access,
+        outputs=outputs,
+        memory=Remembered(tools, run.org, run.automation_id),
+    )
+
+
+def nominal_day(run: Run, automation: Automation) -> date:
+    """The slot's nominal date; without a slot the local day the run was queued on (templates E16)."""
+    zone = zones.zone(automation.timezone)
+    if zone is None:
+        return run.queued_at.date()
+    if run.slot_at is None:
+        return run.queued_at.astimezone(zone).date()
+    spread = automation.spread_minutes
+    slot = slots.find_slot(automation.schedule, zone, run.slot_at, spread_minutes=spread)
+    if slot is not None:
+        return slot.nominal_on
+    return (run.slot_at - timedelta(minutes=spread)).astimezone(zone).date()

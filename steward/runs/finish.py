@@ -1,0 +1,118 @@
+"""Ends a run a worker has: status, last words, failures in a row, lane and promotion (engine 4.5)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steward.automations import lifecycle
+from steward.automations.rules import AutomationRules
+from steward.lanes import lane
+from steward.model.change import Outcome
+from steward.model.ids import AutomationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.run import Counts, Mode, RunStatus
+from steward.runs.tools import Fenced
+from steward.store import changes, lanes, run_queue, schedules, streaks
+from steward.store.engine import Tx
+from steward.store.run_queue import Lease
+
+FAILURES_TO_PAUSE = 5
+RESULT_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a run ends."""
+
+    status: RunStatus
+    code: str | None = None
+    message: str | None = None
+    summary: JsonObject | None = None
+    result: JsonObject | None = None
+
+
+async def finish(
+    tx: Tx, lease: Lease, end: End, *, automation: AutomationId, mode: Mode, rules: AutomationRules
+) -> None:
+    """Ends the run under its lane's lock and promotes the next. Raises Fenced."""
+    org = lease.org
+    await schedules.lock(tx, org, automation)
+    await lanes.lock(tx, org, automation)
+    if not await run_queue.finish(tx, lease, end.status):
+        raise Fenced(lease)
+    await run_queue.set_facts(
+        tx,
+        org,
+        lease.run,
+        code=end.code,
+        message=end.message,
+        summary=end.summary,
+        result=end.result if end.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) else None,
+    )
+    if end.status is not RunStatus.SUCCEEDED:
+        await changes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
+    if mode is Mode.TEST:
+        return
+    await lane.release(tx, org, automation, run=lease.run)
+    await _streak(tx, lease, end, automation, rules=rules)
+
+
+async def _streak(
+    tx: Tx, lease: Lease, end: End, automation: AutomationId, *, rules: AutomationRules
+) -> None:
+    if end.status is RunStatus.SUCCEEDED:
+        await streaks.succeeded(tx, lease.org, automation)
+    elif end.status is RunStatus.FAILED:
+        failures = await streaks.failed(tx, lease.org, automation)
+        if failures >= FAILURES_TO_PAUSE:
+            reason = f"{failures} runs failed in a row. The last one: {end.message}"
+            await lifecycle.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
+
+
+def fitting(result: JsonObject | None) -> JsonObject | None:
+    """A result of at most 64 KiB: its longest list is halved until it fits (contract 3.2)."""
+    while result is not None and len(json.dumps(result, ensure_ascii=False).encode()) > RESULT_BYTES:
+        lists = {key: value for key, value in result.items() if _is_list(value)}
+        longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
+        if longest is None or not _items(lists[longest]):
+            return None
+        items = _items(lists[longest])
+        result = {**result, longest: list(items[: len(items) // 2])}
+    return result
+
+
+def _is_list(value: JsonValue) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _items(value: JsonValue) -> Sequence[JsonValue]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def verdict(totals: Counts) -> tuple[RunStatus, str | None]:
+    """Status and code of a run that walked to its end, by what became of its changes (contract 4.3)."""
+    if totals.unknown:
+        return RunStatus.FAILED, "outcome_unknown"
+    if totals.failed:
+        return RunStatus.FAILED, "some_changes_failed"
+    if totals.conflicts and not (totals.applied + totals.unchanged + totals.sent):
+        return RunStatus.FAILED, "all_conflicted"
+    return RunStatus.SUCCEEDED, None
+
+
+def words(code: str | None, totals: Counts) -> str | None:
+    """The run's message for a code of `verdict`; counts honestly (engine 11.4)."""
+    asked = (
+        totals.applied + totals.unchanged + totals.conflicts + totals.failed + totals.unknown + totals.sent
+    )
+    done = totals.applied + totals.sent
+    if code == "outcome_unknown":
+        return (
+            f"{done} of {asked} done; of {totals.unknown} it cannot be told whether they took effect."
+            " Look at them before repeating them."
+        )
+    if code == "some_changes_failed":
+        return f"{done} of {asked} done, {totals.conflicts} left alone, {totals.failed} failed."
+    if code == "all_conflicted":
+        return f"All {asked} had been changed by somebody else meanwhile and were left alone."
+    return None

@@ -1,0 +1,300 @@
+"""What becomes of a step's proposals: held for a person, sent at the step, refused in a test, or applied."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from steward.model.change import Change, Outcome
+from steward.model.ids import ChangeId, new_id
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import PlanStep, StepKind, StepStatus
+from steward.model.run import Counts, Mode
+from steward.runs import apply, checkpoint, reconcile
+from steward.runs.apply import Applying, MustWait
+from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.state import ApprovalMismatch, Walk
+from steward.steps.base import MemoryWrite, Produced, TooManyChanges
+from steward.store import approvals, changes, effects, steps
+from steward.store.effects import OPEN, Effect
+from steward.store.engine import Tx
+from steward.store.steps import StepValue, ValueState
+
+MOST_CHANGES = 5000
+DID = (Outcome.APPLIED, Outcome.UNCHANGED)
+WAITING = (Outcome.PROPOSED,)
+TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldStep:
+    """What a held execution keeps until it is decided and applied."""
+
+    output: JsonValue
+    title: str
+    message: str | None
+    memory: tuple[MemoryWrite, ...]
+    counts: Counts
+
+    def kept(self) -> JsonObject:
+        """As journaled."""
+        return {
+            "output": self.output,
+            "title": self.title,
+            "message": self.message,
+            "memory": [[one.space, one.key, one.value, one.position] for one in self.memory],
+            "counts": self.counts.wire(),
+        }
+
+    @classmethod
+    def read(cls, kept: JsonValue) -> "HeldStep":
+        """From the journal."""
+        assert isinstance(kept, dict)
+        return cls(
+            output=kept["output"],
+            title=kept["title"],
+            message=kept["message"],
+            memory=tuple(MemoryWrite(*one) for one in kept["memory"]),
+            counts=Counts(**kept["counts"]),
+        )
+
+
+async def propose(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+    """Takes a change or send step's proposals to where its class and the run's mode lead (engine 10)."""
+    if await walk.proposed_so_far() + len(produced.proposals) > MOST_CHANGES:
+        raise TooManyChanges(len(produced.proposals), MOST_CHANGES)
+    if walk.run.mode is Mode.TEST:
+        await _refuse(walk, step, produced, started_at)
+    elif step.kind is StepKind.CHANGE:
+        await _hold(walk, step, produced, started_at)
+    else:
+        await _prepare(walk, step, produced)
+        await apply_step(walk, step, started_at)
+
+
+async def _refuse(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+    """A test run: everything is shown, nothing is sent, and the walk goes on as if it had been."""
+    items = _changes(walk, step, produced, Outcome.REFUSED_TEST)
+    ended = Ended(
+        step=step,
+        title=produced.title or step.title,
+        status=StepStatus.REFUSED,
+        started_at=started_at,
+        connection=walk.opened.row() or _connection(walk, items),
+        counts=produced.counts.plus(Counts(proposed=len(items))),
+        attempt=walk.lease.attempt,
+        message=produced.message or "A test run: this was worked out and not done.",
+        changes_total=len(items),
+    )
+    await walk.checkpoint(ended, produced.output, state=ValueState.DONE, changes=items)
+    walk.outcomes[step.name] = [item.outcome for item in items]
+
+
+async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+    items = _changes(walk, step, produced, Outcome.PROPOSED)
+    kept = HeldStep(
+        produced.output, produced.title or step.title, produced.message, produced.memory, Counts()
+    )
+    ended = Ended(
+        step=step,
+        title=produced.title or step.title,
+        status=StepStatus.HELD,
+        started_at=started_at,
+        connection=walk.opened.row() or _connection(walk, items),
+        counts=produced.counts.plus(Counts(proposed=len(items))),
+        attempt=walk.lease.attempt,
+        message=produced.message,
+        changes_total=len(items),
+    )
+    await walk.checkpoint(ended, kept.kept(), state=ValueState.HELD, changes=items)
+    walk.outcomes[step.name] = [item.outcome for item in items]
+
+
+async def _prepare(walk: Walk, step: PlanStep, produced: Produced) -> None:
+    """A send needs no approval, but its messages are durable before one leaves (engine 11.2 step 0)."""
+    items = _changes(walk, step, produced, Outcome.APPROVED)
+    counts = produced.counts.plus(Counts(proposed=len(items)))
+    kept = HeldStep(
+        produced.output, produced.title or step.title, produced.message, produced.memory, counts
+    ).kept()
+    point = Checkpoint(
+        lease=walk.lease,
+        automation=walk.run.automation_id,
+        seq=walk.seq,
+        ended=None,
+        value=StepValue(step.name, "", walk.seq + 1, ValueState.HELD, kept),
+        output=steps.packed(kept),
+        changes=items,
+    )
+    await walk.tools.engine.write(
+        walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
+    )
+    walk.journal[step.name] = StepValue(step.name, "", walk.seq + 1, ValueState.HELD, kept)
+
+
+def _changes(walk: Walk, step: PlanStep, produced: Produced, outcome: Outcome) -> list[Change]:
+    now = walk.tools.clock.now()
+    return [
+        Change(
+            id=ChangeId(new_id(now)),
+            run_id=walk.run.id,
+            seq=walk.seq + 1,
+            name=step.name,
+            iteration="",
+            position=position,
+            round=walk.round,
+            proposal=proposal,
+            item_hash=proposal.item_hash(),
+            outcome=outcome,
+            message=proposal.message,
+            applied_at=None,
+        )
+        for position, proposal in enumerate(produced.proposals)
+    ]
+
+
+def _connection(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
+    if not items or items[0].proposal.integration_id is None:
+        return None
+    integration = items[0].proposal.integration_id
+    connection = walk.opened.connections.get(integration)
+    return {"integration_id": integration, "kind": connection.kind} if connection else None
+
+
+async def waits_for_decision(walk: Walk, step: PlanStep) -> bool:
+    """Whether a held step's changes are still to be decided."""
+    items = await walk.read(partial(of_step, walk=walk, step=step))
+    return any(item.outcome in WAITING for item in items)
+
+
+async def of_step(tx: Tx, *, walk: Walk, step: PlanStep) -> list[Change]:
+    """The changes a step proposed, in order."""
+    found = await changes.of_run(tx, walk.lease.org, walk.run.id)
+    return [item for item in found if item.name == step.name]
+
+
+async def apply_step(walk: Walk, step: PlanStep, started_at: datetime) -> None:
+    """Applies what was approved of a held step and writes its last row.
+
+    Raises Fenced, CancelAsked, MustWait (sleep, then come again), ApprovalMismatch.
+    """
+    items = await walk.read(partial(of_step, walk=walk, step=step))
+    change_hash = await _verified(walk, step, items)
+    applying = Applying(
+        tools=walk.tools,
+        lease=walk.lease,
+        changes=[item for item in items if item.outcome in TO_APPLY],
+        connections=walk.opened.connections,
+        change_hash=change_hash,
+        version=walk.run.plan_version or walk.run.template_version,
+    )
+    apply.remember(applying, await _settled(walk))
+    await apply.apply(applying)
+    until = await reconcile.settle_run(walk.tools, walk.lease)
+    if until is not None:
+        raise MustWait(max((until - walk.tools.clock.now()).total_seconds(), 0.001))
+    if await _sends_again(walk):
+        await apply_step(walk, step, started_at)
+        return
+    await _end(walk, step, started_at)
+
+
+async def _settled(walk: Walk) -> list[Effect]:
+    return await walk.read(partial(effects.of_run, org=walk.lease.org, run=walk.run.id))
+
+
+async def _sends_again(walk: Walk) -> bool:
+    """Whether settling found a write that did not take effect and may be repeated."""
+    found = {effect.change: effect for effect in await _settled(walk)}
+    items = await walk.read(partial(changes.of_run, org=walk.lease.org, run=walk.run.id))
+    return any(
+        item.outcome is Outcome.UNKNOWN and item.id in found and found[item.id].state not in OPEN
+        for item in items
+    )
+
+
+async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
+    """The hash of the approved set, worked out anew from the rows (engine 12). Raises ApprovalMismatch."""
+    for item in items:
+        if item.proposal.item_hash() != item.item_hash:
+            raise ApprovalMismatch
+    if step.kind is not StepKind.CHANGE or walk.run.approval_id is None:
+        return ""
+    approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=walk.run.approval_id))
+    asked = await walk.read(
+        partial(changes.of_round, org=walk.lease.org, run=walk.run.id, round_=approved.round)
+    )
+    if walk.change_hash(approved.round, asked) != approved.change_hash:
+        raise ApprovalMismatch
+    return approved.change_hash
+
+
+async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
+    """The step's last row: what became of each change, and what is remembered because of it."""
+    items = await walk.read(partial(of_step, walk=walk, step=step))
+    kept = HeldStep.read(walk.journal[step.name].output)
+    tally: dict[Outcome, int] = {}
+    for item in items:
+        tally[item.outcome] = tally.get(item.outcome, 0) + 1
+    sends = step.kind is StepKind.SEND
+    counts = checkpoint.counted(tally, sends=sends)
+    status, code, message = _step_verdict(counts, len(items))
+    ended = Ended(
+        step=step,
+        title=kept.title,
+        status=status,
+        started_at=started_at,
+        connection=_connection(walk, items),
+        counts=kept.counts.plus(counts),
+        attempt=walk.lease.attempt,
+        code=code,
+        message=message or kept.message,
+        changes_total=len(items),
+    )
+    done = any(item.outcome in DID for item in items)
+    state = ValueState.DONE if done else ValueState.SKIPPED
+    applied = {item.position for item in items if item.outcome is Outcome.APPLIED}
+    writes = [
+        one
+        for one in kept.memory
+        if (one.position in applied if one.position is not None else done and not counts.failed)
+    ]
+    if counts.unknown or counts.failed:
+        state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
+    await walk.checkpoint(ended, kept.output, state=state, memory=writes)
+    walk.outcomes[step.name] = [item.outcome for item in items]
+
+
+def _step_verdict(counts: Counts, total: int) -> tuple[StepStatus, str | None, str | None]:
+    done = counts.applied + counts.sent + counts.unchanged
+    parts = [f"{counts.applied + counts.sent} of {total} done"]
+    parts += [f"{counts.unchanged} already so"] if counts.unchanged else []
+    parts += [f"{counts.declined} left out"] if counts.declined else []
+    parts += [f"{counts.conflicts} changed meanwhile and left alone"] if counts.conflicts else []
+    parts += [f"{counts.failed} failed"] if counts.failed else []
+    parts += [f"{counts.unknown} unknown"] if counts.unknown else []
+    words = ", ".join(parts) + "."
+    if counts.unknown:
+        return StepStatus.FAILED, "outcome_unknown", words
+    if counts.failed:
+        return StepStatus.FAILED, "some_changes_failed", words
+    if not done:
+        code = "not_approved" if counts.declined == total else "nothing_applied"
+        return (StepStatus.REFUSED if counts.declined == total else StepStatus.FAILED), code, words
+    return StepStatus.SUCCEEDED, None, words if done < total else None
+
+
+def wake_at(walk: Walk, wait: MustWait) -> datetime:
+    """When a run that must wait goes on."""
+    return walk.tools.clock.now() + timedelta(seconds=wait.seconds)
+
+
+def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
+    """What steps so far have handed on, by name; of held ones what they will hand on."""
+    found: dict[str, JsonValue] = {}
+    for name, value in journal.items():
+        if name.startswith("@"):
+            continue
+        held = value.state is ValueState.HELD
+        found[name] = HeldStep.read(value.output).output if held else value.output
+    return found

@@ -1,0 +1,178 @@
+"""Settles writes whose outcome is not known, by what the platform lets us find out (engine 11.4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from steward.connectors.base import CallError, WriteState
+from steward.model.change import Change, Outcome, Part, Recovery, worst
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
+from steward.model.refusals import NotConnected
+from steward.runs.tools import Fenced, Tools
+from steward.store import changes, connections, effects, run_queue
+from steward.store.effects import OPEN, Effect, EffectState
+from steward.store.engine import Engine, Tx
+from steward.store.run_queue import Lease
+
+GIVE_UP = timedelta(hours=24)
+SEARCH_AGAIN = timedelta(seconds=60)
+_LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
+UNKNOWN_WORDS = "It cannot be told whether this took effect. Look at it before repeating it."
+_OUTCOMES = {
+    EffectState.DONE: Outcome.APPLIED,
+    EffectState.REFUSED: Outcome.FAILED,
+    EffectState.CONFLICT: Outcome.CONFLICT,
+    EffectState.UNKNOWN: Outcome.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found out about one effect; without a state it is looked at again at `again_at`."""
+
+    effect: Effect
+    state: EffectState | None
+    by: str = "read_back"
+    message: str | None = None
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run's ledger as it stands."""
+
+    effects: Sequence[Effect]
+    changes: Mapping[ChangeId, Change]
+    connections: Mapping[IntegrationId, Connection]
+
+    def part(self, effect: Effect) -> Part:
+        """What the effect was sent for."""
+        return self.changes[effect.change].proposal.parts[effect.part - 1]
+
+
+async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> Opened:
+    """Reads the run's effects with the changes and connections they belong to."""
+    found = await effects.of_run(tx, org, run)
+    items = {item.id: item for item in await changes.of_run(tx, org, run)} if found else {}
+    named = {effect.integration for effect in found if effect.integration is not None}
+    return Opened(found, items, await connections.among(tx, org, named))
+
+
+async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
+    """Settles what can be settled of a run in hand; until when the run has to sleep, or None.
+
+    Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight.
+    Raises Fenced.
+    """
+    ledger = await tools.engine.read(
+        tools.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
+    )
+    now = tools.clock.now()
+    open_ = [effect for effect in ledger.effects if _needs(effect)]
+    due = [effect for effect in open_ if effect.settle_after <= now]
+    for effect in due:
+        verdict = await _find_out(tools, lease.org, ledger, effect)
+        keep = partial(_keep, org=lease.org, lease=lease, ledger=ledger, verdict=verdict)
+        await tools.engine.write(tools.clock.now(), keep, org=lease.org)
+        if verdict.again_at is not None:
+            return verdict.again_at
+    waiting = [effect.settle_after for effect in open_ if effect.settle_after > now]
+    return min(waiting) if waiting else None
+
+
+def _needs(effect: Effect) -> bool:
+    """Open, and something can still be found out: a blind write known as unknown stays so."""
+    if effect.state not in OPEN:
+        return False
+    return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.BLIND)
+
+
+async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
+    now = tools.clock.now()
+    if effect.recovery is Recovery.BLIND:
+        return Verdict(effect, EffectState.UNKNOWN, message=UNKNOWN_WORDS)
+    connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
+    if connection is None or connection.state is not ConnectionState.CONNECTED:
+        return _later(effect, now)
+    part = ledger.part(effect)
+    try:
+        reader = await tools.access.reader(org, connection)
+        if effect.recovery is Recovery.MARKED:
+            return await _search(effect, await reader.find_marker(part), now)
+        seen = await reader.confirm(part)
+    except (CallError, NotConnected):
+        return _later(effect, now)
+    if seen.state is WriteState.APPLIED:
+        return Verdict(effect, EffectState.DONE)
+    if seen.state is WriteState.NOT_SENT:
+        return Verdict(effect, EffectState.NOT_SENT)
+    if seen.state is WriteState.CONFLICT:
+        return Verdict(effect, EffectState.CONFLICT, message=seen.reason)
+    return _later(effect, now)
+
+
+async def _search(effect: Effect, found: bool, now: datetime) -> Verdict:
+    """A marker not found is searched once more a minute later before the write is repeated."""
+    if found:
+        return Verdict(effect, EffectState.DONE, by="marker")
+    if effect.state is EffectState.INTENT:
+        return Verdict(effect, EffectState.UNKNOWN, by="marker", again_at=now + SEARCH_AGAIN)
+    return Verdict(effect, EffectState.NOT_SENT, by="marker")
+
+
+def _later(effect: Effect, now: datetime) -> Verdict:
+    age = now - effect.intent_at
+    if age > GIVE_UP:
+        return Verdict(effect, EffectState.UNKNOWN, message=UNKNOWN_WORDS)
+    wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
+    return Verdict(effect, None, again_at=now + wait)
+
+
+async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdict: Verdict) -> None:
+    """Writes what was found out, and the change's outcome with it. Raises Fenced."""
+    effect = verdict.effect
+    if lease is not None:
+        ours, _ = await run_queue.held_by(tx, lease)
+        if not ours:
+            raise Fenced(lease)
+    if verdict.again_at is not None:
+        await effects.postpone(tx, org, effect.key, until=verdict.again_at)
+    if verdict.state is None:
+        return
+    await effects.settle(tx, org, effect.key, state=verdict.state, by=verdict.by, message=verdict.message)
+    if lease is None and verdict.state is not EffectState.NOT_SENT:
+        await _correct(tx, org, ledger, verdict)
+
+
+async def _correct(tx: Tx, org: OrgId, ledger: Opened, verdict: Verdict) -> None:
+    """A finished run's change gets the outcome that was found out; the run's status stays (engine 11.4)."""
+    change = ledger.changes[verdict.effect.change]
+    known = {effect.key: effect.state for effect in ledger.effects if effect.change == change.id}
+    if verdict.state is not None:
+        known[verdict.effect.key] = verdict.state
+    outcomes = [_OUTCOMES[state] for state in known.values() if state in _OUTCOMES]
+    if outcomes:
+        await changes.settle(
+            tx, org, change.run_id, change.id, outcome=worst(outcomes), message=verdict.message
+        )
+
+
+async def settle_finished(tools: Tools, engine: Engine, now: datetime) -> bool:
+    """Tick: goes on reading back unknown writes of finished runs for 24 h."""
+    found = await engine.read(now, effects.to_settle)
+    for org, run in found:
+        ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
+        for effect in ledger.effects:
+            if effect.state not in OPEN or effect.settle_after > now:
+                continue
+            verdict = await _find_out(tools, org, ledger, effect)
+            if not _needs(effect) or now - effect.intent_at > GIVE_UP:
+                verdict = Verdict(effect, None, again_at=now + timedelta(days=36_500))
+            elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
+                words = "It did not take effect. Run the automation again to repeat it."
+                verdict = Verdict(effect, EffectState.REFUSED, message=words)
+            keep = partial(_keep, org=org, lease=None, ledger=ledger, verdict=verdict)
+            await engine.write(now, keep, org=org)
+    return False

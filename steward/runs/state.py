@@ -1,0 +1,118 @@
+"""One run in a worker's hands: what is known of it so far, and the one way to write a checkpoint."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from steward.crashpoint import crashpoint
+from steward.model.change import Change, Outcome
+from steward.model.json import JsonValue
+from steward.model.plan import Plan
+from steward.model.run import Counts, Run
+from steward.runs import approval, checkpoint
+from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.claim import Taken
+from steward.runs.context import Opened
+from steward.runs.tools import CancelAsked, Tools
+from steward.steps.base import MemoryWrite
+from steward.store import changes, steps
+from steward.store.engine import Tx
+from steward.store.run_queue import Lease
+from steward.store.steps import StepValue, TooMuchData, ValueState
+from steward.templates.base import Template
+
+T = TypeVar("T")
+
+
+class ApprovalMismatch(Exception):
+    """What was approved and what would be applied differ: nothing is written (engine 12)."""
+
+
+class TimedOut(Exception):
+    """The run was in workers' hands for longer than its time limit."""
+
+
+@dataclass(slots=True)
+class Walk:
+    """A run being walked."""
+
+    tools: Tools
+    taken: Taken
+    template: Template
+    plan: Plan
+    opened: Opened
+    seq: int
+    round: int
+    journal: dict[str, StepValue]
+    totals: Counts
+    began: float
+    kept_bytes: int = 0
+    outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
+
+    @property
+    def lease(self) -> Lease:
+        """The lease the run is held by."""
+        return self.taken.lease
+
+    @property
+    def run(self) -> Run:
+        """The run as it was taken."""
+        return self.taken.run
+
+    def seconds_left(self) -> float:
+        """What is left of the run's time limit; waiting and sleeping do not count (engine 10.1)."""
+        used = self.taken.hot.leased_ms / 1000 + self.tools.clock.monotonic() - self.began
+        return self.tools.rules.time_limit.total_seconds() - used
+
+    def leased_ms(self) -> int:
+        """Milliseconds in this worker's hands."""
+        return int((self.tools.clock.monotonic() - self.began) * 1000)
+
+    async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
+        """A read of the run's organisation."""
+        return await self.tools.engine.read(self.tools.clock.now(), act, org=self.lease.org)
+
+    async def proposed_so_far(self) -> int:
+        """How many changes the run has proposed in all its rounds."""
+        return await self.read(partial(changes.count, org=self.lease.org, run=self.run.id))
+
+    def change_hash(self, round_: int, items: Sequence[Change]) -> str:
+        """The hash of a round's changes as they stand in the rows."""
+        return approval.change_set(self.run, round_, items).change_hash()
+
+    async def checkpoint(
+        self,
+        ended: Ended,
+        output: JsonValue,
+        *,
+        state: ValueState,
+        changes: Sequence[Change] = (),
+        memory: Sequence[MemoryWrite] = (),
+    ) -> None:
+        """Writes the next row of the run. Raises Fenced, CancelAsked, TooMuchData."""
+        packed = steps.packed(output)
+        if self.kept_bytes + len(packed) > steps.RUN_BYTES:
+            raise TooMuchData
+        value = StepValue(ended.step.name, ended.iteration, self.seq + 1, state, output)
+        point = Checkpoint(
+            lease=self.lease,
+            automation=self.run.automation_id,
+            seq=self.seq + 1,
+            ended=ended,
+            value=value,
+            output=packed,
+            changes=changes,
+            memory=memory,
+        )
+        crashpoint("before_checkpoint")
+        cancel = await self.tools.engine.write(
+            self.tools.clock.now(), partial(checkpoint.write, point=point), org=self.lease.org
+        )
+        crashpoint("after_checkpoint")
+        self.seq += 1
+        self.kept_bytes += len(packed)
+        self.journal[ended.step.name] = value
+        self.totals = self.totals.plus(ended.counts)
+        if cancel is not None:
+            raise CancelAsked(cancel)

@@ -1,0 +1,129 @@
+"""What the run machinery is given: engine, clock, templates and the ways to stores; wired by app.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from steward.automations.rules import AutomationRules
+from steward.clock import Clock
+from steward.connectors.base import ChangeOp, Reader, WriteOutcome
+from steward.model.change import Batch
+from steward.model.connection import Connection
+from steward.model.ids import OrgId, RunId
+from steward.model.json import JsonObject
+from steward.outbound.grant import WriteGrant
+from steward.store.engine import Engine
+from steward.store.run_queue import Lease
+from steward.telemetry.log import Log
+from steward.templates.base import Template
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRules:
+    """The settings runs obey (contract 8), with their defaults."""
+
+    approval: timedelta = timedelta(hours=72)
+    time_limit: timedelta = timedelta(hours=1)
+    queue_limit: timedelta = timedelta(hours=24)
+    lease: timedelta = timedelta(seconds=30)
+    settle_quiet: timedelta = timedelta(seconds=120)
+    write_timeout: timedelta = timedelta(seconds=60)
+    concurrency: int = 20
+    organization_concurrency: int = 50
+
+
+class Sends(Protocol):
+    """The one thing runs/apply.py does with a writer (connectors/writing.py)."""
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Makes the one request of `batch`; one outcome per part, in order."""
+        ...
+
+
+class Access(Protocol):
+    """How runs reach the organisation's stores and accounts."""
+
+    async def reader(self, org: OrgId, connection: Connection) -> Reader:
+        """A reader, which can emit nothing but reads. Raises NotConnected."""
+        ...
+
+    async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Sends:
+        """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
+        ...
+
+    def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
+        """The plannable changes of a kind of connection."""
+        ...
+
+
+@dataclass(slots=True)
+class Confirmed:
+    """Until when this process knows its lease to hold, by its own monotonic clock; or that it is lost."""
+
+    until: float = 0.0
+    lost: bool = False
+    stopping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a run in hand is doing, as its `current_step` shows it."""
+
+    lease: Lease
+    step: JsonObject
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Everything a worker's code is given."""
+
+    engine: Engine
+    clock: Clock
+    log: Log
+    rules: RunRules
+    automation_rules: AutomationRules
+    templates: Mapping[str, Template]
+    access: Access
+    confirmed: Confirmed = field(default_factory=Confirmed)
+    progress: dict[RunId, Progress] = field(default_factory=dict)
+    wake: Callable[[str], None] = field(default=lambda kind: None)
+
+    def confirmed_until(self) -> datetime:
+        """The end of the lease as last confirmed, on the wall clock."""
+        ahead = self.confirmed.until - self.clock.monotonic()
+        return self.clock.now() + timedelta(seconds=ahead)
+
+    async def hold(self, lease: Lease) -> None:
+        """Waits until the lease is confirmed, so that a step or call may start (engine 5).
+
+        Raises Fenced when the lease was lost, Stopping when the process ends.
+        """
+        if self.confirmed.stopping:
+            raise Stopping
+        while self.clock.monotonic() >= self.confirmed.until:
+            if self.confirmed.lost:
+                raise Fenced(lease)
+            await self.clock.sleep(0.05)
+        if self.confirmed.lost:
+            raise Fenced(lease)
+
+
+class Fenced(Exception):
+    """The run is no longer this worker's: stop, and write nothing more."""
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__(f"run {lease.run} is no longer held at epoch {lease.epoch}")
+
+
+class Stopping(Exception):
+    """The process ends: what is in hand is handed back at its next border (engine 15)."""
+
+
+class CancelAsked(Exception):
+    """Somebody wants the run to stop at its next border."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code

@@ -1,0 +1,388 @@
+"""Walks a run's plan by the frontier rule, one checkpoint a step (engine 10)."""
+
+import asyncio
+from datetime import datetime, timedelta
+from functools import partial
+
+import msgspec
+
+from steward.connectors.base import CallError
+from steward.model.change import Outcome
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject
+from steward.model.plan import PlanStep, StepKind, StepStatus
+from steward.model.refusals import NotConnected
+from steward.model.run import Counts, RunStatus
+from steward.runs import approval, claim, context, finish, held, reconcile
+from steward.runs.apply import MustWait
+from steward.runs.checkpoint import Ended
+from steward.runs.claim import Taken
+from steward.runs.finish import End
+from steward.runs.state import ApprovalMismatch, TimedOut, Walk
+from steward.runs.tools import CancelAsked, Fenced, Progress, Stopping, Tools
+from steward.steps.base import Produced, StepContext, StepFailed
+from steward.store import approvals, changes, run_queue, steps
+from steward.store.engine import Tx
+from steward.store.run_queue import Lease
+from steward.store.steps import TooMuchData, ValueState
+from steward.templates.base import Ended as LastState
+from steward.templates.base import LastWords
+
+ATTEMPTS = 3
+SETTLED = (ValueState.DONE, ValueState.SKIPPED)
+CANCELLED_WORDS = {
+    "by_person": "A person cancelled this run.",
+    "archived": "The automation was archived while this run was going on.",
+}
+
+
+async def work(tools: Tools, lease: Lease) -> None:
+    """Takes one leased run as far as it goes now: to its end, to a person's approval, or to sleep."""
+    try:
+        taken = await tools.engine.write(
+            tools.clock.now(), partial(claim.begin, lease=lease, tools=tools), org=lease.org
+        )
+        if taken is not None:
+            await _take_on(tools, taken)
+    except Fenced:
+        tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
+    except Stopping:
+        tools.log.info("run_handed_back", run=lease.run, org=lease.org)
+    except Exception as error:
+        tools.log.error("run_broke", error, run=lease.run, org=lease.org)
+        await _broke(tools, lease)
+
+
+async def _take_on(tools: Tools, taken: Taken) -> None:
+    lease = taken.lease
+    until = None if taken.hot.last_seq == 0 and lease.attempt == 1 else await _open_writes(tools, lease)
+    if until is not None:
+        await _sleep(tools, lease, until, leased_ms=0)
+        return
+    if taken.hot.cancel_code is not None:
+        await _end(tools, taken, _cancelled(taken.hot.cancel_code))
+        return
+    if lease.attempt > ATTEMPTS:
+        words = "The workers that had this run were lost three times. Check the service, then run it again."
+        await _end(tools, taken, End(RunStatus.FAILED, "interrupted", words))
+        return
+    try:
+        opened = await context.open_connections(tools, taken)
+    except NotConnected as refusal:
+        await _end(tools, taken, End(RunStatus.FAILED, "step_failed", refusal.message))
+        return
+    walk = await _begin(tools, taken, opened)
+    await _go(walk)
+
+
+async def _open_writes(tools: Tools, lease: Lease) -> datetime | None:
+    return await reconcile.settle_run(tools, lease)
+
+
+async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
+    template = tools.templates[taken.run.template_id]
+    walk = Walk(
+        tools=tools,
+        taken=taken,
+        template=template,
+        plan=template.plan,
+        opened=opened,
+        seq=taken.hot.last_seq,
+        round=1,
+        journal={value.name: value for value in taken.journal},
+        totals=Counts(),
+        began=tools.clock.monotonic(),
+    )
+    if taken.hot.last_seq or len(taken.journal) > 1:
+        await walk.read(partial(_resume, walk=walk))
+    return walk
+
+
+async def _resume(tx: Tx, *, walk: Walk) -> None:
+    """What a continued run takes over from its rows: totals, outcomes and the round of asking."""
+    org, run = walk.lease.org, walk.run.id
+    for wire in await steps.wires(tx, org, run):
+        walk.totals = walk.totals.plus(Counts(**msgspec.json.decode(wire)["counts"]))
+    outcomes: dict[str, list[Outcome]] = {}
+    for item in await changes.of_run(tx, org, run):
+        outcomes.setdefault(item.name, []).append(item.outcome)
+    walk.outcomes = {name: list(found) for name, found in outcomes.items()}
+    if walk.run.approval_id is not None:
+        asked = await approvals.get(tx, org, walk.run.approval_id)
+        walk.round = asked.round + 1
+
+
+async def _go(walk: Walk) -> None:
+    """Steps until none can be taken, then asks or ends."""
+    try:
+        failure = await _steps(walk)
+        if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
+            await _ask(walk)
+            return
+        await _end(walk.tools, walk.taken, _result(walk, failure))
+    except MustWait as wait:
+        await _sleep(walk.tools, walk.lease, held.wake_at(walk, wait), leased_ms=walk.leased_ms())
+    except CancelAsked as wish:
+        await _end(walk.tools, walk.taken, _cancelled(wish.code, _summary(walk)))
+    except ApprovalMismatch:
+        walk.tools.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
+        words = "What was approved and what would be done differ. Nothing was changed; run it again."
+        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "approval_mismatch", words))
+    except TimedOut:
+        limit = int(walk.tools.rules.time_limit.total_seconds())
+        words = f"The run took longer than {limit} seconds and was stopped at a step's border."
+        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "timed_out", words, _summary(walk)))
+    except TooMuchData:
+        words = "A step gave more data than a run may keep. Narrow down what the automation reads."
+        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "too_much_data", words, _summary(walk)))
+
+
+async def _steps(walk: Walk) -> Ended | None:
+    """Takes every step that can be taken, in the plan's order; the failed one that stopped it, or None."""
+    for step in walk.plan.steps:
+        value = walk.journal.get(step.name)
+        if value is not None and value.state in SETTLED:
+            continue
+        if value is not None and value.state is ValueState.FAILED:
+            return _failed_row(walk, step)
+        if value is None and not _runnable(walk, step):
+            continue
+        if walk.seconds_left() <= 0:
+            raise TimedOut
+        failure = await _take(walk, step, is_held=value is not None)
+        if failure is not None:
+            return failure
+    return None
+
+
+def _runnable(walk: Walk, step: PlanStep) -> bool:
+    """Every edge into the step comes from a settled execution; held is not settled (engine 10.1.3)."""
+    sources = [walk.journal.get(edge.source) for edge in walk.plan.before(step.name)]
+    return all(source is not None and source.state in SETTLED for source in sources)
+
+
+async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
+    """One step; its row when it failed."""
+    await walk.tools.hold(walk.lease)
+    started_at = walk.tools.clock.now()
+    if is_held:
+        if not await held.waits_for_decision(walk, step):
+            await held.apply_step(walk, step, started_at)
+            return _stopped(walk, step)
+        return None
+    if _skipped_before(walk, step):
+        await _skip(walk, step, started_at)
+        return None
+    walk.opened.touched.clear()
+    walk.tools.progress[walk.run.id] = Progress(walk.lease, _current(step, started_at), started_at)
+    try:
+        async with asyncio.timeout(walk.seconds_left()):
+            produced = await walk.template.steps[step.name](_context(walk))
+        if step.kind in (StepKind.CHANGE, StepKind.SEND) and produced.proposals:
+            await held.propose(walk, step, produced, started_at)
+            return _stopped(walk, step)
+        await _succeed(walk, step, produced, started_at)
+    except StepFailed as failure:
+        return await _fail(walk, step, started_at, code=failure.code, message=failure.message)
+    except CallError as error:
+        return await _call_failed(walk, step, started_at, error)
+    except TimeoutError:
+        raise TimedOut from None
+    finally:
+        walk.tools.progress.pop(walk.run.id, None)
+    return None
+
+
+def _context(walk: Walk) -> StepContext:
+    return context.step_context(walk.tools, walk.taken, walk.opened, held.outputs(walk.journal))
+
+
+def _current(step: PlanStep, started_at: datetime) -> JsonObject:
+    return {
+        "name": step.name,
+        "title": step.title,
+        "kind": step.kind,
+        "started_at": wire_time(started_at),
+        "done": 0,
+        "total": None,
+    }
+
+
+def _skipped_before(walk: Walk, step: PlanStep) -> bool:
+    sources = [walk.journal[edge.source] for edge in walk.plan.before(step.name)]
+    return any(source.state is ValueState.SKIPPED for source in sources)
+
+
+async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
+    ended = Ended(
+        step=step,
+        title=step.title,
+        status=StepStatus.SKIPPED,
+        started_at=started_at,
+        connection=None,
+        counts=Counts(),
+        attempt=walk.lease.attempt,
+        code="nothing_applied",
+        message="Nothing of the step before was done, so there was nothing to do here.",
+    )
+    await walk.checkpoint(ended, None, state=ValueState.SKIPPED)
+
+
+async def _succeed(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+    ended = Ended(
+        step=step,
+        title=produced.title or step.title,
+        status=StepStatus.SUCCEEDED,
+        started_at=started_at,
+        connection=walk.opened.row(),
+        counts=produced.counts,
+        attempt=walk.lease.attempt,
+        message=produced.message,
+    )
+    live = walk.run.mode == "live"
+    writes = [one for one in produced.memory if one.position is None] if live else []
+    await walk.checkpoint(ended, produced.output, state=ValueState.DONE, memory=writes)
+
+
+async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
+    ended = Ended(
+        step=step,
+        title=step.title,
+        status=StepStatus.FAILED,
+        started_at=started_at,
+        connection=walk.opened.row(),
+        counts=Counts(),
+        attempt=walk.lease.attempt,
+        code=code,
+        message=message,
+    )
+    await walk.checkpoint(ended, None, state=ValueState.FAILED)
+    return ended
+
+
+async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
+    """A read that failed for good fails the step; one that is asked to wait long sleeps the run."""
+    wait = getattr(error, "wait_s", None)
+    age = walk.tools.clock.now() - (walk.run.started_at or started_at)
+    if wait is not None and age < timedelta(hours=1):
+        raise MustWait(wait) from error
+    return await _fail(walk, step, started_at, code=error.kind, message=error.message)
+
+
+def _stopped(walk: Walk, step: PlanStep) -> Ended | None:
+    """A step some of whose changes failed or are unknown starts nothing after it."""
+    value = walk.journal[step.name]
+    return _failed_row(walk, step) if value.state is ValueState.FAILED else None
+
+
+def _failed_row(walk: Walk, step: PlanStep) -> Ended:
+    return Ended(
+        step=step,
+        title=step.title,
+        status=StepStatus.FAILED,
+        started_at=walk.tools.clock.now(),
+        connection=None,
+        counts=Counts(),
+        code=None,
+        message=None,
+    )
+
+
+async def _ask(walk: Walk) -> None:
+    """All held changes become one approval, and the run waits as a row only (engine 10.1.5)."""
+    tools = walk.tools
+    items = await walk.read(
+        partial(changes.of_run, org=walk.lease.org, run=walk.run.id, outcomes=(Outcome.PROPOSED,))
+    )
+    asked = approval.Asked(
+        run=walk.run,
+        automation=walk.taken.automation,
+        round=walk.round,
+        items=items,
+        expires_at=tools.clock.now() + tools.rules.approval,
+        leased_ms=walk.leased_ms(),
+        summary=_summary(walk),
+    )
+    await tools.engine.write(
+        tools.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
+    )
+    tools.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
+
+
+def _result(walk: Walk, failure: Ended | None) -> End:
+    words = _last_words(walk)
+    status, code = finish.verdict(walk.totals)
+    message = finish.words(code, walk.totals)
+    if failure is not None and code is None:
+        status, code = RunStatus.FAILED, "step_failed"
+        message = failure.message or f"The step “{failure.step.title}” failed."
+        if failure.code == "too_many_changes":
+            code = failure.code
+    summary: JsonObject = {"text": words.text, "counts": walk.totals.wire()}
+    if failure is not None:
+        summary = {"text": message, "counts": walk.totals.wire()}
+    return End(status, code, message, summary, finish.fitting(words.result) if failure is None else None)
+
+
+def _last_words(walk: Walk) -> LastWords:
+    ended = LastState(
+        mode=walk.run.mode,
+        inputs=walk.taken.automation.inputs,
+        outputs=held.outputs(walk.journal),
+        counts=walk.totals,
+        outcomes=walk.outcomes,
+    )
+    return walk.template.finish(ended)
+
+
+def _summary(walk: Walk) -> JsonObject:
+    return {"text": _last_words(walk).text, "counts": walk.totals.wire()}
+
+
+def _cancelled(code: str, summary: JsonObject | None = None) -> End:
+    return End(RunStatus.CANCELLED, code, CANCELLED_WORDS.get(code, "The run was cancelled."), summary)
+
+
+async def _end(tools: Tools, taken: Taken, end: End) -> None:
+    await tools.engine.write(
+        tools.clock.now(),
+        partial(
+            finish.finish,
+            lease=taken.lease,
+            end=end,
+            automation=taken.run.automation_id,
+            mode=taken.run.mode,
+            rules=tools.automation_rules,
+        ),
+        org=taken.lease.org,
+    )
+    tools.wake("ready")
+    tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
+
+
+async def _sleep(tools: Tools, lease: Lease, until: datetime, *, leased_ms: int) -> None:
+    done = await tools.engine.write(
+        tools.clock.now(),
+        partial(run_queue.sleep, lease=lease, until=until, leased_ms=leased_ms),
+        org=lease.org,
+    )
+    if not done:
+        raise Fenced(lease)
+
+
+async def _broke(tools: Tools, lease: Lease) -> None:
+    """A defect of ours ends the run at once and says so (engine 16)."""
+
+    async def fail(tx: Tx) -> None:
+        hot = await run_queue.hot(tx, lease.org, lease.run)
+        if hot is None:
+            return
+        words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
+        end = End(RunStatus.FAILED, "step_failed", words)
+        rules = tools.automation_rules
+        await finish.finish(tx, lease, end, automation=hot.automation, mode=hot.mode, rules=rules)
+
+    try:
+        await tools.engine.write(tools.clock.now(), fail, org=lease.org)
+    except Fenced:
+        tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)

@@ -1,0 +1,307 @@
+"""The list of ticks and the only loop; a tick is one bounded piece of work and says whether to come again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from steward.lanes import ending
+from steward.model.ids import OrgId, RunId, WorkerId
+from steward.model.run import RunStatus
+from steward.runs import approval, claim, dispatch, reconcile, recover, walk
+from steward.runs.tools import Tools
+from steward.store import fair, run_queue, runs, workers
+from steward.store.engine import Tx
+
+VERSION = "0.1.0"
+HEARTBEATS_A_LEASE = 3
+RECOVERIES_A_LEASE = 5
+CONFIRMED_SHARE = 0.8
+SHOW_AFTER = timedelta(seconds=1)
+
+
+@dataclass(slots=True)
+class Hints:
+    """Wake-up hints within this process; a lost one costs only the poll behind it (engine 7)."""
+
+    events: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    def of(self, kind: str) -> asyncio.Event:
+        """The event of one kind of hint."""
+        return self.events.setdefault(kind, asyncio.Event())
+
+    def wake(self, kind: str) -> None:
+        """Tells whoever waits for this kind that there may be work."""
+        self.of(kind).set()
+
+
+@dataclass(slots=True)
+class Worker:
+    """This process as a worker: its row, and the runs in its hands."""
+
+    tools: Tools
+    hints: Hints
+    id: WorkerId
+    poll: timedelta
+    in_hand: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
+    full: list[OrgId] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A bounded pass over rows: how often, and which hint brings it forward."""
+
+    name: str
+    every: timedelta
+    run: Callable[[], Awaitable[bool]]
+    hint: str | None = None
+
+
+async def register(tools: Tools, hints: Hints, *, poll: timedelta) -> Worker:
+    """Makes this process a worker; runs of workers of this host that are gone become free at once."""
+    now = tools.clock.now()
+    await tools.engine.write(now, recover.expire_own_host)
+    worker = Worker(tools, hints, WorkerId(0), poll)
+    await _register(worker)
+    await recover.recover(tools.engine, now, worker.id)
+    return worker
+
+
+async def _register(worker: Worker) -> None:
+    tools = worker.tools
+    asked_at = tools.clock.monotonic()
+    worker.id = await tools.engine.write(
+        tools.clock.now(),
+        partial(
+            workers.register,
+            name=recover.process_name(),
+            version=VERSION,
+            slots=tools.rules.concurrency,
+            lease_ms=_lease_ms(tools),
+        ),
+        urgent=True,
+    )
+    tools.confirmed.lost = False
+    tools.confirmed.until = asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds()
+
+
+def _lease_ms(tools: Tools) -> int:
+    return int(tools.rules.lease.total_seconds() * 1000)
+
+
+def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tick]:
+    """Everything a worker does besides running runs, with how often (engine 16)."""
+    tools, lease = worker.tools, worker.tools.rules.lease
+    engine, now = tools.engine, tools.clock.now
+    second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
+    return [
+        Tick("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
+        Tick("recover", lease / RECOVERIES_A_LEASE, lambda: take_over(worker)),
+        Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
+        Tick("full", second, lambda: count_full(worker)),
+        Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
+        Tick("wake", second, lambda: wake_sleeping(worker)),
+        Tick("expire_approvals", half_minute, lambda: approval.expire_approvals(engine, now())),
+        Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
+        Tick("settle", half_minute, lambda: reconcile.settle_finished(tools, engine, now()), hint="settle"),
+        Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
+        Tick("workers", timedelta(hours=1), lambda: remove_dead(worker)),
+    ]
+
+
+async def heartbeat(worker: Worker) -> bool:
+    """Extends the lease; a worker declared dead drops what it has and registers anew (engine 5)."""
+    tools = worker.tools
+    asked_at = tools.clock.monotonic()
+    alive = await tools.engine.write(
+        tools.clock.now(),
+        partial(workers.heartbeat, worker=worker.id, lease_ms=_lease_ms(tools)),
+        urgent=True,
+    )
+    if alive:
+        tools.confirmed.until = asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds()
+        return False
+    tools.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
+    tools.confirmed.lost = True
+    for task in worker.in_hand.values():
+        task.cancel()
+    await asyncio.gather(*worker.in_hand.values(), return_exceptions=True)
+    await _register(worker)
+    return False
+
+
+async def take_over(worker: Worker) -> bool:
+    """Frees the runs of dead workers, if this one's own lease is fresh."""
+    tools = worker.tools
+    if tools.clock.monotonic() < tools.confirmed.until:
+        freed = await recover.recover(tools.engine, tools.clock.now(), worker.id)
+        if freed:
+            tools.log.warning("runs_recovered", worker=worker.id, runs=freed)
+            worker.hints.wake("ready")
+    return False
+
+
+async def take_runs(worker: Worker) -> bool:
+    """Claims as many ready runs as there is room for and sets them going."""
+    tools = worker.tools
+    free = tools.rules.concurrency - len(worker.in_hand)
+    if tools.clock.monotonic() >= tools.confirmed.until:
+        return False
+    leases = await claim.claim(tools, worker.id, free=free, full=worker.full)
+    for lease in leases:
+        task = asyncio.create_task(walk.work(tools, lease), name=f"run {lease.run}")
+        worker.in_hand[lease.run] = task
+        task.add_done_callback(partial(_done, worker, lease.run))
+    return len(leases) == min(free, claim.BATCH) > 0
+
+
+def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
+    if worker.in_hand.get(run) is task:
+        del worker.in_hand[run]
+    worker.hints.wake("ready")
+    if not task.cancelled() and (error := task.exception()) is not None:
+        worker.tools.log.error("run_task_broke", error, run=run)
+
+
+async def count_full(worker: Worker) -> bool:
+    """Which organisations have as many runs in hand as they may."""
+    tools = worker.tools
+    cap = tools.rules.organization_concurrency
+    if tools.rules.concurrency > cap or tools.engine.dialect == "postgresql":
+        worker.full = await tools.engine.read(tools.clock.now(), partial(run_queue.full, cap=cap))
+    return False
+
+
+async def dispatch_due(worker: Worker) -> bool:
+    """Starts or skips what is due."""
+    tools = worker.tools
+    again: bool = await dispatch.dispatch_due(tools.engine, tools.clock.now(), rules=tools.automation_rules)
+    worker.hints.wake("ready")
+    return again
+
+
+async def wake_sleeping(worker: Worker) -> bool:
+    """Sleeping runs whose time has come may be taken again."""
+    tools = worker.tools
+    found = await tools.engine.read(tools.clock.now(), run_queue.to_wake)
+    if not found:
+        return False
+
+    async def wake(tx: Tx) -> None:
+        for org, run in sorted(found):
+            await run_queue.wake(tx, org, run, vt=await fair.stamp(tx, org))
+
+    await tools.engine.write(tools.clock.now(), wake, org={org for org, _ in found})
+    worker.hints.wake("ready")
+    return False
+
+
+async def expire_unstarted(worker: Worker) -> bool:
+    """Runs no worker took within the queue limit expire (contract 4.3)."""
+    tools = worker.tools
+    before = tools.clock.now() - tools.rules.queue_limit
+    for org, run in await tools.engine.read(tools.clock.now(), partial(run_queue.unstarted, before=before)):
+
+        async def expire(tx: Tx, org: OrgId = org, run: RunId = run) -> None:
+            automation = await runs.automation_of(tx, org, run)
+            await ending.end(
+                tx, org, run, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED
+            )
+
+        await tools.engine.write(tools.clock.now(), expire, org=org)
+    return False
+
+
+async def note_progress(worker: Worker) -> bool:
+    """Notes what long steps are doing, at most once in 2 s per run (engine 3.5)."""
+    tools = worker.tools
+    now = tools.clock.now()
+    for run, doing in list(tools.progress.items()):
+        if now - doing.started_at < SHOW_AFTER:
+            continue
+        lease = doing.lease
+        note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=doing.step)
+        await tools.engine.write(now, note, org=lease.org)
+    return False
+
+
+async def remove_dead(worker: Worker) -> bool:
+    """Old rows of dead workers go."""
+    await worker.tools.engine.write(worker.tools.clock.now(), workers.remove_dead)
+    return False
+
+
+async def keep(worker: Worker, tick: Tick) -> None:
+    """The one loop: a tick again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
+    clock, failures = worker.tools.clock, 0
+    hint = worker.hints.of(tick.hint) if tick.hint else None
+    while True:
+        if hint is not None:
+            hint.clear()
+        wait = tick.every.total_seconds()
+        try:
+            while await tick.run():
+                pass
+            failures = 0
+        except Exception as error:
+            failures += 1
+            wait = min(30.0, 2.0 ** (failures - 1))
+            worker.tools.log.error("tick_failed", error, tick=tick.name)
+        await _wait(clock.sleep(wait), hint)
+
+
+async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:
+    if hint is None:
+        await sleep
+        return
+    waits = {asyncio.ensure_future(sleep), asyncio.ensure_future(hint.wait())}
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+async def run(worker: Worker, table: Sequence[Tick], stop: asyncio.Event) -> None:
+    """Works until `stop`, then hands back what is in hand (engine 15, "Graceful stop")."""
+    loops = [asyncio.create_task(keep(worker, tick), name=f"tick {tick.name}") for tick in table]
+    try:
+        await stop.wait()
+    finally:
+        beating = [task for task in loops if task.get_name() == "tick heartbeat"]
+        await _end([task for task in loops if task not in beating])
+        await _hand_back(worker)
+        await _end(beating)
+
+
+async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _hand_back(worker: Worker) -> None:
+    """Steps in hand run to their border, open writes to their outcome; the rest becomes ready for others."""
+    tools = worker.tools
+    tools.confirmed.stopping = True
+    await tools.engine.write(tools.clock.now(), partial(workers.stopping, worker=worker.id))
+    if worker.in_hand:
+        longest = tools.rules.write_timeout.total_seconds() + 10
+        await asyncio.wait(list(worker.in_hand.values()), timeout=longest)
+
+    async def leave(tx: Tx) -> None:
+        await recover.free_runs(tx, worker.id, lost=False)
+        await workers.remove(tx, worker.id)
+
+    await tools.engine.write(tools.clock.now(), leave)
+
+
+async def drain(worker: Worker, table: Sequence[Tick]) -> None:
+    """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
+    while True:
+        again = [await tick.run() for tick in table if tick.name not in ("heartbeat", "recover")]
+        if worker.in_hand:
+            await asyncio.gather(*list(worker.in_hand.values()))
+        elif not any(again):
+            return
