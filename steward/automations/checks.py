@@ -1,0 +1,241 @@
+"""The checks set-up and change share: shapes first, then what the organisation's own records say."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+
+from steward.automations.readiness import why_unusable
+from steward.automations.rules import AutomationRules
+from steward.model.connection import AutomationConnection, Connection, ConnectionState
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import NotConnected, ValidationFailed
+from steward.model.schedule import Cadence, Schedule
+from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
+from steward.scheduling.shape import read_schedule
+from steward.scheduling.zones import FIRST, zone
+from steward.templates.base import STORES, Needs, Template, Use, World
+
+MOST_CONNECTIONS = 20
+MOST_TOPICS = 8
+LONGEST_TOPIC = 80
+LARGEST_INPUTS = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerAsk:
+    """A trigger as asked for: of its fields only these two are a person's (contract 2.2)."""
+
+    kind: TriggerKind
+    topics: tuple[str, ...] = ()
+
+
+BY_SCHEDULE = TriggerAsk(TriggerKind.SCHEDULE)
+
+
+@dataclass(slots=True)
+class Faults:
+    """All that is wrong with a request, by dotted path."""
+
+    found: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, path: str, words: str) -> None:
+        """One more fault."""
+        self.found.setdefault(path, []).append(words)
+
+    def merge(self, errors: Mapping[str, Sequence[str]]) -> None:
+        """The faults another check found."""
+        for path, messages in errors.items():
+            self.found.setdefault(path, []).extend(messages)
+
+    def touches(self, name: str) -> bool:
+        """Whether the field, or something inside it, is at fault."""
+        return any(path == name or path.startswith(f"{name}.") for path in self.found)
+
+    def refuse(self) -> None:
+        """Raises ValidationFailed with all of them, if there are any."""
+        if self.found:
+            raise ValidationFailed(errors=self.found)
+
+
+def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> JsonObject:
+    """The inputs with their defaults; as they came when they are at fault."""
+    size = len(json.dumps(inputs, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
+    if size > LARGEST_INPUTS:
+        faults.add("inputs", f"The inputs are too large: at most {LARGEST_INPUTS // 1024} KiB.")
+        return inputs
+    checked = template.check_inputs(inputs)
+    faults.merge(checked.errors)
+    return checked.inputs
+
+
+def check_schedule(faults: Faults, raw: object, *, is_event_started: bool) -> Schedule | None:
+    """The schedule by its shape alone; None when it is at fault. Whether a day is over comes later."""
+    # Without a zone `now` is not looked at.
+    read = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
+    if isinstance(read, Schedule):
+        return read
+    faults.merge(read)
+    return None
+
+
+def check_day(faults: Faults, schedule: Schedule, timezone: str, now: datetime) -> None:
+    """That the day of a `once` is ahead and not too far (schedule.md 3 and R11)."""
+    place = zone(timezone)
+    if schedule.cadence is Cadence.ONCE and place is not None:
+        read = read_schedule(schedule.to_wire(), zone=place, now=now)
+        if not isinstance(read, Schedule):
+            faults.merge(read)
+
+
+def check_timezone(faults: Faults, name: str) -> None:
+    """That the zone database has exactly this name (schedule.md 4)."""
+    if zone(name) is None:
+        faults.add("timezone", "This is not a timezone of the IANA database, such as Europe/Berlin.")
+
+
+def check_trigger(faults: Faults, template: Template, asked: TriggerAsk) -> Trigger:
+    """The trigger by its shape and what the template offers; the store's topics come later."""
+    if asked.kind not in template.facts.triggers:
+        faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[asked.kind]}.")
+    if asked.kind is TriggerKind.SCHEDULE:
+        if asked.topics:
+            faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
+        return ScheduleTrigger()
+    if not 1 <= len(asked.topics) <= MOST_TOPICS:
+        faults.add("trigger.topics", f"Name 1 to {MOST_TOPICS} topics.")
+    if len(set(asked.topics)) != len(asked.topics):
+        faults.add("trigger.topics", "Name each topic once.")
+    for place, topic in enumerate(asked.topics):
+        if not 1 <= len(topic) <= LONGEST_TOPIC:
+            faults.add(f"trigger.topics.{place}", f"A topic has 1 to {LONGEST_TOPIC} characters.")
+    return EventTrigger(asked.topics)
+
+
+_TRIGGER_WORDS = {TriggerKind.SCHEDULE: "a schedule", TriggerKind.EVENT: "store events"}
+
+
+def check_topics(
+    faults: Faults, template: Template, trigger: Trigger, store: Connection | None, *, rules: AutomationRules
+) -> None:
+    """That the template offers each topic on the store's platform and the store can send it."""
+    if not isinstance(trigger, EventTrigger) or store is None:
+        return
+    offered = set(template.facts.topics.get(store.kind, ())) & rules.topics_of(store)
+    for topic in trigger.topics:
+        if topic not in offered:
+            faults.add("trigger.topics", f"{store.name} cannot start this template with {topic}.")
+
+
+def check_home(faults: Faults, template: Template, integration: IntegrationId | None) -> None:
+    """That a store is named when the template runs on one, and only then."""
+    platforms = template.facts.platforms
+    if platforms and integration is None:
+        faults.add("integration_id", "Choose the store it runs on.")
+    if not platforms and integration is not None:
+        faults.add("integration_id", "This template runs on nothing: name what it reads in connections.")
+
+
+def check_connection_list(faults: Faults, template: Template, bound: Sequence[AutomationConnection]) -> None:
+    """The shape of `connections`: only where the template runs on nothing, at most 20, ids unique."""
+    if template.facts.platforms:
+        if bound:
+            faults.add("connections", "This template runs on a store and takes no connections.")
+        return
+    if len(bound) > MOST_CONNECTIONS:
+        faults.add("connections", f"Name at most {MOST_CONNECTIONS} connections.")
+    if len({one.integration_id for one in bound}) != len(bound):
+        faults.add("connections", "Name each connection once.")
+
+
+def check_reads(
+    faults: Faults,
+    template: Template,
+    bound: Sequence[AutomationConnection],
+    known: Mapping[IntegrationId, Connection],
+) -> None:
+    """That the connections it reads are the organisation's, of their kind, and as many as it needs."""
+    needs = [need for need in template.facts.connections if need.use is Use.READ]
+    if template.facts.platforms:
+        return
+    for one in bound:
+        found = known.get(one.integration_id)
+        if found is None:
+            faults.add("connections", f"This organisation has no connection {one.integration_id}.")
+        elif found.kind != one.kind:
+            faults.add("connections", f"Connection {one.integration_id} is a {found.kind}, not a {one.kind}.")
+        elif not any(_fits(need, one.kind) for need in needs):
+            faults.add("connections", f"This template does not read a {one.kind}.")
+    for need in needs:
+        count = sum(_fits(need, one.kind) for one in bound)
+        if not need.min <= count <= need.max:
+            faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
+
+
+def _fits(need: Needs, kind: str) -> bool:
+    return kind in STORES if need.kind == "store" else kind == need.kind
+
+
+def _how_many(need: Needs) -> str:
+    if need.min == need.max:
+        return f"exactly {need.min}"
+    return f"{need.min} to {need.max}"
+
+
+def check_store(
+    faults: Faults, platforms: Collection[str], store: Connection | None, *, is_named: bool
+) -> None:
+    """That the store it runs on is the organisation's and of a platform it can run on."""
+    if not is_named:
+        return
+    if store is None:
+        faults.add("integration_id", "This organisation has no such store.")
+    elif store.kind not in platforms:
+        faults.add("integration_id", f"{store.name} is a {store.kind}; needed is {' or '.join(platforms)}.")
+
+
+def check_named(
+    faults: Faults, template: Template, inputs: JsonObject, world: World
+) -> dict[str, IntegrationId]:
+    """The connections the inputs name, by the path of each; faults of them are reported."""
+    faults.merge(template.check_connections(inputs, world))
+    return {named.path: named.integration_id for named in template.connections_of(inputs)}
+
+
+def refuse_unconnected(
+    wanted: Mapping[str, Sequence[IntegrationId]], known: Mapping[IntegrationId, Connection]
+) -> None:
+    """Raises NotConnected naming what is not connected, on the path of each (contract 2.2)."""
+    errors: dict[str, list[str]] = {}
+    for path, ids in wanted.items():
+        for one in ids:
+            found = known.get(one)
+            words = why_unusable(found)
+            if found is not None and found.state is not ConnectionState.CONNECTED and words is not None:
+                errors.setdefault(path, []).append(words)
+    if errors:
+        raise NotConnected(" ".join(dict.fromkeys(chain.from_iterable(errors.values()))), errors=errors)
+
+
+def label_of(
+    store: Connection | None,
+    bound: Sequence[AutomationConnection],
+    known: Mapping[IntegrationId, Connection],
+) -> str:
+    """What an automation runs on, by name; for several connections their names (contract 2.3)."""
+    if store is not None:
+        return store.name
+    return ", ".join(known[one.integration_id].name for one in bound)
+
+
+def plain(value: JsonValue) -> JsonValue:
+    """JSON in the form in which equal requests are equal: whole numbers without a fraction."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value

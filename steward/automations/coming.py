@@ -1,0 +1,92 @@
+"""What becomes of stored coming rows when an automation changes, resumes or is archived (schedule.md 6)."""
+
+from collections.abc import Sequence
+
+from steward.automations.due import Locked
+from steward.model.automation import Automation
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.scheduling.skips import skips_after_change
+from steward.scheduling.zones import zone
+from steward.store import occurrences
+from steward.store.engine import Tx
+from steward.store.occurrences import StoredSlot
+
+
+async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
+    """Moves and kept rows go; a person's skips go over to the new slot of the same date where there is one.
+
+    Call it once the slots due until now are decided (engine 13, "Changes decide first").
+    """
+    before = locked.automation
+    place = zone(after.timezone)
+    rows = await _rows(tx, locked)
+    skipped = {row.slot_at: row for row in rows if row.is_skipped_by_person and row.slot_at > tx.now}
+    carried = {}
+    if place is not None and skipped:
+        carried = skips_after_change(
+            before.schedule,
+            after.schedule,
+            place,
+            spread_minutes=before.spread_minutes,
+            now=tx.now,
+            skipped={slot_at: row.local_key for slot_at, row in skipped.items()},
+        )
+    await _close_past(tx, locked, rows)
+    await occurrences.delete_coming(
+        tx,
+        before.org,
+        before.id,
+        slots=[row.slot_at for row in rows if row.slot_at > tx.now],
+    )
+    await occurrences.insert_many(
+        tx,
+        before.org,
+        before.id,
+        [
+            StoredSlot(
+                slot_at=slot.slot_at,
+                run_at=slot.slot_at,
+                local_key=slot.local_key,
+                state=OccurrenceState.SKIPPED,
+                reason=SkipReason.BY_MERCHANT,
+                version=skipped[slot_at].version,
+            )
+            for slot_at, slot in carried.items()
+        ],
+    )
+
+
+async def drop_for_archive(tx: Tx, locked: Locked) -> None:
+    """Rows still to come go; those whose slot has come stay, pending ones as skipped (engine 15)."""
+    rows = await _rows(tx, locked)
+    await _close_past(tx, locked, rows)
+    gone = [
+        row.slot_at
+        for row in rows
+        if row.slot_at > tx.now and (row.state is OccurrenceState.PENDING or row.run_at > tx.now)
+    ]
+    await occurrences.delete_coming(tx, locked.automation.org, locked.automation.id, slots=gone)
+
+
+async def close_missed(tx: Tx, locked: Locked) -> None:
+    """At resume: runs planned inside the pause are over; moved ones still ahead come back."""
+    missed = [
+        row.slot_at
+        for row in await _rows(tx, locked)
+        if row.state is OccurrenceState.PENDING and row.run_at <= tx.now
+    ]
+    await occurrences.skip_pending(
+        tx, locked.automation.org, locked.automation.id, slots=missed, reason=SkipReason.TOO_LATE
+    )
+
+
+async def _rows(tx: Tx, locked: Locked) -> list[StoredSlot]:
+    return await occurrences.open_rows(tx, locked.automation.org, locked.automation.id, since=tx.now)
+
+
+async def _close_past(tx: Tx, locked: Locked, rows: Sequence[StoredSlot]) -> None:
+    """Pending rows moved past now whose slot has come keep their record as skipped (schedule.md 6)."""
+    past = [row.slot_at for row in rows if row.state is OccurrenceState.PENDING and row.slot_at <= tx.now]
+    await occurrences.skip_pending(
+        tx, locked.automation.org, locked.automation.id, slots=past, reason=SkipReason.BY_MERCHANT
+    )

@@ -1,0 +1,94 @@
+"""Who changed an automation, what and when: the lines of its history; reading them is store/history.py's."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.model.account import Actor
+from steward.model.automation import Automation
+from steward.model.json import JsonValue
+from steward.model.schedule import Schedule
+from steward.store import history
+from steward.store.engine import Tx
+from steward.store.history import FieldEdit, HistoryAction
+
+SERVICE = "service"
+
+
+async def note(
+    tx: Tx,
+    actor: Actor | None,
+    automation: Automation,
+    *,
+    action: HistoryAction,
+    reason: str | None = None,
+    fields: Sequence[FieldEdit] = (),
+) -> None:
+    """Writes what was done to the automation as it now is; `actor` None is the service itself."""
+    await history.add(
+        tx,
+        automation.org,
+        automation.id,
+        action=action,
+        version=automation.version,
+        person=None if actor is None else actor.person,
+        via=SERVICE if actor is None else actor.via.value,
+        api_client_id=None if actor is None else actor.client_id,
+        reason=reason,
+        fields=fields,
+    )
+
+
+def edits(before: Automation, after: Automation) -> list[FieldEdit]:
+    """What differs between two versions, as the automation answers it; inputs one by one (contract 6.8)."""
+    found = [
+        FieldEdit(name, old, new)
+        for name, old, new in zip(_NAMES, _values(before), _values(after), strict=True)
+        if old != new
+    ]
+    return found + _input_edits(before.inputs, after.inputs)
+
+
+_NAMES = (
+    "name",
+    "state",
+    "paused_by",
+    "paused_reason",
+    "integration_id",
+    "connections",
+    "schedule",
+    "timezone",
+    "trigger",
+    "template_version",
+    "bindings",
+    "send_mode",
+)
+
+
+def _values(automation: Automation) -> tuple[JsonValue, ...]:
+    return (
+        automation.name,
+        automation.state.value,
+        None if automation.paused_by is None else automation.paused_by.value,
+        automation.paused_reason,
+        automation.integration_id,
+        [{"integration_id": one.integration_id, "kind": one.kind} for one in automation.connections],
+        automation.schedule.to_wire(),
+        automation.timezone,
+        automation.trigger.to_kept(),
+        automation.template_version,
+        automation.bindings,
+        automation.send_mode,
+    )
+
+
+def _input_edits(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> list[FieldEdit]:
+    names = [*before, *(name for name in after if name not in before)]
+    return [
+        FieldEdit(f"inputs.{name}", before.get(name), after.get(name))
+        for name in names
+        if before.get(name) != after.get(name)
+    ]
+
+
+def schedule_edit(before: Schedule, after: Schedule) -> FieldEdit:
+    """The change of schedule that `this_and_later` makes."""
+    return FieldEdit("schedule", before.to_wire(), after.to_wire())

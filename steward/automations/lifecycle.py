@@ -1,0 +1,201 @@
+"""Pause, resume, archive and restore, by a person or the service itself (contract 4.1)."""
+
+from dataclasses import dataclass, replace
+
+from steward.automations import coming, due, history, readiness
+from steward.automations.change import check_version
+from steward.automations.due import Locked
+from steward.automations.rules import AutomationRules
+from steward.lanes import ending
+from steward.model.account import Actor
+from steward.model.automation import Automation, AutomationState, PausedBy
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.refusals import ValidationFailed, WrongState
+from steward.model.schedule import Cadence
+from steward.model.trigger import TriggerKind
+from steward.scheduling.shape import has_passed
+from steward.scheduling.zones import zone
+from steward.store import automations, schedules, streaks, ticks
+from steward.store import history as store_history
+from steward.store.engine import Tx
+from steward.store.history import HistoryAction
+
+FROM_ARCHIVE = "Restored from the archive"
+BROKEN = "Its runs could not be planned: look at its schedule and timezone, then resume it."
+DISPATCH = "dispatch"
+_LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StateAsk:
+    """A change of state as asked for; `reason` is for pause alone (contract 2.2)."""
+
+    automation: AutomationId
+    version: int | None = None
+    reason: str | None = None
+
+
+async def pause(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+    """A person pauses an active automation. Raises NotFound, StaleVersion, WrongState."""
+    locked = await due.lock(tx, actor.org, ask.automation)
+    check_version(locked.automation, ask.version)
+    if locked.automation.state is not AutomationState.ACTIVE:
+        raise WrongState("Only an active automation can be paused.")
+    return await _pause(tx, actor, locked, by=PausedBy.MERCHANT, reason=ask.reason, rules=rules)
+
+
+async def pause_by_service(
+    tx: Tx, org: OrgId, automation: AutomationId, *, reason: str, rules: AutomationRules
+) -> Automation | None:
+    """The service pauses an automation, in plain words why; None when it is not active any more."""
+    locked = await due.lock(tx, org, automation)
+    if locked.automation.state is not AutomationState.ACTIVE:
+        return None
+    return await _pause(tx, None, locked, by=PausedBy.SYSTEM, reason=reason, rules=rules)
+
+
+async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
+    """The service pauses an automation whose slots cannot be decided (engine 16); False when not active.
+
+    Neither its slots nor its own fields are read: one of them is what is broken.
+    """
+    await schedules.lock(tx, org, automation)
+    version = await automations.pause_unread(tx, org, automation, reason=BROKEN)
+    if version is None:
+        return False
+    await schedules.stop(tx, org, automation)
+    await ending.end_for_pause(tx, org, automation)
+    await store_history.add(
+        tx,
+        org,
+        automation,
+        action=HistoryAction.PAUSED,
+        version=version,
+        person=None,
+        via=history.SERVICE,
+        api_client_id=None,
+        reason=BROKEN,
+        fields=[],
+    )
+    return True
+
+
+async def pause_for_connection(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, reason: str, rules: AutomationRules
+) -> list[AutomationId]:
+    """The service pauses the active automations that need a connection which is being disconnected."""
+    paused: list[AutomationId] = []
+    for automation in await automations.active_naming(tx, org, integration):
+        if integration not in readiness.connections_of(automation, rules.templates):
+            continue
+        if await pause_by_service(tx, org, automation.id, reason=reason, rules=rules) is not None:
+            paused.append(automation.id)
+    return paused
+
+
+async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+    """A person takes an automation up again; its slots begin now (R15).
+
+    Raises NotFound, StaleVersion, WrongState, ValidationFailed (a `once` that has passed), NotConnected,
+    NotReady.
+    """
+    locked = await due.lock(tx, actor.org, ask.automation)
+    before = locked.automation
+    check_version(before, ask.version)
+    if not _may_resume(before):
+        raise WrongState("Only a paused automation, or a draft that starts by itself, can be resumed.")
+    place = zone(before.timezone)
+    if place is not None and has_passed(before.schedule, place, tx.now):
+        words = "This day and time have already passed. Give a later one, then resume."
+        raise ValidationFailed(errors={"schedule.date": [words]})
+    await readiness.check(tx, before, templates=rules.templates)
+    after = replace(
+        before,
+        state=AutomationState.DRAFT if _only_by_hand(before) else AutomationState.ACTIVE,
+        paused_by=None,
+        paused_reason=None,
+        consecutive_failures=0,
+    )
+    await coming.close_missed(tx, locked)
+    after = await _save(tx, actor, before, after, action=HistoryAction.RESUMED)
+    await streaks.succeeded(tx, before.org, before.id)
+    await ticks.clear(tx, DISPATCH, [before.id])
+    return (await due.begin_slots(tx, Locked(after, locked.timing), slots_after=tx.now)).automation
+
+
+async def archive(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+    """A person archives an automation; its runs end. Raises NotFound, StaleVersion, WrongState."""
+    locked = await due.lock(tx, actor.org, ask.automation)
+    check_version(locked.automation, ask.version)
+    if locked.automation.state is AutomationState.ARCHIVED:
+        raise WrongState("This automation is archived already.")
+    locked = await due.decide_due(tx, locked, rules=rules)
+    await coming.drop_for_archive(tx, locked)
+    before = locked.automation
+    after = replace(before, state=AutomationState.ARCHIVED, paused_by=None)
+    after = await _save(tx, actor, before, after, action=HistoryAction.ARCHIVED)
+    after = (await due.rewrite_next(tx, Locked(after, locked.timing))).automation
+    await ending.end_for_archive(tx, before.org, before.id)
+    return after
+
+
+async def restore(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
+    """A person takes an automation out of the archive, paused. Raises NotFound, StaleVersion, WrongState."""
+    locked = await due.lock(tx, actor.org, ask.automation)
+    before = locked.automation
+    check_version(before, ask.version)
+    if before.state is not AutomationState.ARCHIVED:
+        raise WrongState("Only an archived automation can be restored.")
+    if _only_by_hand(before):
+        after = replace(before, state=AutomationState.DRAFT, paused_by=None, paused_reason=None)
+    else:
+        after = replace(
+            before,
+            state=AutomationState.PAUSED,
+            paused_by=PausedBy.MERCHANT,
+            paused_reason=before.paused_reason or FROM_ARCHIVE,
+        )
+    return await _save(tx, actor, before, after, action=HistoryAction.RESTORED)
+
+
+async def _pause(
+    tx: Tx, actor: Actor | None, locked: Locked, *, by: PausedBy, reason: str | None, rules: AutomationRules
+) -> Automation:
+    """What is due is decided first; then nothing is planned, and what only waits to start ends."""
+    locked = await due.decide_due(tx, locked, rules=rules)
+    before = locked.automation
+    words = None if reason is None else reason[:_LONGEST_REASON]
+    after = replace(before, state=AutomationState.PAUSED, paused_by=by, paused_reason=words)
+    after = await _save(tx, actor, before, after, action=HistoryAction.PAUSED)
+    after = (await due.rewrite_next(tx, Locked(after, locked.timing))).automation
+    await ending.end_for_pause(tx, before.org, before.id)
+    return after
+
+
+async def _save(
+    tx: Tx, actor: Actor | None, before: Automation, after: Automation, *, action: HistoryAction
+) -> Automation:
+    """Writes a change of state as the next version, with its line of history. Raises WrongState."""
+    after = replace(after, version=before.version + 1, updated_at=tx.now)
+    if await automations.save(tx, before.org, after, was=before.version) == 0:
+        raise WrongState("This automation was changed at the same moment. Read it again.")
+    await history.note(
+        tx,
+        actor,
+        after,
+        action=action,
+        reason=after.paused_reason if action is HistoryAction.PAUSED else None,
+        fields=history.edits(before, after),
+    )
+    return after
+
+
+def _may_resume(automation: Automation) -> bool:
+    if automation.state is AutomationState.DRAFT:
+        return not _only_by_hand(automation)
+    return automation.state is AutomationState.PAUSED
+
+
+def _only_by_hand(automation: Automation) -> bool:
+    is_manual = automation.schedule.cadence is Cadence.MANUAL
+    return is_manual and automation.trigger.kind is TriggerKind.SCHEDULE

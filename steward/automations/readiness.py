@@ -1,0 +1,111 @@
+"""What keeps an automation from running now: the switch, its template, its connections; changes nothing."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from steward.automations.rules import Templates as Templates
+from steward.model.automation import Automation, Kind
+from steward.model.connection import Connection, ConnectionState, Readiness
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.refusals import NotConnected, NotReady
+from steward.store import connections, organizations
+from steward.store.engine import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a run is refused as soon as it is made: a run's code and words (contract 4.3)."""
+
+    code: str
+    message: str
+
+
+async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> Obstacle | None:
+    """What would refuse a run of the automation now; None when nothing would."""
+    found = await obstacles(tx, automation.org, [automation], templates=templates)
+    return found.get(automation.id)
+
+
+async def obstacles(
+    tx: Tx, org: OrgId, wanted: Sequence[Automation], *, templates: Templates
+) -> dict[AutomationId, Obstacle]:
+    """As `obstacle`, for several automations; those without one are absent."""
+    organization = await organizations.get(tx, org)
+    is_on = organization is not None and organization.automations_on
+    named = {one for automation in wanted for one in connections_of(automation, templates)}
+    known = await connections.among(tx, org, named) if named else {}
+    found: dict[AutomationId, Obstacle] = {}
+    for automation in wanted:
+        what = _obstacle(automation, templates, known, is_on=is_on)
+        if what is not None:
+            found[automation.id] = what
+    return found
+
+
+def _obstacle(
+    automation: Automation,
+    templates: Templates,
+    known: Mapping[IntegrationId, Connection],
+    *,
+    is_on: bool,
+) -> Obstacle | None:
+    if not is_on:
+        return Obstacle("switched_off", "Automations are switched off for this organisation.")
+    if is_withdrawn(automation, templates):
+        return Obstacle("not_ready", "The template of this automation is no longer offered.")
+    for one in connections_of(automation, templates):
+        words = why_unusable(known.get(one))
+        if words is not None:
+            return Obstacle("not_connected", words)
+    return None
+
+
+async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None:
+    """That nothing but the organisation's switch, which the gate looks at, keeps it from running.
+
+    Raises NotConnected, NotReady.
+    """
+    found = await obstacle(tx, automation, templates=templates)
+    if found is not None and found.code == "not_connected":
+        raise NotConnected(found.message, errors={})
+    if found is not None and found.code == "not_ready":
+        raise NotReady(found.message, errors={})
+
+
+def why_unusable(connection: Connection | None) -> str | None:
+    """Plain words on why a connection cannot be used now, naming it; None when it can."""
+    if connection is None:
+        return "A connection this automation uses is no longer there. Choose another one."
+    if connection.state is ConnectionState.CONNECTED:
+        return None
+    return f"{connection.name} is not connected. Reconnect it in the web app."
+
+
+def is_withdrawn(automation: Automation, templates: Templates) -> bool:
+    """Whether the automation's template is no longer among those of the service."""
+    return automation.kind is Kind.TEMPLATE and automation.template_id not in templates
+
+
+def connections_of(automation: Automation, templates: Templates) -> tuple[IntegrationId, ...]:
+    """The connections an automation needs when it runs: its own, those it reads, those named in its inputs
+    or bindings; each once, in this order."""
+    found: list[IntegrationId] = []
+    if automation.integration_id is not None:
+        found.append(automation.integration_id)
+    found += [bound.integration_id for bound in automation.connections]
+    template = templates.get(automation.template_id)
+    if template is not None:
+        found += [named.integration_id for named in template.connections_of(automation.inputs)]
+    found += _bound(automation)
+    return tuple(dict.fromkeys(found))
+
+
+def _bound(automation: Automation) -> Iterable[IntegrationId]:
+    for binding in automation.bindings.values():
+        if isinstance(binding, Mapping) and isinstance(binding.get("integration_id"), int):
+            yield IntegrationId(int(str(binding["integration_id"])))
+
+
+def of_workflow(unusable: Collection[str]) -> Readiness:
+    """The readiness of a workflow automation: its template has no connections (contract 2.3)."""
+    return Readiness(ready=not unusable, missing=())

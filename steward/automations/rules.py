@@ -1,0 +1,27 @@
+"""What the verbs of automations depend on beside the database: settings, templates and connectors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from steward.connectors.base import Connector
+from steward.model.connection import Connection
+from steward.templates.base import Template
+
+Templates: TypeAlias = Mapping[str, Template]
+
+
+@dataclass(frozen=True, slots=True)
+class AutomationRules:
+    """The templates and connectors of this release, and the two settings automations obey (contract 8)."""
+
+    templates: Templates
+    connectors: Mapping[str, Connector] = field(default_factory=dict)
+    late_limit: timedelta = timedelta(minutes=10)
+    spread_max: int = 9
+
+    def topics_of(self, store: Connection) -> frozenset[str]:
+        """The topics a store can send (connectors 8)."""
+        connector: Any = self.connectors.get(store.kind)
+        return frozenset() if connector is None else frozenset(connector.topics())

@@ -1,0 +1,233 @@
+"""From a template, an inputs object and a schedule to an automation; imported workflows are imports/'s."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from steward.automations import checks, history
+from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
+from steward.automations.due import first_timing
+from steward.automations.rules import AutomationRules
+from steward.model.account import Actor, maker
+from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.connection import AutomationConnection, Connection
+from steward.model.ids import AutomationId, IntegrationId, new_id
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import KeyReused, ValidationFailed
+from steward.model.schedule import MANUAL, Cadence, Schedule
+from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
+from steward.scheduling.spread import spread_minutes
+from steward.scheduling.zones import zone
+from steward.store import automations, connections, idempotency, organizations, schedules
+from steward.store.engine import Tx
+from steward.store.history import HistoryAction
+from steward.templates.base import Template, World
+
+KEY_KIND = "automation"
+WORKFLOW_TEMPLATE = "imported-workflow"
+
+
+@dataclass(frozen=True, slots=True)
+class CreateAsk:
+    """An automation as asked for (contract 2.2); `schedule` is as it was sent, in the wire's names."""
+
+    template_id: str
+    name: str
+    inputs: JsonObject
+    schedule: JsonValue
+    integration_id: IntegrationId | None = None
+    connections: tuple[AutomationConnection, ...] = ()
+    timezone: str | None = None
+    trigger: TriggerAsk = BY_SCHEDULE
+    idempotency_key: str | None = None
+
+    def request_sha256(self) -> str:
+        """Hash of the request: two that ask for the same have the same (contract 2.2, idempotency_key)."""
+        schedule = self.schedule
+        if isinstance(schedule, Mapping):  # absent and null mean the same in a create (contract 1.2)
+            schedule = {name: value for name, value in schedule.items() if value is not None}
+        asked = checks.plain(
+            [
+                self.template_id,
+                self.name,
+                self.inputs,
+                schedule,
+                self.integration_id,
+                [[one.integration_id, one.kind] for one in self.connections],
+                self.timezone,
+                self.trigger.kind.value,
+                list(self.trigger.topics),
+            ]
+        )
+        text = json.dumps(asked, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The automation, and whether an earlier request with the same key had made it."""
+
+    automation: Automation
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What the shapes of a request come to; the schedule is `manual` where it is at fault."""
+
+    template: Template
+    inputs: JsonObject
+    schedule: Schedule
+    trigger: Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where it runs: the store, the connections known here, and the zone."""
+
+    store: Connection | None
+    known: Mapping[IntegrationId, Connection]
+    timezone: str
+
+
+async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules) -> Created:
+    """Sets up an automation (interface 3, contract 2.2).
+
+    Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
+    """
+    faults = Faults()
+    checked = _check_shapes(faults, ask, rules)
+    if not faults.found and ask.idempotency_key is not None:
+        kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+        if kept is not None:
+            return await _replay(tx, actor, ask, kept)
+    if checked is None:
+        raise ValidationFailed(errors=faults.found)
+    place = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
+    automation = _build(tx, actor, ask, checked, place=place, rules=rules)
+    if ask.idempotency_key is not None and not await idempotency.keep(
+        tx,
+        actor.org,
+        KEY_KIND,
+        key=ask.idempotency_key,
+        object_id=automation.id,
+        automation=automation.id,
+        request_sha256=ask.request_sha256(),
+    ):
+        kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+        if kept is not None:  # another request was faster
+            return await _replay(tx, actor, ask, kept)
+    return Created(await place_automation(tx, actor, automation), replayed=False)
+
+
+async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
+    """Stores a new automation with its clockwork and the first line of its history."""
+    timing = first_timing(automation, tx.now)
+    await automations.insert(tx, actor.org, automation)
+    await schedules.insert(tx, actor.org, automation.id, timing)
+    await history.note(tx, actor, automation, action=HistoryAction.CREATED)
+    return replace(automation, next_run_at=timing.next_run_at)
+
+
+async def _replay(tx: Tx, actor: Actor, ask: CreateAsk, kept: idempotency.KeptKey) -> Created:
+    if kept.request_sha256 != ask.request_sha256():
+        words = "This idempotency key was used for another automation. Use a new one."
+        raise KeyReused(errors={"idempotency_key": [words]})
+    found = await automations.get(tx, actor.org, AutomationId(kept.object_id))
+    return Created(found, replayed=True)
+
+
+def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Checked | None:
+    template = rules.templates.get(ask.template_id)
+    is_event = ask.trigger.kind is TriggerKind.EVENT
+    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event) or MANUAL
+    if ask.timezone is not None:
+        checks.check_timezone(faults, ask.timezone)
+    if template is None or ask.template_id == WORKFLOW_TEMPLATE:
+        faults.add("template_id", "There is no such template. Choose one of the list of templates.")
+        return None
+    inputs = checks.check_inputs(faults, template, ask.inputs)
+    trigger = checks.check_trigger(faults, template, ask.trigger)
+    checks.check_home(faults, template, ask.integration_id)
+    checks.check_connection_list(faults, template, ask.connections)
+    return _Checked(template, inputs, schedule, trigger)
+
+
+async def _check_world(
+    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, faults: Faults, rules: AutomationRules
+) -> _Place:
+    """What only the organisation's records say. Raises ValidationFailed, then NotConnected."""
+    template, sound = checked.template, not faults.touches("inputs")
+    named = template.connections_of(checked.inputs) if sound else ()
+    ids = {one.integration_id for one in ask.connections} | {one.integration_id for one in named}
+    ids |= set() if ask.integration_id is None else {ask.integration_id}
+    known = await connections.among(tx, actor.org, ids) if ids else {}
+    store = None if ask.integration_id is None else known.get(ask.integration_id)
+    if not faults.touches("integration_id"):
+        checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
+    checks.check_reads(faults, template, ask.connections, known)
+    if sound:
+        checks.check_named(faults, template, checked.inputs, World(store, known))
+    if not faults.touches("trigger"):
+        checks.check_topics(faults, template, checked.trigger, store, rules=rules)
+    timezone = ask.timezone or await _default_zone(tx, actor, store)
+    checks.check_day(faults, checked.schedule, timezone, tx.now)
+    faults.refuse()
+    checks.refuse_unconnected(
+        {
+            "integration_id": [] if ask.integration_id is None else [ask.integration_id],
+            "connections": [one.integration_id for one in ask.connections],
+            **{one.path: [one.integration_id] for one in named},
+        },
+        known,
+    )
+    return _Place(store, known, timezone)
+
+
+async def _default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
+    """The store's zone, without one the organisation's, else UTC (schedule.md 4)."""
+    if store is not None and store.zone is not None and zone(store.zone) is not None:
+        return store.zone
+    organization = await organizations.get(tx, actor.org)
+    return organization.zone if organization is not None and zone(organization.zone) is not None else "UTC"
+
+
+def _build(
+    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, place: _Place, rules: AutomationRules
+) -> Automation:
+    automation_id = AutomationId(new_id(tx.now))
+    # Interface 3; contract 4.1: an event trigger is switched on with resume.
+    starts = checked.schedule.cadence is not Cadence.MANUAL and isinstance(checked.trigger, ScheduleTrigger)
+    return Automation(
+        org=actor.org,
+        id=automation_id,
+        version=1,
+        kind=Kind.TEMPLATE,
+        import_id=None,
+        template_id=checked.template.template_id,
+        template_version=checked.template.facts.template_version,
+        source=None,
+        platform=None if place.store is None else place.store.kind,
+        integration_id=ask.integration_id,
+        store_label=checks.label_of(place.store, ask.connections, place.known),
+        name=ask.name,
+        state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
+        paused_by=None,
+        paused_reason=None,
+        inputs=checked.inputs,
+        schedule=checked.schedule,
+        timezone=place.timezone,
+        spread_minutes=spread_minutes(automation_id, rules.spread_max),
+        trigger=checked.trigger,
+        connections=ask.connections,
+        bindings={},
+        send_mode=None,
+        plan_version=None,
+        next_run_at=None,
+        last_run_at=None,
+        consecutive_failures=0,
+        created_at=tx.now,
+        updated_at=tx.now,
+        maker=maker(actor),
+    )

@@ -1,0 +1,110 @@
+"""The dispatch tick: which automations are due, in batches; automations/due.py decides their slots."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+from steward.automations import due, lifecycle, readiness
+from steward.automations.due import Locked
+from steward.automations.rules import AutomationRules
+from steward.crashpoint import crashpoint
+from steward.model.ids import AutomationId, OrgId
+from steward.model.refusals import Unavailable
+from steward.store import automations, schedules, ticks
+from steward.store.engine import Engine, Tx
+from steward.store.schedules import Timing
+from steward.telemetry.log import Log
+
+# One batch is one transaction: at most 20 ms of SQLite's only writer, and few locks held on PostgreSQL.
+BATCH = {"sqlite": 500, "postgresql": 200}
+MOST_SLOTS = 100
+FAILURES_TO_PAUSE = 5
+
+Key = tuple[OrgId, AutomationId]
+
+
+async def dispatch_due(engine: Engine, now: datetime, *, rules: AutomationRules, log: Log) -> bool:
+    """Decides slots that are due, of one batch of automations; True when there is more to do at once.
+
+    An automation that cannot be decided never stops the others: it is put off, and paused by the service
+    after five failures (engine 16).
+    """
+    most = BATCH[engine.dialect]
+    keys = await engine.read(now, partial(schedules.due, most=most))
+    if not keys:
+        return False
+    crashpoint("before_dispatch")
+    decided = await _attempt(engine, now, keys, rules)
+    if isinstance(decided, Exception):
+        return await _one_by_one(engine, now, keys, rules=rules, log=log) and len(keys) == most
+    crashpoint("after_dispatch")
+    behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided)
+    return behind or (len(keys) == most and bool(decided))
+
+
+async def _attempt(
+    engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules
+) -> list[Timing] | Exception:
+    """Decides the slots of `keys` in one transaction; the exception of a row that cannot be decided.
+
+    Raises Unavailable: then it is the database that cannot go on, not a row.
+    """
+    act = partial(_decide, keys=keys, rules=rules)
+    orgs = sorted({org for org, _ in keys})
+    # Gathered, because only the worker's loop may catch everything (house 7).
+    [outcome] = await asyncio.gather(engine.write(now, act, org=orgs), return_exceptions=True)
+    if isinstance(outcome, Unavailable) or not isinstance(outcome, list | Exception):
+        raise outcome
+    return outcome
+
+
+async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> list[Timing]:
+    wanted: dict[OrgId, list[AutomationId]] = {}
+    for org, automation in keys:
+        wanted.setdefault(org, []).append(automation)
+    timings = {org: await schedules.lock_due(tx, org, own) for org, own in sorted(wanted.items())}
+    locked: dict[OrgId, dict[AutomationId, Locked]] = {}
+    for org, own in timings.items():
+        found = await automations.among(tx, org, own) if own else {}
+        locked[org] = {key: Locked(automation, own[key]) for key, automation in found.items()}
+    decided = await due.decide_many(
+        tx, {org: own for org, own in locked.items() if own}, rules=rules, most=MOST_SLOTS
+    )
+    done = [automation for own in decided.values() for automation in own]
+    if done:
+        await ticks.clear(tx, lifecycle.DISPATCH, done)
+    for own_locked in locked.values():
+        await _pause_withdrawn(tx, own_locked.values(), rules)
+    return [timing for own in decided.values() for timing in own.values()]
+
+
+async def _pause_withdrawn(tx: Tx, decided: Iterable[Locked], rules: AutomationRules) -> None:
+    """A template that is no longer offered pauses its automations (contract 4.1)."""
+    for one in decided:
+        if readiness.is_withdrawn(one.automation, rules.templates):
+            words = "Its template is no longer part of the service."
+            await lifecycle.pause_by_service(
+                tx, one.automation.org, one.automation.id, reason=words, rules=rules
+            )
+
+
+async def _one_by_one(
+    engine: Engine, now: datetime, keys: Sequence[Key], *, rules: AutomationRules, log: Log
+) -> bool:
+    """Each automation in a transaction of its own; whether at least one was decided."""
+    progress = False
+    for key in keys:
+        outcome = await _attempt(engine, now, [key], rules)
+        if not isinstance(outcome, Exception):
+            progress = progress or bool(outcome)
+            continue
+        org, automation = key
+        message = f"{type(outcome).__name__}: {outcome}"
+        put_off = partial(ticks.put_off, tick=lifecycle.DISPATCH, key=automation, message=message)
+        failures = await engine.write(now, put_off)
+        log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
+        if failures >= FAILURES_TO_PAUSE:
+            pause = partial(lifecycle.pause_broken, org=org, automation=automation)
+            await engine.write(now, pause, org=org)
+    return progress
