@@ -18,6 +18,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## install everything for running, testing and changing Steward into .venv
+	@echo "Steward is installed in $(VENV)"
 
 demo: $(RUN) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
 	@exec $(PY) -m steward demo $(ARGS)

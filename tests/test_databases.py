@@ -1,5 +1,6 @@
 """The databases of the tests: fresh, migrated, apart from each other, and gone afterwards."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_a_machine_without_postgresql_is_told_so_once(
             shared_server(tmp_path, starter=1, prepare=lambda server: None)
 
 
-async def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clones) -> None:
+def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clones) -> None:
     """house 6, Tests: nothing is left behind, also by a session that could not clean up"""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -59,7 +60,7 @@ async def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones:
     remove_leftovers()
     assert not Path(left.folder).exists()
     with pytest.raises(ConnectionRefusedError):
-        await asyncpg.connect(left.url("postgres"))
+        socket.create_connection(("127.0.0.1", left.port))
 
 
 def test_a_missing_server_is_installed_by_the_package_manager(
