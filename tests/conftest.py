@@ -73,6 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("suites, seconds of one test process")
     for suite in sorted(seconds, key=lambda name: -seconds[name]):
         terminalreporter.write_line(f"{seconds[suite]:8.1f} s {tests[suite]:6d} tests  {suite}")
+    if seed := terminalreporter.config.getoption("randomly_seed", default=None):
+        terminalreporter.write_line(f"random order: --randomly-seed={seed}")
     for words in sorted(loud):
         terminalreporter.write_line(f"{_SKIPPED}: {words}", red=True, bold=True)
 
