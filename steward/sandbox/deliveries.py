@@ -58,6 +58,10 @@ def told(shop: Shop, topic: str, object_id: int) -> Row | None:
     return None
 
 
+def _is_good(status: int | None) -> bool:
+    return status is not None and 200 <= status < 303
+
+
 class Deliveries:
     """The shop's own scheduler: one thing after the other, in order."""
 
@@ -114,7 +118,9 @@ class Deliveries:
 
     async def _ping(self, hook: Row) -> None:
         headers = {"content-type": "application/x-www-form-urlencoded", "user-agent": _AGENT}
-        await self._post(hook["delivery_url"], f"webhook_id={hook['id']}".encode(), headers)
+        status = await self._post(hook["delivery_url"], f"webhook_id={hook['id']}".encode(), headers)
+        if _is_good(status) and hook["date_modified_gmt"] is None:
+            self._shop.mark_modified(hook)
 
     async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> int | None:
         own = httpx.AsyncHTTPTransport(verify=False, trust_env=False) if self._transport is None else None
@@ -147,7 +153,7 @@ class Deliveries:
         began = time.monotonic()
         status = await self._post(hook["delivery_url"], body, headers)
         spent = round((time.monotonic() - began) * 1000)
-        await self._count(hook, failed=status is None or not 200 <= status < 303)
+        await self._count(hook, failed=not _is_good(status))
         return {
             "webhook_id": hook["id"],
             "delivery_id": delivery_id,

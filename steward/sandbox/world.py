@@ -9,11 +9,13 @@ from urllib.parse import parse_qsl
 import httpx
 
 from steward.sandbox import catalogue, control, page
+from steward.sandbox.deliveries import Deliveries
 from steward.sandbox.exchange import Answer, Asked, Dropped, Row, answer_json, answer_text
 from steward.sandbox.faults import Fault
 from steward.sandbox.ledger import Entry
 from steward.sandbox.state import State
 from steward.sandbox.woocommerce import api
+from steward.sandbox.woocommerce.shop import Shop
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -69,6 +71,11 @@ class World:
         """Sets how webhooks leave from now on."""
         self._deliver = transport
         self.state.deliveries.through(transport)
+
+    def take_shop(self, shop: Shop) -> None:
+        """Puts another shop in the place of the seeded one until the next reset: for replays."""
+        self.state.shop = shop
+        self.state.deliveries = Deliveries(shop, self._deliver)
 
     async def settle(self) -> None:
         """Waits until all webhooks caused so far were tried."""

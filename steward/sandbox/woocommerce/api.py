@@ -59,8 +59,6 @@ def _route(path: str, *, made: str | None = None, **acts: Act) -> Route:
     for name, act in acts.items():
         methods = {"update": _WRITES, "batch": _WRITES}.get(name, (name.upper(),))
         by_method |= dict.fromkeys(methods, act)
-    if "update" in acts and "delete" not in acts:
-        by_method.pop("DELETE", None)
     pattern = path.replace("{id}", r"(?P<id{n}>\d+)")
     for number in range(3):
         pattern = pattern.replace("{n}", str(number), 1)
@@ -282,7 +280,7 @@ def _link_to_index(shop: Shop) -> dict[str, str]:
     return {"link": f'<{shop.url}/wp-json/>; rel="https://api.w.org/"'}
 
 
-def _called(shop: Shop, asked: Asked, path: str) -> tuple[Route, Result]:
+def _called(shop: Shop, asked: Asked, path: str) -> Result:
     for route in ROUTES:
         match = route.pattern.fullmatch(path)
         if match is None:
@@ -294,10 +292,13 @@ def _called(shop: Shop, asked: Asked, path: str) -> tuple[Route, Result]:
         words = tuple(value for name, value in match.groupdict().items() if not name.startswith("id"))
         _refuse(shop, asked, one=bool(ids))
         query = _query(asked)
-        body = _body(asked)
-        force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
-        found = act(Call(shop, ids, words, query, body, force))
-        return route, _completed(shop, route, asked, ids, query, found)
+        try:
+            body = _body(asked)
+            force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
+            found = act(Call(shop, ids, words, query, body, force))
+        except ShopError as refusal:
+            return Result(refusal.status, refusal.body(), {"allow": route.allow})
+        return _completed(shop, route, asked, ids, query, found)
     raise errors.no_route()
 
 
@@ -331,7 +332,7 @@ def answer(shop: Shop, asked: Asked) -> Answer:
             index = only_fields(settings.site_index(shop), asked.first("_fields"), keep_links=False)
             result = Result(200, index, {"allow": "GET"})
         elif asked.path.startswith(prefix):
-            _, result = _called(shop, asked, asked.path[len(prefix) :])
+            result = _called(shop, asked, asked.path[len(prefix) :])
         else:
             raise errors.no_route()
     except ShopError as refusal:

@@ -135,10 +135,9 @@ class Listing:
 
 def _links(url: str, query: Row, page: int, pages: int) -> dict[str, str]:
     links: list[str] = []
-    for name, number in (("prev", page - 1), ("next", page + 1)):
+    for name, number in (("prev", min(page - 1, pages)), ("next", page + 1)):
         if 1 <= number <= pages and pages > 0:
-            rest = [(key, value) for key, value in query.items() if key != "page"]
-            links.append(f'<{url}?{urlencode([*rest, ("page", number)])}>; rel="{name}"')
+            links.append(f'<{url}?{urlencode({**query, "page": number})}>; rel="{name}"')
     return {"link": ", ".join(links)} if links else {}
 
 

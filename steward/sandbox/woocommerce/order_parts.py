@@ -31,7 +31,8 @@ def notes_listed(shop: Shop, order_id: int, query: Row) -> Result:
     asked = checked(query, {"type": Arg("string", ("any", "customer", "internal"))})
     wanted = {"customer": (True,), "internal": (False,)}.get(asked.get("type", "any"), (True, False))
     rows = [note for note in shop.notes.get(order_id, []) if note["customer_note"] in wanted]
-    shown = [_linked(shop, order_id, "notes", note) for note in sorted(rows, key=lambda n: -int(n["id"]))]
+    rows.sort(key=lambda note: str(note["date_created_gmt"]), reverse=True)
+    shown = [_linked(shop, order_id, "notes", note) for note in rows]
     return Result(200, [only_fields(row, query.get("_fields"), keep_links=False) for row in shown])
 
 

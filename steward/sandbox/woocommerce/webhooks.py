@@ -103,13 +103,13 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     row["status"] = values.get("status", "active")
     _set_topic(row, values["topic"])
     row |= {"delivery_url": values["delivery_url"], "date_created": local, "date_created_gmt": gmt}
-    shown = {**row, "date_modified": None, "date_modified_gmt": None}
-    row |= {"date_modified": local, "date_modified_gmt": gmt}
+    # The first ping that is answered well sets the modified time (webhooks_manage recording).
+    row |= {"date_modified": None, "date_modified_gmt": None}
     shop.webhooks[row["id"]] = row
     shop.webhook_secrets[row["id"]] = values.get("secret") or f"chosen-by-the-shop-{row['id']}"
     shop.touch("webhook", row["id"], None, row, [name for name in values if name != "secret"])
     shop.tell(PING, row["id"])
-    return show(shop, shown)
+    return show(shop, dict(row))
 
 
 def update(shop: Shop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
