@@ -22,8 +22,7 @@ class SealedField:
     field: str
     version: int
     key_no: int
-    nonce: bytes
-    ciphertext: bytes
+    sealed: bytes
     expires_at: datetime | None = None
 
 
@@ -120,7 +119,7 @@ async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
 async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:
     """The connection's sealed secrets."""
     rows = await tx.all(
-        "SELECT field, version, key_no, nonce, ciphertext, expires_at FROM connection_secrets"
+        "SELECT field, version, key_no, sealed, expires_at FROM connection_secrets"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -129,8 +128,7 @@ async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Sealed
             row["field"],
             row["version"],
             row["key_no"],
-            bytes(row["nonce"]),
-            bytes(row["ciphertext"]),
+            bytes(row["sealed"]),
             at_or_none(row["expires_at"]),
         )
         for row in rows
@@ -141,19 +139,17 @@ async def put_secret(tx: Tx, org: OrgId, integration: IntegrationId, *, sealed: 
     """Keeps one sealed secret in place of the one before."""
     await tx.execute(
         "INSERT INTO connection_secrets"
-        " (org_id, integration_id, field, version, key_no, nonce, ciphertext, expires_at)"
-        " VALUES (:org, :integration, :field, :version, :key_no, :nonce, :ciphertext, :expires_at)"
+        " (org_id, integration_id, field, version, key_no, sealed, expires_at)"
+        " VALUES (:org, :integration, :field, :version, :key_no, :sealed, :expires_at)"
         " ON CONFLICT (org_id, integration_id, field) DO UPDATE SET version = excluded.version,"
-        " key_no = excluded.key_no, nonce = excluded.nonce, ciphertext = excluded.ciphertext,"
-        " expires_at = excluded.expires_at",
+        " key_no = excluded.key_no, sealed = excluded.sealed, expires_at = excluded.expires_at",
         {
             "org": org,
             "integration": integration,
             "field": sealed.field,
             "version": sealed.version,
             "key_no": sealed.key_no,
-            "nonce": sealed.nonce,
-            "ciphertext": sealed.ciphertext,
+            "sealed": sealed.sealed,
             "expires_at": sealed.expires_at,
         },
     )

@@ -166,8 +166,7 @@ CREATE TABLE connection_secrets (
     field {text} NOT NULL CHECK (length(field) <= 40),
     version {int} NOT NULL,
     key_no {int} NOT NULL,
-    nonce {bytes} NOT NULL CHECK (length(nonce) = 12),
-    ciphertext {bytes} NOT NULL,
+    sealed {bytes} NOT NULL,
     expires_at {ms},
     PRIMARY KEY (org_id, integration_id, field),
     FOREIGN KEY (org_id, integration_id) REFERENCES connections

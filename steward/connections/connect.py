@@ -1,0 +1,277 @@
+"""Connects, checks, reconnects, renames and disconnects stores and accounts (contract 6.4, 4.5)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from steward.connections import vault as vaults
+from steward.connections.vault import Vault
+from steward.connectors.base import BadSettings, Connector, Health, Kind, Secrets, Settings
+from steward.model.account import Actor
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
+from steward.outbound.errors import CallError, Refused, Unauthorized, Unavailable, WrongAddress
+from steward.scheduling import zones
+from steward.store import automations, connections
+from steward.store.engine import Tx
+
+CHECK_SECONDS = 20.0
+_NOBODY_YET = IntegrationId(0)
+_SILENT = (Unavailable,)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line of a check's report."""
+
+    level: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a check found, in words (contract 6.4)."""
+
+    ok: bool
+    checked_at: datetime
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Settings that were checked against the account, ready to be kept."""
+
+    kind: str
+    settings: Settings
+    health: Health
+    checked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection with the report of its check."""
+
+    connection: Connection
+    check: Check
+
+
+async def try_settings(vault: Vault, org: OrgId, kind: str, *, given: JsonObject, now: datetime) -> Tried:
+    """Checks settings against the account itself; nothing is kept.
+
+    Raises ValidationFailed (`kind`, `settings.<field>`) when they are wrong or the account says no, and
+    NotConnected when it does not answer.
+    """
+    connector = vault.connectors.get(kind)
+    if connector is None:
+        known = ", ".join(sorted(vault.connectors))
+        raise ValidationFailed(errors={"kind": [f"There is no such kind. Kinds are {known}."]})
+    try:
+        settings = connector.settings(given)
+    except BadSettings as error:
+        raise _bad(error.errors) from error
+    secrets = Secrets(_NOBODY_YET, settings.plain, settings.sealed)
+    health = await _look(vault, org, connector, secrets, integration=None)
+    if health.error is not None and not health.ok:
+        raise _refused(health, settings)
+    return Tried(kind, settings, health, now)
+
+
+async def _look(
+    vault: Vault,
+    org: OrgId,
+    connector: Connector,
+    secrets: Secrets,
+    *,
+    integration: IntegrationId | None,
+) -> Health:
+    vault.register.add(*(secret.reveal() for secret in secrets.sealed.values()))
+    try:
+        http = vault.outbound.upkeep(org, integration, connector.link(secrets))
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await connector.check(http, secrets)
+    except (Refused, BadSettings) as error:
+        return Health(ok=False, error=WrongAddress(str(error)))
+    except TimeoutError:
+        return Health(ok=False, error=Unavailable(f"No answer within {CHECK_SECONDS:.0f} s."))
+
+
+def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
+    named = {f"settings.{name}" if name else "settings": list(words) for name, words in errors.items()}
+    return ValidationFailed(errors=named)
+
+
+def _refused(health: Health, settings: Settings) -> Exception:
+    error = health.error or CallError("The check failed.")
+    if isinstance(error, _SILENT):
+        return NotConnected(f"The account did not answer. {error.message}", errors={})
+    field = health.error_field or next(iter(settings.sealed or settings.plain))
+    return _bad({field: [error.message]})
+
+
+async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault) -> Connected:
+    """Keeps a new connection that was tried. Raises ValidationFailed when it is connected already."""
+    for other in await connections.find(tx, actor.org, kind=tried.kind):
+        if other.facts.get("subject") == tried.settings.subject:
+            words = (
+                f"This is connected already, as {other.name} (number {other.integration_id})."
+                if other.state is ConnectionState.CONNECTED
+                else f"This was {other.name} (number {other.integration_id}). Reconnect that one."
+            )
+            raise _bad({next(iter(tried.settings.plain), ""): [words]})
+    integration = await connections.new_integration_id(tx, actor.org)
+    connector = vault.connectors[tried.kind]
+    connection = _found(
+        Connection(
+            org=actor.org,
+            integration_id=integration,
+            kind=tried.kind,
+            is_store=connector.facts.kind is Kind.STORE,
+            name=name,
+            domain=tried.settings.domain,
+            zone=None,
+            currency=None,
+            state=ConnectionState.CONNECTED,
+            auth=tried.settings.auth,
+            account_label=None,
+            facts={},
+            version=1,
+            connected_at=tx.now,
+            last_ok_at=None,
+            checked_at=None,
+            last_error=None,
+        ),
+        tried.health,
+        settings=tried.settings,
+        now=tx.now,
+    )
+    await connections.insert(tx, actor.org, connection)
+    await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
+    return Connected(connection, report(tried.health, tried.checked_at))
+
+
+async def reconnect(
+    tx: Tx, actor: Actor, integration: IntegrationId, *, tried: Tried, vault: Vault
+) -> Connected:
+    """Gives a connection new keys for the same account.
+
+    Raises NotFound, ValidationFailed (another account than before), StaleVersion (changed meanwhile).
+    """
+    before = await _get(tx, actor.org, integration)
+    if before.facts.get("subject") != tried.settings.subject:
+        words = "This leads to another account than before. Connect that one as a new connection."
+        raise _bad({next(iter(tried.settings.plain), ""): [words]})
+    version = before.version + 1
+    after = _found(
+        replace(before, state=ConnectionState.CONNECTED, connected_at=tx.now, version=version),
+        tried.health,
+        settings=tried.settings,
+        now=tx.now,
+    )
+    await _save(tx, after, was=before.version)
+    await vaults.keep(
+        tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
+    )
+    return Connected(after, report(tried.health, tried.checked_at))
+
+
+async def look_again(vault: Vault, connection: Connection, secrets: Secrets) -> Health:
+    """Checks a connection with the keys it has; keeps nothing."""
+    connector = vault.connectors[connection.kind]
+    return await _look(vault, connection.org, connector, secrets, integration=connection.integration_id)
+
+
+async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health) -> Connected:
+    """Keeps what a check found: a good one heals, one that says the key is bad asks for reconnecting.
+
+    Raises NotFound, WrongState (disconnected), StaleVersion.
+    """
+    before = await _get(tx, org, integration)
+    if before.state is ConnectionState.DISCONNECTED:
+        raise WrongState("This connection is disconnected. Reconnect it first.")
+    if health.ok:
+        state = ConnectionState.CONNECTED
+    elif isinstance(health.error, Unauthorized | WrongAddress):
+        state = ConnectionState.NEEDS_RECONNECTING
+    else:
+        state = before.state
+    changed = replace(before, state=state, version=before.version + 1)
+    after = _found(changed, health, settings=None, now=tx.now)
+    await _save(tx, after, was=before.version)
+    return Connected(after, report(health, tx.now))
+
+
+async def rename(tx: Tx, actor: Actor, integration: IntegrationId, name: str) -> Connection:
+    """Renames a connection; automations that run on it follow. Raises NotFound, StaleVersion."""
+    before = await _get(tx, actor.org, integration)
+    after = replace(before, name=name, version=before.version + 1)
+    await _save(tx, after, was=before.version)
+    await automations.relabel(tx, actor.org, integration, name)
+    return after
+
+
+async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connection:
+    """Ends a connection and erases its keys; the edge pauses its automations in the same transaction.
+
+    Raises NotFound, WrongState (already disconnected), StaleVersion.
+    """
+    before = await _get(tx, actor.org, integration)
+    if before.state is ConnectionState.DISCONNECTED:
+        raise WrongState("This connection is disconnected already.")
+    after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
+    await _save(tx, after, was=before.version)
+    await connections.erase_secrets(tx, actor.org, integration)
+    return after
+
+
+async def _get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection:
+    found = await connections.get(tx, org, integration)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def _save(tx: Tx, after: Connection, *, was: int) -> None:
+    if not await connections.save(tx, after.org, after, was=was):
+        raise StaleVersion("The connection was changed meanwhile. Load the page again.")
+
+
+def _found(connection: Connection, health: Health, *, settings: Settings | None, now: datetime) -> Connection:
+    """The connection with what a check found; without an answer the facts of the last good one stay."""
+    facts: dict[str, JsonValue] = dict(connection.facts)
+    if settings is not None:
+        facts |= {"settings": dict(settings.plain), "subject": settings.subject}
+    if health.ok:
+        facts |= health.facts
+        facts |= {
+            "rights": list(health.rights),
+            "missing_rights": list(health.missing_rights),
+            "channels": [[place.id, place.name, place.active] for place in health.channels],
+            "locations": [[place.id, place.name, place.active] for place in health.locations],
+        }
+    zone = health.zone if health.zone and zones.zone(health.zone) else connection.zone
+    return replace(
+        connection,
+        facts=facts,
+        domain=health.domain or connection.domain,
+        zone=zone,
+        currency=health.currency or connection.currency,
+        account_label=health.account_label or connection.account_label,
+        last_ok_at=now if health.ok else connection.last_ok_at,
+        checked_at=now,
+        last_error=None if health.ok or health.error is None else health.error.message[:300],
+    )
+
+
+def report(health: Health, at: datetime) -> Check:
+    """The check in words: what is good, what is missing, what failed."""
+    lines: list[Message] = []
+    if health.ok:
+        label = health.account_label or health.name or health.domain
+        lines.append(Message("ok", f"Connected to {label}." if label else "Connected."))
+    elif health.error is not None:
+        lines.append(Message("error", health.error.message))
+    lines += [Message("warning", warned.words) for warned in health.warnings]
+    return Check(health.ok, at, tuple(lines))

@@ -1,0 +1,68 @@
+"""Opens connections for runs: readers for every run, writers for runs/apply.py alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from steward.clock import Clock
+from steward.connections.vault import Vault, open_secrets
+from steward.connectors.base import BadSettings, ChangeOp, Connector, Reader, Secrets
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import OrgId
+from steward.model.refusals import NotConnected
+from steward.outbound.errors import Refused
+from steward.outbound.grant import WriteGrant
+from steward.security.envelope import CannotOpen
+from steward.store import connections
+from steward.store.engine import Engine, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccess:
+    """How runs reach the organisation's stores and accounts (runs/tools.py)."""
+
+    engine: Engine
+    clock: Clock
+    vault: Vault
+
+    async def reader(self, org: OrgId, connection: Connection) -> Reader:
+        """A reader, which can emit nothing but reads. Raises NotConnected."""
+        connector, secrets = await self._open(org, connection)
+        try:
+            link = connector.link(secrets)
+            http = self.vault.outbound.reading(org, connection.integration_id, link)
+            return connector.reader(http, secrets)
+        except (BadSettings, Refused) as error:
+            raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
+
+    async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
+        """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
+        connector, secrets = await self._open(org, connection)
+        try:
+            link = connector.link(secrets)
+            http = self.vault.outbound.writing(grant, connection.integration_id, link)
+            return connector.writer(http, secrets)
+        except (BadSettings, Refused) as error:
+            raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
+
+    def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
+        """The plannable changes of a kind of connection."""
+        return self.vault.connectors[kind].changes
+
+    async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, Secrets]:
+        """The connection as it is now: one that was disconnected since is not opened."""
+        look = partial(_current, vault=self.vault, connection=connection)
+        try:
+            secrets = await self.engine.read(self.clock.now(), look, org=org)
+        except CannotOpen as error:
+            words = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
+            raise NotConnected(words, errors={}) from error
+        return self.vault.connectors[connection.kind], secrets
+
+
+async def _current(tx: Tx, *, vault: Vault, connection: Connection) -> Secrets:
+    found = await connections.get(tx, connection.org, connection.integration_id)
+    if found is None or found.state is not ConnectionState.CONNECTED:
+        raise NotConnected(f"{connection.name} is not connected. Reconnect it in the web app.", errors={})
+    return await open_secrets(tx, vault, found)

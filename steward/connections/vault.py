@@ -1,0 +1,77 @@
+"""Seals and opens the secrets of connections under the organisation's data key (safety 3.4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steward.connectors.base import Connector, Secret, Secrets
+from steward.model.connection import Connection
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.client import Outbound
+from steward.security.envelope import MasterKey, Place, new_data_key, open_sealed, seal, unwrap, wrap
+from steward.store import connections
+from steward.store.connections import DataKey, SealedField
+from steward.store.engine import Tx
+from steward.telemetry.redact import Register
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """What opening a connection takes; made once by app.py."""
+
+    masters: Sequence[MasterKey]
+    connectors: Mapping[str, Connector]
+    outbound: Outbound
+    register: Register
+
+
+async def keep(
+    tx: Tx,
+    vault: Vault,
+    org: OrgId,
+    *,
+    integration: IntegrationId,
+    version: int,
+    sealed: Mapping[str, Secret],
+) -> None:
+    """Seals a connection's secrets and keeps them in place of those before."""
+    key_no, data_key = await _data_key(tx, vault, org)
+    await connections.erase_secrets(tx, org, integration)
+    for field, secret in sealed.items():
+        place = Place(org, integration, field, version, key_no)
+        value = seal(secret.reveal().encode("utf-8"), data_key, place)
+        await connections.put_secret(tx, org, integration, sealed=SealedField(field, version, key_no, value))
+
+
+async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
+    """The connection as its connector needs it; its secrets enter the register of live ones.
+
+    Raises CannotOpen when no master key opens them.
+    """
+    org, integration = connection.org, connection.integration_id
+    opened: dict[str, Secret] = {}
+    for field in await connections.secrets(tx, org, integration):
+        wrapped = await connections.data_key(tx, org, field.key_no)
+        if wrapped is None:
+            continue
+        data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
+        place = Place(org, integration, field.field, field.version, field.key_no)
+        opened[field.field] = Secret(open_sealed(field.sealed, data_key, place).decode("utf-8"))
+    vault.register.add(*(secret.reveal() for secret in opened.values()))
+    return Secrets(integration, plain(connection), opened, connection.currency, connection.zone)
+
+
+def plain(connection: Connection) -> dict[str, str]:
+    """The settings that are no secrets, as the last connecting kept them."""
+    kept = connection.facts.get("settings")
+    return {name: str(value) for name, value in kept.items()} if isinstance(kept, Mapping) else {}
+
+
+async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
+    """The organisation's newest data key, made at the first need."""
+    found = await connections.data_key(tx, org)
+    if found is not None:
+        return found.key_no, unwrap(found.wrapped, vault.masters, org_id=org, key_no=found.key_no)
+    made = new_data_key()
+    wrapped = wrap(made, vault.masters, org_id=org, key_no=1)
+    await connections.put_data_key(tx, org, DataKey(1, wrapped, vault.masters[0].id))
+    return 1, made
