@@ -94,6 +94,8 @@ def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
     responses = found.get("responses")
     first = responses[0] if isinstance(responses, list) and responses else None
     data = first.get("updatedData") if isinstance(first, dict) else None
+    if data is None and found.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
+        return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; no copy came back.
     if isinstance(data, dict):
         seen: JsonValue = {"rows": [[kept(cell) for cell in row] for row in read_rows(data.get("values"))]}
         if same_rows(part.after, seen):
