@@ -59,7 +59,7 @@ schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases F
 
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
-	@SHARED_DATA="woocommerce=$(DIR)" $(PYTEST) -q -p no:randomly tests/sandbox -k replay
+	@SHARED_DATA="woocommerce=$(DIR)" $(PYTEST) -q -p no:randomly tests/sandbox
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
 $(RUN): requirements.txt requirements-build.txt pyproject.toml

@@ -134,7 +134,8 @@ class Statements:
         if isinstance(node, ast.List):  # what " AND ".join(where) has at least
             return [" ".join(self._texts(part, names, depth=depth + 1)[0] for part in node.elts)]
         if isinstance(node, ast.Call):  # Both(sqlite, postgresql), or a join
-            return [text for part in node.args for text in self._texts(part, names, depth=depth + 1)]
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+            return [text for part in parts for text in self._texts(part, names, depth=depth + 1)]
         if isinstance(node, ast.JoinedStr):
             texts = [""]
             for part in node.values:
