@@ -145,7 +145,41 @@ class Recording:
             if first is not None and first.method in ("GET", "DELETE"):
                 row |= first.row
             put(shop, kind, row)
+        for kind, row in self._mentioned(name):
+            known_here = self._known.get((kind, int(row["id"])))
+            is_made_here = known_here is not None and name in known_here.made_in
+            if not is_made_here and not is_held(shop, kind, int(row["id"])):
+                put(shop, kind, row)
         complete(shop)
+
+    def _mentioned(self, name: str) -> Iterator[tuple[str, Row]]:
+        """What a refusal names as holding a SKU or a term's name already."""
+        for exchange in self.files[name]["exchanges"]:
+            found, body = target(exchange["request"]["path"]), exchange["response"].get("body")
+            asked = exchange["request"].get("body")
+            for code, told in _refusals(body):
+                if code == "product_invalid_sku":
+                    sku = told["unique_sku"].rpartition("-")[0]
+                    yield "product", {"id": told["resource_id"], "sku": sku}
+                elif code == "term_exists" and found is not None and isinstance(asked, dict):
+                    yield found.kind, {"id": told["resource_id"], "name": asked["name"], "description": ""}
+
+
+def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
+    if isinstance(body, dict):
+        if "code" in body and isinstance(body.get("data"), dict):
+            yield body["code"], body["data"]
+        for value in body.values():
+            yield from _refusals(value)
+    elif isinstance(body, list):
+        for item in body:
+            yield from _refusals(item)
+
+
+def is_held(shop: Shop, kind: str, number: int) -> bool:
+    """Whether the shop knows the product, variation or term already."""
+    terms = shop.terms["tags"] if kind == "tag" else shop.terms["categories"]
+    return number in (terms if kind in ("tag", "category") else {**shop.products, **shop.variations})
 
 
 def put(shop: Shop, kind: str, row: Row) -> None:

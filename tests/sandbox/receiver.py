@@ -1,0 +1,38 @@
+"""Takes the pretend shop's webhooks in place of Steward, and answers as told."""
+
+from collections.abc import Callable
+
+import httpx
+
+
+class Receiver:
+    """What arrived, in order; `status` is answered, `act` may do more."""
+
+    def __init__(self) -> None:
+        self.arrived: list[httpx.Request] = []
+        self.status = 200
+        self.act: Callable[[httpx.Request], None] | None = None
+
+    def transport(self) -> httpx.MockTransport:
+        """Leads an httpx client here."""
+        return httpx.MockTransport(self._take)
+
+    def _take(self, request: httpx.Request) -> httpx.Response:
+        self.arrived.append(request)
+        if self.act is not None:
+            self.act(request)
+        return httpx.Response(self.status)
+
+    @property
+    def pings(self) -> list[httpx.Request]:
+        """Those that only name the webhook."""
+        return [one for one in self.arrived if "x-wc-webhook-topic" not in one.headers]
+
+    @property
+    def deliveries(self) -> list[httpx.Request]:
+        """Those that tell of an object."""
+        return [one for one in self.arrived if "x-wc-webhook-topic" in one.headers]
+
+    def topics(self) -> list[str]:
+        """The topics of the deliveries, in order."""
+        return [one.headers["x-wc-webhook-topic"] for one in self.deliveries]
