@@ -4,13 +4,13 @@ A step reads what earlier steps produced from their outputs, which are JSON: a r
 worker after a crash has nothing else (engine 10).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Protocol, TypeAlias
 
 from steward.connectors.base import ChangeOp, Reader
-from steward.model.change import Proposal
+from steward.model.change import Outcome, Proposal
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
@@ -108,20 +108,36 @@ class StepContext:
 class MemoryWrite:
     """One value to remember; `value` null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
 
-    With a position: written only once the step's proposal at that position (0 = first) was applied.
-    Without: when the step succeeded. Live runs only (templates 1).
+    With a position: written only once the step's proposal at that position (0 = first) has one of
+    `outcomes`. Without: when the step succeeded. Live runs only (templates 1).
     """
 
     space: str
     key: str
     value: JsonValue
     position: int | None = None
+    outcomes: tuple[Outcome, ...] = (Outcome.APPLIED,)
+
+    def is_due(self, outcomes: Mapping[int, Outcome]) -> bool:
+        """Whether it is to be written, by the outcomes of the step's proposals; the step has succeeded
+        when it has no position."""
+        return self.position is None or outcomes.get(self.position) in self.outcomes
+
+    def to_kept(self) -> JsonValue:
+        """As journaled with a held step."""
+        return [self.space, self.key, self.value, self.position, [outcome.value for outcome in self.outcomes]]
+
+    @classmethod
+    def from_kept(cls, kept: Sequence[Any]) -> "MemoryWrite":
+        """From the journal."""
+        space, key, value, position, outcomes = kept
+        return cls(space, key, value, position, tuple(Outcome(outcome) for outcome in outcomes))
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
     """What a step hands back. `output` is plain JSON and is journaled; a step that proposes also says
-    what follows from it alone: the walker holds, sends or refuses the proposals and counts outcomes.
+    what follows from it alone: the walker holds, sends or refuses the proposals, and counts them.
 
     `title` replaces the plan's title in the step's row; `message` stands beside it.
     """

@@ -1,5 +1,6 @@
 """What a template is: its facts, plan, step functions and last words; leaves running it to runs/."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -159,6 +160,17 @@ class World:
     connections: Mapping[IntegrationId, Connection]
 
 
+_REST = {
+    Outcome.UNCHANGED: "already so",
+    Outcome.DECLINED: "declined",
+    Outcome.CONFLICT: "changed meanwhile and left alone",
+    Outcome.FAILED: "failed",
+    Outcome.UNKNOWN: "unknown",
+    Outcome.EXPIRED: "not approved in time",
+    Outcome.CANCELLED: "cancelled",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A run that waits or has ended, for its summary and result; steps that did not run are absent.
@@ -180,6 +192,11 @@ class Ended:
     def done(self, step: str) -> int:
         """How many of the step's changes were applied; in a test run, would have been."""
         return sum(outcome in self.did for outcome in self.outcomes.get(step, ()))
+
+    def rest(self, step: str) -> str:
+        """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""
+        found = Counter(self.outcomes.get(step, ()))
+        return "".join(f", {found[outcome]} {words}" for outcome, words in _REST.items() if found[outcome])
 
     @property
     def did(self) -> frozenset[Outcome]:
@@ -295,6 +312,25 @@ def _sheet_errors(path: str, found: Connection, place: JsonObject) -> dict[str, 
     if given is not None and given != found.facts.get("spreadsheet_id"):
         return {path: ["This connection is one spreadsheet, and not this one. Leave it empty."]}
     return {}
+
+
+def vendor_errors(inputs: JsonObject, world: World) -> FieldErrors:
+    """Refuses a filter by vendor on a platform whose products have none (templates 6, last line)."""
+    products = inputs.get("products")
+    named = isinstance(products, Mapping) and products.get("vendors")
+    if named and world.store is not None and world.store.kind == "woocommerce":
+        return {"inputs.products.vendors": ["WooCommerce has no vendors. Choose by tag or by type."]}
+    return {}
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, such as `1 variant` and `12 variants`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def whole(value: JsonValue) -> int:
+    """A count out of a step's output; 0 when the step did not run."""
+    return value if isinstance(value, int) else 0
 
 
 def sentences(*words: str | None) -> str:

@@ -1,0 +1,349 @@
+"""Hide sold-out products: takes products without stock off the sale channels (templates 5.4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from steward.connectors.base import (
+    TAGS,
+    ChangeOp,
+    Nothing,
+    Product,
+    Proposal,
+    SetTags,
+    SetVisible,
+    together,
+)
+from steward.model.change import Action, FieldKind, Outcome
+from steward.model.connection import Connection
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import StepKind
+from steward.model.refusals import FieldErrors
+from steward.model.run import Counts, Mode
+from steward.model.schedule import Cadence, Schedule
+from steward.model.trigger import TriggerKind
+from steward.steps.base import (
+    MemoryWrite,
+    Produced,
+    StepContext,
+    StepFailed,
+    StoreAccess,
+    TooManyChanges,
+)
+from steward.steps.inputs import DIALECT, inputs_schema, shared
+from steward.steps.kept import kept_products, products_of
+from steward.steps.stock import Wanted, in_event, read_products, total_of, units_of
+from steward.templates.base import (
+    RESULT_ENTRIES,
+    Category,
+    ChangeField,
+    ChangeRow,
+    Ended,
+    LastWords,
+    StepFacts,
+    Template,
+    TemplateFacts,
+    World,
+    counted,
+    sentences,
+    vendor_errors,
+    whole,
+)
+
+READ, PICK, HIDE = "read-stock", "pick-sold-out", "hide-products"
+# The platform's word for a product's visibility before it was hidden, by store and product.
+VISIBILITY = "visibility"
+# Products whose hiding may have stopped between visibility and marker; put right by the next run.
+HALF_DONE = "half_done"
+
+_INPUTS = inputs_schema(
+    [],
+    {
+        "threshold": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 100000,
+            "default": 0,
+            "description": "Hide at or under this number",
+        },
+        "channels": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 255},
+            "uniqueItems": True,
+            "minItems": 1,
+            "maxItems": 20,
+            "default": ["Online Store"],
+            "description": "Sales channels by name (Shopify; not read on WooCommerce)",
+        },
+        "products": shared("products", "Which products; absent: all"),
+        "marker": shared("tag", "Tag put on hidden products", default="auto-hidden"),
+        "limit": {"$ref": "#/$defs/limit"},
+    },
+)
+
+_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+_COUNTS = ("checked", "sold_out", "hidden", "already_hidden")
+_RESULT: JsonObject = {
+    "$schema": DIALECT,
+    "type": "object",
+    "additionalProperties": False,
+    "required": [*_COUNTS, "products"],
+    "properties": {
+        **dict.fromkeys(_COUNTS, _COUNT),
+        "products": {
+            "type": "array",
+            "maxItems": RESULT_ENTRIES,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["label", "stock"],
+                "properties": {"label": {"type": "string"}, "stock": {"type": "integer"}},
+            },
+        },
+    },
+}
+
+
+async def read_stock(at: StepContext) -> Produced:
+    """The products wanted with their stock, and the tags the store knows. Raises `channel_missing`."""
+    store = _store(at)
+    missing = _missing_channels(at.inputs, store.connection)
+    if missing:
+        words = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
+        raise StepFailed("channel_missing", words)
+    wanted = Wanted(at.inputs.get("products"))
+    event = at.event
+    read = [product for product in await read_products(at, published_only=False) if wanted.has(product)]
+    if event is not None:
+        read = [each for each in read if any(in_event(event, unit) for unit in units_of(each))]
+    products = [product for product in read if product.sellable]
+    left_out = len(read) - len(products)
+    return Produced(
+        {"products": kept_products(products), "tags": await _known_tags(store)},
+        counts=Counts(read=len(products)),
+        title=f"Read the stock of {counted(len(products), 'product')}",
+        message=f"{counted(left_out, 'product')} of kinds without stock of their own left out."
+        if left_out
+        else None,
+    )
+
+
+async def pick_sold_out(at: StepContext) -> Produced:
+    """Which products are sold out, and which of those still have to be hidden or marked."""
+    output: Any = at.outputs[READ]
+    threshold: Any = at.inputs["threshold"]
+    marker = str(at.inputs["marker"])
+    half_done = await at.memory.all(HALF_DONE)
+    products = products_of(output["products"])
+    hide: list[tuple[Product, int]] = []
+    unfit: list[str] = []
+    already = 0
+    for product in products:
+        stock = total_of(product)
+        if stock is None or stock > threshold:
+            continue
+        if not product.visible and (_key(at, product) not in half_done or _has_tag(product, marker)):
+            # Hidden before, or by hand: neither is marked again (templates 5.4).
+            already += 1
+        elif _proposal(at, product, stock=stock, known=output["tags"]) is None:
+            unfit.append(product.label)
+        else:
+            hide.append((product, stock))
+    settled = [_key(at, each) for each in products if each.visible or _has_tag(each, marker)]
+    return Produced(
+        {
+            "checked": len(products),
+            "sold_out": len(hide) + already + len(unfit),
+            "already_hidden": already,
+            "hide": kept_products(product for product, _ in hide),
+            "stock": [stock for _, stock in hide],
+            "labels": [product.label for product, _ in hide],
+        },
+        counts=Counts(matched=len(hide)),
+        title=f"Found {counted(len(hide), 'product')} to hide",
+        message=f"{counted(len(unfit), 'product')} cannot be marked and so not hidden: {', '.join(unfit[:10])}."
+        if unfit
+        else None,
+        memory=tuple(MemoryWrite(HALF_DONE, key, None) for key in settled if key in half_done),
+    )
+
+
+async def hide_products(at: StepContext) -> Produced:
+    """Proposes visibility and marker as one change each. Raises TooManyChanges (E11)."""
+    found: Any = at.outputs[PICK]
+    read: Any = at.outputs[READ]
+    limit: Any = at.inputs["limit"]
+    if len(found["stock"]) > limit:
+        raise TooManyChanges(len(found["stock"]), limit)
+    store = _store(at)
+    proposals: list[Proposal] = []
+    memory: list[MemoryWrite] = []
+    for product, stock in zip(products_of(found["hide"]), found["stock"], strict=True):
+        proposal = _proposal(at, product, stock=stock, known=read["tags"])
+        if proposal is None:
+            continue
+        position, key = len(proposals), _key(at, product)
+        unsure = (Outcome.FAILED, Outcome.UNKNOWN)
+        if product.visible:
+            done = (Outcome.APPLIED, *unsure)
+            memory.append(MemoryWrite(VISIBILITY, key, product.visibility, position, done))
+        memory.append(MemoryWrite(HALF_DONE, key, True, position, unsure))
+        memory.append(MemoryWrite(HALF_DONE, key, None, position))
+        proposals.append(proposal)
+    return Produced(
+        {},
+        title=f"Hide {counted(len(proposals), 'product')} of {store.connection.name}",
+        proposals=tuple(proposals),
+        memory=tuple(memory),
+    )
+
+
+def finish(ended: Ended) -> LastWords:
+    """Summary and result (contract 3.2)."""
+    found = ended.of(PICK)
+    outcomes = ended.outcomes.get(HIDE, ())
+    counts = {name: whole(found.get(name)) for name in _COUNTS}
+    counts["hidden"] = ended.done(HIDE)
+    labels: Any = found.get("labels", [])
+    stock: Any = found.get("stock", [])
+    products: list[JsonValue] = [
+        {"label": label, "stock": number}
+        for label, number, outcome in zip(labels, stock, outcomes, strict=False)
+        if outcome in ended.did
+    ]
+    sold_out, already = counts["sold_out"], counts["already_hidden"]
+    text = sentences(
+        f"{counted(sold_out, 'product')} of {counts['checked']} {'is' if sold_out == 1 else 'are'} sold out.",
+        _hidden(ended, outcomes),
+        f"{already} {'was' if already == 1 else 'were'} hidden already." if already else None,
+    )
+    return LastWords(text, {**counts, "products": products[:RESULT_ENTRIES]})
+
+
+def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+    """Channels the store does not have, by the connection's last check (templates 5.4)."""
+    errors = dict(vendor_errors(inputs, world))
+    missing = _missing_channels(inputs, world.store) if world.store is not None else []
+    if missing:
+        errors["inputs.channels"] = [f"The store has no sales channel named {', '.join(missing)}."]
+    return errors
+
+
+def _hidden(ended: Ended, outcomes: Sequence[Outcome]) -> str:
+    if not outcomes:
+        return "Nothing was hidden."
+    if ended.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
+        return f"{counted(len(outcomes), 'product')} would be hidden."
+    return f"{ended.done(HIDE)} of {counted(len(outcomes), 'product')} hidden{ended.rest(HIDE)}."
+
+
+def _proposal(at: StepContext, product: Product, *, stock: int, known: Mapping[str, str]) -> Proposal | None:
+    """Visibility and marker as one change; None when the store would refuse one of them."""
+    store = _store(at)
+    number = store.connection.integration_id
+    wanted = str(at.inputs["marker"])
+    marker = next((name for name in known if name.casefold() == wanted.casefold()), wanted)
+    tags = product.tags if _has_tag(product, wanted) else tuple(sorted((*product.tags, marker)))
+    visible = _op(store, "product.set_visible").plan([SetVisible(product, False)], integration_id=number)
+    tagged = _op(store, "product.set_tags").plan([SetTags(product, tags, known)], integration_id=number)
+    found = [*visible.proposals, *tagged.proposals]
+    if not found or visible.problems or tagged.problems:
+        return None
+    whole_change = together(found, action=Action.UNPUBLISH, message=_beside(at, stock))
+    # A missing tag is made first: without it a product could be hidden and not be marked.
+    making = [part for part in whole_change.parts if part.operation == "product_tag.create"]
+    rest = [part for part in whole_change.parts if part.operation != "product_tag.create"]
+    return replace(whole_change, parts=(*making, *rest))
+
+
+def _beside(at: StepContext, stock: int) -> str:
+    store = _store(at)
+    channels: Any = at.inputs["channels"]
+    words = f"Stock {stock}."
+    return words if store.platform == "woocommerce" else f"{words} Channels: {', '.join(channels)}."
+
+
+def _missing_channels(inputs: JsonObject, store: Connection) -> list[str]:
+    """Named channels the store does not have; WooCommerce has none and the names are not read."""
+    if store.kind == "woocommerce":
+        return []
+    given: Any = inputs["channels"]
+    found: Any = store.facts.get("channels", [])
+    has = {str(channel["name"]) for channel in found}
+    return [name for name in given if name not in has]
+
+
+async def _known_tags(store: StoreAccess) -> JsonObject:
+    """The store's tags by name, where tags have ids; read before, so that a missing one is seen."""
+    if "product_tag.create" not in store.changes:
+        return {}
+    known: dict[str, JsonValue] = {}
+    async for page in store.reader.read(TAGS, Nothing()):
+        for tag in page.items:
+            known.setdefault(tag.name, tag.id)
+    return known
+
+
+def _has_tag(product: Product, tag: str) -> bool:
+    return tag.casefold() in (each.casefold() for each in product.tags)
+
+
+def _op(store: StoreAccess, name: str) -> ChangeOp[Any]:
+    return store.changes[name]
+
+
+def _key(at: StepContext, product: Product) -> str:
+    return f"{_store(at).connection.integration_id}:{product.id}"
+
+
+def _store(at: StepContext) -> StoreAccess:
+    if at.store is None:
+        raise ValueError("this template runs on a store")
+    return at.store
+
+
+TEMPLATE = Template(
+    facts=TemplateFacts(
+        template_id="hide-out-of-stock-products",
+        template_version=1,
+        name="Hide sold-out products",
+        description="Takes products without stock off the sale channels.",
+        category=Category.STOCK,
+        platforms=("shopify", "woocommerce"),
+        connections=(),
+        inputs_schema=_INPUTS,
+        result_schema=_RESULT,
+        steps=(
+            StepFacts(READ, "Read stock", StepKind.READ),
+            StepFacts(PICK, "Find sold-out products", StepKind.DECIDE),
+            StepFacts(HIDE, "Hide and mark them", StepKind.CHANGE),
+        ),
+        changes_store=True,
+        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
+        topics={"shopify": ("inventory_levels/update",), "woocommerce": ("inventory_levels/update",)},
+        default_schedule=Schedule(Cadence.HOURLY),
+        changes=(
+            ChangeRow(
+                step=HIDE,
+                object="product",
+                action=Action.UNPUBLISH,
+                fields=(
+                    ChangeField("visible", "Visible", FieldKind.BOOLEAN),
+                    ChangeField("tags", "Tags", FieldKind.TAGS),
+                ),
+                reversible=True,
+                shown_beside=("stock", "channels"),
+            ),
+        ),
+        example_result={
+            "checked": 300,
+            "sold_out": 4,
+            "hidden": 2,
+            "already_hidden": 2,
+            "products": [{"label": "Teapot", "stock": 0}],
+        },
+    ),
+    steps={READ: read_stock, PICK: pick_sold_out, HIDE: hide_products},
+    finish=finish,
+    check_world=check_world,
+)

@@ -1,0 +1,279 @@
+"""Low stock alert: tells a Teams channel which variants are at or under a level (templates 5.1)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steward.connectors.base import PostCard
+from steward.model.change import Outcome
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import StepKind
+from steward.model.refusals import FieldErrors
+from steward.model.run import Counts, Mode
+from steward.model.schedule import Cadence, Schedule
+from steward.model.trigger import TriggerKind
+from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.inputs import DIALECT, inputs_schema, shared
+from steward.steps.stock import Unit, Wanted, in_event, is_on_sale, read_products, units_of
+from steward.templates.base import (
+    RESULT_ENTRIES,
+    Category,
+    Ended,
+    LastWords,
+    Needs,
+    StepFacts,
+    Template,
+    TemplateFacts,
+    Use,
+    World,
+    counted,
+    sentences,
+    vendor_errors,
+    whole,
+)
+
+READ, PICK, SEND = "read-stock", "pick-low", "send-alert"
+# What was told last, by store and stock number: `low` or `untracked` (rule `only_new`).
+TOLD = "told"
+
+_INPUTS = inputs_schema(
+    ["threshold", "teams"],
+    {
+        "threshold": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 100000,
+            "default": 5,
+            "description": "Alert at or under this number",
+        },
+        "products": shared("products", "Which products; absent: all published ones"),
+        "include_untracked": {
+            "type": "boolean",
+            "default": False,
+            "description": "List variants whose stock is not tracked as well",
+        },
+        "only_new": {
+            "type": "boolean",
+            "default": True,
+            "description": "Only variants that were above the level at the run before",
+        },
+        "teams": shared("teams", "Where the message goes"),
+    },
+)
+
+_COUNT: JsonObject = {"type": "integer", "minimum": 0}
+_RESULT: JsonObject = {
+    "$schema": DIALECT,
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["checked", "low", "new", "untracked", "variants"],
+    "properties": {
+        "checked": _COUNT,
+        "low": _COUNT,
+        "new": _COUNT,
+        "untracked": _COUNT,
+        "variants": {
+            "type": "array",
+            "maxItems": RESULT_ENTRIES,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["sku", "label", "stock"],
+                "properties": {
+                    "sku": {"type": ["string", "null"]},
+                    "label": {"type": "string"},
+                    "stock": {"type": ["integer", "null"]},
+                },
+            },
+        },
+    },
+}
+
+
+async def read_stock(at: StepContext) -> Produced:
+    """Every number of stock of the products wanted; of an event's run only the one it names."""
+    wanted = Wanted(at.inputs.get("products"))
+    products = await read_products(at, published_only=not wanted.all)
+    units: list[Unit] = []
+    left_out = 0
+    for product in products:
+        if not product.sellable:
+            left_out += 1
+        elif wanted.has(product):
+            variants = product.variants if wanted.all else [v for v in product.variants if is_on_sale(v)]
+            units.extend(units_of(product, variants))
+    if at.event is not None:
+        units = [unit for unit in units if in_event(at.event, unit)]
+    return Produced(
+        {"units": [[unit.id, unit.label, unit.sku, unit.stock, unit.url] for unit in units]},
+        counts=Counts(read=len(units)),
+        title=f"Read the stock of {counted(len(units), 'variant')}",
+        message=_left_out(left_out),
+    )
+
+
+async def pick_low(at: StepContext) -> Produced:
+    """The variants at or under the level, and which of them were above it at the run before."""
+    output: Any = at.outputs[READ]
+    units = [Unit(*row) for row in output["units"]]
+    threshold: Any = at.inputs["threshold"]
+    told = await at.memory.all(TOLD)
+    low = [unit for unit in units if unit.stock is not None and unit.stock <= threshold]
+    untracked = [unit for unit in units if unit.stock is None]
+    listed = {unit.id: "low" for unit in low}
+    if at.inputs["include_untracked"]:
+        listed |= {unit.id: "untracked" for unit in untracked}
+    new = {number for number, kind in listed.items() if told.get(_key(at, number)) != kind}
+    tell = [unit for unit in [*low, *untracked] if unit.id in (new if at.inputs["only_new"] else listed)]
+    return Produced(
+        {
+            "checked": len(units),
+            "low": len(low),
+            "new": sum(unit.id in new for unit in low),
+            "untracked": len(untracked),
+            "tell": [[unit.label, unit.sku, unit.stock, unit.url] for unit in tell],
+            "remember": {_key(at, number): listed[number] for number in sorted(new)},
+        },
+        counts=Counts(matched=len(low)),
+        title=f"Found {counted(len(low), 'variant')} at or under {threshold}",
+        memory=tuple(MemoryWrite(TOLD, key, None) for key in _back_up(at, units, listed, told)),
+    )
+
+
+async def send_alert(at: StepContext) -> Produced:
+    """One message, when there is something to tell (E17)."""
+    output: Any = at.outputs[PICK]
+    tell: list[Any] = output["tell"]
+    if not tell:
+        return Produced({}, title="Nothing to tell, no message")
+    channel: Any = at.inputs["teams"]
+    account = at.accounts[IntegrationId(channel["integration_id"])]
+    planned = account.changes["teams.post"].plan(
+        [_card(at, tell)], integration_id=account.connection.integration_id
+    )
+    remember: Mapping[str, str] = output["remember"]
+    return Produced(
+        {},
+        title="Post one message to Teams",
+        proposals=planned.proposals,
+        # Only a message that went out has told them: after a lost one they are new again.
+        memory=tuple(MemoryWrite(TOLD, key, kind, position=0) for key, kind in remember.items()),
+    )
+
+
+def finish(ended: Ended) -> LastWords:
+    """Summary and result (contract 3.2)."""
+    found = ended.of(PICK)
+    tell: Any = found.get("tell", [])
+    low, new, untracked = (whole(found.get(name)) for name in ("low", "new", "untracked"))
+    sent = ended.outcomes.get(SEND, ())
+    if not tell:
+        words = "Nothing to tell, so no message was sent."
+    elif ended.mode is Mode.TEST:
+        words = "A message would go to Teams."
+    elif Outcome.APPLIED in sent:
+        words = "A message was handed to Teams."
+    elif Outcome.UNKNOWN in sent:
+        words = "A message may have been sent to Teams; whether it arrived cannot be told."
+    else:
+        words = "No message was sent to Teams."
+    threshold = ended.inputs["threshold"]
+    verb = "is" if low == 1 else "are"
+    text = sentences(
+        f"{counted(low, 'variant')} {verb} at or under {threshold}, {new} of them new.",
+        f"{counted(untracked, 'variant')} without a stock number left out." if untracked else None,
+        words,
+    )
+    return LastWords(
+        text,
+        {
+            "checked": whole(found.get("checked")),
+            "low": low,
+            "new": new,
+            "untracked": untracked,
+            "variants": [
+                {"sku": sku, "label": label, "stock": stock} for label, sku, stock, _ in tell[:RESULT_ENTRIES]
+            ],
+        },
+    )
+
+
+def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+    """What the store's platform does not have."""
+    return vendor_errors(inputs, world)
+
+
+def _card(at: StepContext, tell: Sequence[Any]) -> PostCard:
+    low = [row for row in tell if row[2] is not None]
+    untracked = [row for row in tell if row[2] is None]
+    store = at.store.connection.name if at.store is not None else ""
+    if low:
+        title = f"{counted(len(low), 'variant')} low in stock at {store}"
+    else:
+        title = f"{counted(len(untracked), 'variant')} without a stock number at {store}"
+    lines = [f"At or under {at.inputs['threshold']}:"] if low else []
+    if low and untracked:
+        lines.append(f"Listed last: {counted(len(untracked), 'variant')} whose stock is not tracked.")
+    links = [(f"Open {row[0]}", row[3]) for row in tell if row[3]]
+    return PostCard(
+        title=title,
+        text=tuple(lines),
+        facts=tuple((label, _left(stock)) for label, _, stock, _ in tell),
+        link=links[0] if len(tell) == 1 and links else None,
+    )
+
+
+def _left(stock: int | None) -> str:
+    return "not tracked" if stock is None else f"{stock} left"
+
+
+def _back_up(
+    at: StepContext, units: Sequence[Unit], listed: Mapping[str, str], told: Mapping[str, JsonValue]
+) -> list[str]:
+    """What is forgotten: told before and not listed now; an event's run judges only what it read."""
+    read = {_key(at, unit.id) for unit in units}
+    now = {_key(at, number) for number in listed}
+    return sorted(key for key in told if key not in now and (at.event is None or key in read))
+
+
+def _key(at: StepContext, number: str) -> str:
+    return f"{at.store.connection.integration_id if at.store else 0}:{number}"
+
+
+def _left_out(count: int) -> str | None:
+    return f"{counted(count, 'product')} of kinds without stock of their own left out." if count else None
+
+
+TEMPLATE = Template(
+    facts=TemplateFacts(
+        template_id="low-stock-alert",
+        template_version=1,
+        name="Low stock alert",
+        description="Tells a Teams channel which variants are at or under a level.",
+        category=Category.STOCK,
+        platforms=("shopify", "woocommerce"),
+        connections=(Needs("teams", Use.WRITE, 1, 1),),
+        inputs_schema=_INPUTS,
+        result_schema=_RESULT,
+        steps=(
+            StepFacts(READ, "Read stock", StepKind.READ),
+            StepFacts(PICK, "Find variants at or under the level", StepKind.DECIDE),
+            StepFacts(SEND, "Post the list to Teams", StepKind.SEND),
+        ),
+        changes_store=False,
+        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
+        topics={"shopify": ("inventory_levels/update",), "woocommerce": ("inventory_levels/update",)},
+        default_schedule=Schedule(Cadence.DAILY, time_of_day="08:00"),
+        changes=(),
+        example_result={
+            "checked": 412,
+            "low": 3,
+            "new": 1,
+            "untracked": 20,
+            "variants": [{"sku": "TEA-1", "label": "Earl Grey 100 g", "stock": 2}],
+        },
+    ),
+    steps={READ: read_stock, PICK: pick_low, SEND: send_alert},
+    finish=finish,
+    check_world=check_world,
+)
