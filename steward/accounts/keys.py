@@ -1,25 +1,230 @@
-"""The service's own keys, unwrapped: token signing, peppers of client secrets, cursors."""
+"""The service's own keys: made at the first start, kept wrapped, unwrapped into a ring (contract 5.5)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from steward.model.account import TOKEN_SCOPES
+from steward.model.ids import new_id
+from steward.model.refusals import NotConfigured
+from steward.security import tokens
+from steward.security.envelope import (
+    MasterKey,
+    Place,
+    new_data_key,
+    open_sealed,
+    seal,
+    unwrap,
+    wrap,
+    wrapping_key_id,
+)
+from steward.security.secrets import new_pepper
+from steward.store import keys
+from steward.store.engine import Engine, Tx
+from steward.store.keys import KeyKind, WrappedKey
+
+REREAD_AFTER = timedelta(seconds=1)
+_SCOPES = frozenset(str(scope) for scope in TOKEN_SCOPES)
+_CURSOR_BYTES = 32
+# Service keys belong to no organisation; each is sealed by a data key of its own.
+_NOBODY = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKey:
-    """The key new tokens are signed with."""
+class KeyRing:
+    """The keys in use; `refresh` reads them anew when another process has made one."""
 
-    kid: str
-    private: EllipticCurvePrivateKey
+    masters: Sequence[MasterKey]
+    issuer: str
+    audience: str
+    held: "Held" = field(default_factory=lambda: Held())
+
+    @property
+    def kid(self) -> str:
+        """The id of the key that signs. Raises NotConfigured without one."""
+        return self._held().kid
+
+    @property
+    def signer(self) -> tokens.Signer:
+        """Signs new tokens."""
+        return self._held().signer
+
+    @property
+    def verifier(self) -> tokens.Verifier:
+        """Verifies tokens under every key whose last token may still be good."""
+        return self._held().verifier
+
+    @property
+    def jwks(self) -> dict[str, list[dict[str, str]]]:
+        """The public keys as published."""
+        return self._held().jwks
+
+    @property
+    def pepper_id(self) -> str:
+        """The pepper new client secrets are kept under."""
+        return self._held().pepper_id
+
+    @property
+    def cursor(self) -> bytes:
+        """The key cursors are signed with."""
+        return self._held().cursor
+
+    def pepper(self, pepper_id: str) -> bytes | None:
+        """A pepper by its id."""
+        return self._held().peppers.get(pepper_id)
+
+    def _held(self) -> "Unwrapped":
+        if self.held.unwrapped is None:
+            raise NotConfigured
+        return self.held.unwrapped
 
 
 @dataclass(slots=True)
-class KeyRing:
-    """The keys as last read from the database; read anew when a key id is not among them."""
+class Held:
+    """What a ring holds at the moment; the one part of it that changes."""
 
-    signing: SigningKey
-    verifying: Mapping[str, EllipticCurvePublicKey]
-    peppers: Mapping[str, bytes]
+    unwrapped: "Unwrapped | None" = None
+    read_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unwrapped:
+    """The keys of one reading."""
+
+    kid: str
+    signer: tokens.Signer
+    verifier: tokens.Verifier
+    jwks: dict[str, list[dict[str, str]]]
+    peppers: dict[str, bytes]
     pepper_id: str
     cursor: bytes
+
+
+async def open_ring(
+    engine: Engine, now: datetime, masters: Sequence[MasterKey], *, issuer: str, audience: str
+) -> KeyRing:
+    """The ring of this process; makes the keys that are not there yet (engine 3.1). Raises CannotOpen."""
+
+    async def make(tx: Tx) -> None:
+        there = {key.kind for key in await keys.every(tx) if key.retires_at is None}
+        for kind in ("signing", "pepper", "cursor"):
+            if kind not in there:
+                await add(tx, masters, kind)
+
+    await engine.write(now, make)
+    ring = KeyRing(masters, issuer, audience)
+    await refresh(engine, now, ring)
+    return ring
+
+
+async def refresh(engine: Engine, now: datetime, ring: KeyRing) -> None:
+    """Reads the keys anew."""
+    found = await engine.read(now, keys.every)
+    ring.held.unwrapped = _unwrapped(ring, found, now)
+    ring.held.read_at = now
+
+
+def may_refresh(ring: KeyRing, now: datetime) -> bool:
+    """Whether the last reading is old enough that an unknown key id is worth another."""
+    return ring.held.read_at is None or not now - REREAD_AFTER < ring.held.read_at <= now
+
+
+async def add(tx: Tx, masters: Sequence[MasterKey], kind: KeyKind) -> str:
+    """Makes and keeps a key of this kind; gives its id."""
+    key_id = f"{kind}-{new_id(tx.now).lower()}"
+    public = None
+    if kind == "signing":
+        plain = tokens.new_signing_key()
+        published = tokens.jwks([tokens.load_signing_key(key_id, plain)])
+        public = json.dumps(published["keys"][0])
+    elif kind == "pepper":
+        plain = new_pepper()
+    else:
+        plain = secrets.token_bytes(_CURSOR_BYTES)
+    await keys.insert(tx, key_id, kind, wrapped=_wrapped(plain, key_id, masters), public=public)
+    return key_id
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """What a rotation of the signing key did."""
+
+    kid: str
+    retired: tuple[str, ...]
+    retires_at: datetime
+
+
+async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> Rotated:
+    """A new signing key; older ones verify until their last token has expired, then go (contract 7)."""
+    await keys.forget_retired(tx)
+    older = [key for key in await keys.every(tx) if key.kind == "signing"]
+    # Tokens of the second in which the old key still signed, and the clocks of other processes.
+    retires_at = tx.now + timedelta(seconds=tokens.LIFE_S + 2 * tokens.SKEW_S)
+    for key in older:
+        await keys.retire(tx, key.key_id, retires_at)
+    kid = await add(tx, masters, "signing")
+    return Rotated(kid, tuple(key.key_id for key in older), retires_at)
+
+
+async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
+    """Wraps every service key anew with the first master key; how many were wrapped by another."""
+    changed = 0
+    for key in await keys.every(tx):
+        head, sealed = _parts(key.wrapped)
+        if wrapping_key_id(head) == masters[0].id:
+            continue
+        data_key = unwrap(head, masters, org_id=_NOBODY, key_no=0)
+        await keys.rewrap(tx, key.key_id, _joined(wrap(data_key, masters, org_id=_NOBODY, key_no=0), sealed))
+        changed += 1
+    return changed
+
+
+def _unwrapped(ring: KeyRing, found: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
+    live = [key for key in found if key.retires_at is None or key.retires_at > now]
+    plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
+    signing = [key for key in live if key.kind == "signing"]
+    current = [key.key_id for key in signing if key.retires_at is None]
+    peppers = [key.key_id for key in live if key.kind == "pepper"]
+    cursors = [key.key_id for key in live if key.kind == "cursor"]
+    if not (current and peppers and cursors):
+        return None
+    loaded = {key.key_id: tokens.load_signing_key(key.key_id, plain[key.key_id]) for key in signing}
+    return Unwrapped(
+        kid=current[-1],
+        signer=tokens.Signer(loaded[current[-1]], issuer=ring.issuer, audience=ring.audience),
+        verifier=tokens.Verifier(
+            tokens.public_keys(list(loaded.values())),
+            issuer=ring.issuer,
+            audience=ring.audience,
+            scopes=_SCOPES,
+        ),
+        jwks=tokens.jwks(list(loaded.values())),
+        peppers={key_id: plain[key_id] for key_id in peppers},
+        pepper_id=peppers[-1],
+        cursor=plain[cursors[0]],
+    )
+
+
+def _place(key_id: str) -> Place:
+    return Place(_NOBODY, None, f"service_key.{key_id}", 1, 0)
+
+
+def _wrapped(plain: bytes, key_id: str, masters: Sequence[MasterKey]) -> bytes:
+    data_key = new_data_key()
+    return _joined(wrap(data_key, masters, org_id=_NOBODY, key_no=0), seal(plain, data_key, _place(key_id)))
+
+
+def _opened(wrapped: bytes, key_id: str, masters: Sequence[MasterKey]) -> bytes:
+    head, sealed = _parts(wrapped)
+    return open_sealed(sealed, unwrap(head, masters, org_id=_NOBODY, key_no=0), _place(key_id))
+
+
+def _joined(head: bytes, sealed: bytes) -> bytes:
+    return len(head).to_bytes(2, "big") + head + sealed
+
+
+def _parts(wrapped: bytes) -> tuple[bytes, bytes]:
+    end = 2 + int.from_bytes(wrapped[:2], "big")
+    return wrapped[2:end], wrapped[end:]

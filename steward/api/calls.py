@@ -1,6 +1,6 @@
 """What an endpoint is and what it is given: the types of the operations table; leaves calling to gate.py."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
@@ -16,6 +16,7 @@ from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
 from steward.store.engine import Engine, Tx
+from steward.telemetry.log import Log
 
 MIB = 1024 * 1024
 
@@ -55,6 +56,7 @@ class Fittings:
     rules: Rules
     keys: KeyRing
     hashing: Hashing
+    log: Log
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
@@ -131,13 +133,20 @@ class Prepare(Protocol):
     def __call__(self, call: Call, /) -> Awaitable[object]: ...
 
 
+class Attempt(Protocol):
+    """Counts an attempt once its body could be read, before any field is looked at (contract 1.6)."""
+
+    def __call__(self, value: Any, visit: Visit, fittings: Fittings, /) -> Awaitable[None]: ...
+
+
 class Entry(Enum):
     """Who may come in at all, before scopes and roles."""
 
     API = "api"  # a token, or a session with an organisation chosen; only under /v1/automations
     APP = "app"  # a session with an organisation chosen
     SESSION = "session"  # a session, organisation or not
-    OPEN = "open"  # anybody; such a request is never counted
+    LEAVING = "leaving"  # a session, or none
+    OPEN = "open"  # anybody
 
 
 class Nothing(msgspec.Struct):
@@ -168,6 +177,7 @@ class Operation:
     writes: bool = False
     small: bool = False
     prepare: Prepare | None = None
+    attempt: Attempt | None = None
     wakes: tuple[str, ...] = ()
     current: Callable[[Call, Mapping[str, object]], Mapping[str, object]] | None = None
     body_limit: int = MIB
@@ -180,7 +190,8 @@ class Incoming:
     """A request of an operation outside the envelope's rules, its body not yet read."""
 
     path: str
-    headers: list[tuple[bytes, bytes]]
+    values: tuple[str, ...]
+    headers: Sequence[tuple[bytes, bytes]]
     query_string: bytes
     address: str
     receive: Callable[[], Awaitable[Mapping[str, Any]]]
@@ -199,6 +210,7 @@ class Reply:
     status: int
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    has_own_headers: bool = False  # else those of a JSON answer are added
 
 
 class RawEndpoint(Protocol):

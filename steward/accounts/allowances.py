@@ -1,0 +1,44 @@
+"""Fixed windows of one UTC calendar minute, in memory, for a service of one process (contract 1.6)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from steward.model.refusals import RateLimited
+from steward.store.engine import ms
+
+WindowKind = Literal["person", "org", "web"]
+Window = tuple[WindowKind, int, int]
+_MINUTE_MS = 60_000
+
+
+class Windows:
+    """How many calls this minute has seen, by kind, organisation and key."""
+
+    def __init__(self) -> None:
+        self._minute = -1
+        self._used: dict[Window, int] = {}
+
+    def take(self, now: datetime, wanted: Sequence[tuple[Window, int]]) -> bool:
+        """Counts a call in every window, or in none when one is full; whether it was counted."""
+        minute = ms(now) // _MINUTE_MS
+        if minute != self._minute:
+            self._minute, self._used = minute, {}
+        used = self._used
+        for window, most in wanted:
+            if used.get(window, 0) >= most:
+                return False
+        for window, _ in wanted:
+            used[window] = used.get(window, 0) + 1
+        return True
+
+
+def spent(now: datetime) -> RateLimited:
+    """The refusal of a full window: come again in the next minute."""
+    return RateLimited(retry_after=seconds_to_next_minute(now))
+
+
+def seconds_to_next_minute(now: datetime) -> int:
+    """Whole seconds to the next window, rounded up, at least 1."""
+    left = _MINUTE_MS - ms(now) % _MINUTE_MS
+    return max(1, -(-left // 1000))

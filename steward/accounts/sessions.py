@@ -1,0 +1,106 @@
+"""Sessions of people in the web app: cookies, lifetimes and what a session answers (contract 6.2, 6.3)."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlsplit
+
+from steward.model.account import ROLE_SCOPES, Membership, Person, Scope
+from steward.model.ids import OrgId, PersonId
+from steward.model.refusals import NotFound, Unauthenticated
+from steward.model.sessions import Session
+from steward.security.secrets import hash_value, new_value
+from steward.store import people, sessions
+from steward.store.engine import Tx
+
+MOST_SESSIONS = 10
+TOUCH_AFTER = timedelta(minutes=1)
+_CSRF = b"steward csrf 1\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long a session lives without a call, and at most."""
+
+    idle: timedelta
+    absolute: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session as answered, with the cookie that opens it."""
+
+    cookie: str
+    session: Session
+    memberships: tuple[Membership, ...]
+
+
+def cookie_name(web_origin: str) -> str:
+    """`__Host-steward`, or `steward` where the web origin is plain http (on a loopback address)."""
+    return "__Host-steward" if urlsplit(web_origin).scheme == "https" else "steward"
+
+
+def cookie_hash(cookie: str) -> str:
+    """The hash a session is kept under; the cookie itself is kept nowhere."""
+    return hash_value(cookie).hex()
+
+
+def csrf_token(cookie: str) -> str:
+    """The token a page sends with every change; worked out from the cookie, so it is not kept."""
+    return hashlib.sha256(_CSRF + cookie.encode("utf-8")).hexdigest()
+
+
+def scopes_of(session: Session) -> frozenset[Scope]:
+    """What the person may do in the chosen organisation; nothing when none is chosen."""
+    return ROLE_SCOPES[session.chosen.role] if session.chosen else frozenset()
+
+
+def ends(session: Session, lifetimes: Lifetimes) -> tuple[datetime, datetime]:
+    """When the session ends unused, and when in any case."""
+    expires_at = session.created_at + lifetimes.absolute
+    return min(session.seen_at + lifetimes.idle, expires_at), expires_at
+
+
+async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
+    """The organisations a person is an active member of; opens the wall to all of theirs."""
+    orgs = await people.organizations_of(tx, person)
+    await tx.enter(orgs)
+    found = [await people.membership(tx, org, person) for org in orgs]
+    return tuple(membership for membership in found if membership is not None and membership.active)
+
+
+async def sign_in(tx: Tx, person: Person, *, address: str, agent: str) -> Opened:
+    """Opens a session; with exactly one organisation it is chosen. Ends the oldest beyond ten."""
+    found = await memberships(tx, person.id)
+    org = found[0].org if len(found) == 1 else None
+    cookie = new_value()
+    session_hash = cookie_hash(cookie)
+    await sessions.insert(tx, session_hash, person.id, org=org, address=address, agent=agent[:200])
+    await sessions.keep_newest(tx, person.id, MOST_SESSIONS)
+    return Opened(cookie, await _written(tx, session_hash), found)
+
+
+async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:
+    """Works in `org` from now on, under a new cookie. Raises NotFound for anything but an own one."""
+    found = await memberships(tx, session.person.id)
+    if org not in {membership.org for membership in found}:
+        raise NotFound
+    cookie = new_value()
+    session_hash = cookie_hash(cookie)
+    if await sessions.renew(tx, session.session_hash, session_hash, org) == 0:
+        raise Unauthenticated
+    return Opened(cookie, await _written(tx, session_hash), found)
+
+
+async def touch(tx: Tx, session: Session) -> None:
+    """Extends the idle time and notes that the member was here."""
+    await sessions.touch(tx, session.session_hash)
+    if session.org is not None:
+        await people.seen(tx, session.org, session.person.id)
+
+
+async def _written(tx: Tx, session_hash: str) -> Session:
+    session = await sessions.written(tx, session_hash)
+    if session is None:
+        raise Unauthenticated
+    return session

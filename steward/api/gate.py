@@ -1,0 +1,403 @@
+"""The edge: every request goes through the order of refusals of contract 1.4, then to its endpoint."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from steward.accounts.allowances import Windows
+from steward.accounts.sessions import cookie_name, touch
+from steward.api import answers, callers, shapes
+from steward.api.address import source
+from steward.api.callers import Admitted, Asked
+from steward.api.calls import (
+    Call,
+    Entry,
+    Fittings,
+    Incoming,
+    Operation,
+    PreparedIsStale,
+    RawOperation,
+    Reply,
+    Visit,
+)
+from steward.api.reading import Gone, read_json
+from steward.api.routes import Found, Routes, named
+from steward.api.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
+from steward.model.ids import new_id
+from steward.model.refusals import (
+    Forbidden,
+    MethodNotAllowed,
+    NotFound,
+    Refusal,
+    Unauthenticated,
+    Unavailable,
+    ValidationFailed,
+)
+from steward.model.sessions import Session
+from steward.security.tokens import TokenClaims
+from steward.store.engine import Tx
+
+T = TypeVar("T")
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Pages = Callable[[Incoming], Awaitable[Reply | None]]
+
+PREFIX = "/v1/automations"
+CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
+LONGEST_TARGET = 8 * 1024
+MOST_HEADERS = 32 * 1024
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class Gate:
+    """The ASGI application of the API; `pages` answers what is neither an operation nor a refusal."""
+
+    def __init__(
+        self,
+        fittings: Fittings,
+        operations: Sequence[Operation],
+        raw_operations: Sequence[RawOperation],
+        *,
+        pages: Pages | None = None,
+    ) -> None:
+        self._fittings = fittings
+        self._routes = Routes(operations)
+        self._raw_routes = Routes(raw_operations)
+        self._pages = pages
+        self._windows = Windows() if fittings.engine.dialect == "sqlite" else None
+        self._cookie_name = cookie_name(fittings.rules.web_origin)
+        self._web_origin = fittings.rules.web_origin.encode("ascii")
+        self._is_shared = fittings.rules.web_origin == fittings.rules.base_url
+        self._is_near = fittings.engine.dialect == "sqlite"
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answers one request; anything that goes wrong still gets the envelope."""
+        if scope["type"] != "http":
+            raise LookupError(f"nothing here speaks {scope['type']}")
+        request = _Request(scope, receive, self._fittings)
+        try:
+            reply = await self._answer(request)
+        except Refusal as refusal:
+            reply = self._refused(request, refusal)
+        except Gone:
+            return
+        except TimeoutError:
+            reply = answers.refuse(Unavailable(retry_after=1))
+        except Exception as error:
+            self._fittings.log.error(
+                "request_failed", error, request=request.id, method=request.method, path=request.shown_path
+            )
+            reply = answers.defect(request.id)
+        await self._send(request, reply, send)
+
+    async def _send(self, request: "_Request", reply: Reply, send: Send) -> None:
+        headers = [
+            *(answers.FIXED_HEADERS if not reply.has_own_headers else ()),
+            (b"content-length", b"%d" % len(reply.body)),
+            (b"x-request-id", request.id.encode("ascii")),
+            *reply.headers,
+        ]
+        if not self._is_shared and request.headers.get(b"origin") == self._web_origin:
+            headers += [
+                (b"access-control-allow-origin", self._web_origin),
+                (b"access-control-allow-credentials", b"true"),
+                (b"access-control-expose-headers", b"X-Request-Id, Retry-After, Idempotent-Replayed"),
+                (b"vary", b"Origin"),
+            ]
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    def _refused(self, request: "_Request", refusal: Refusal) -> Reply:
+        data = refusal.data
+        if data is not None and request.call is not None and request.call.operation.current is not None:
+            data = request.call.operation.current(request.call, data)
+        return answers.refuse(refusal, data)
+
+    async def _answer(self, request: "_Request") -> Reply:
+        if request.is_overlong is not None:
+            return answers.too_large(request.is_overlong)
+        if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
+            return self._preflight(request)
+        path = request.path
+        raw = self._raw_routes.find(path)
+        if raw is not None:
+            operation = raw.methods.get(request.method)
+            if operation is None:
+                raise MethodNotAllowed(sorted(raw.methods))
+            return await operation.function(request.incoming(raw.values), self._fittings)
+        token = callers.bearer(request.headers, several=request.has_several_authorizations)
+        cookie = callers.cookie(request.headers, self._cookie_name)
+        asked, found = self._asked(request, cookie, by_token=token is not None)
+        if token is not None:
+            if cookie is not None:
+                raise Unauthenticated(token_sent=True)
+            claims = await callers.verify(self._fittings, token)
+            return await self._admit_and_run(request, asked, found, claims=claims)
+        if found is None and not asked.inside:
+            return await self._page(request)
+        if found is not None and asked.operation is None and _is_public(found):
+            raise MethodNotAllowed(sorted(found.methods))
+        if asked.operation is not None and asked.operation.entry is Entry.OPEN:
+            if asked.csrf is not None:
+                raise asked.csrf
+            return await self._run(request, asked.operation, found, Admitted(None, None), cookie)
+        if cookie is None:
+            if asked.operation is not None and asked.operation.entry is Entry.LEAVING:
+                return await self._run(request, asked.operation, found, Admitted(None, None), cookie)
+            raise Unauthenticated
+        return await self._admit_and_run(request, asked, found, cookie=cookie)
+
+    def _asked(
+        self, request: "_Request", cookie: str | None, *, by_token: bool
+    ) -> tuple[Asked, Found[Operation] | None]:
+        path, method = request.path, request.method
+        found = self._routes.find(path)
+        operation = found.methods.get(method) if found else None
+        route: Refusal | None = None
+        if found is None:
+            route = NotFound()
+        elif operation is None:
+            route = MethodNotAllowed(sorted(found.methods))
+        csrf = None
+        if method in CHANGING and not by_token:
+            is_open = operation is not None and operation.entry is Entry.OPEN
+            csrf = callers.csrf_fault(
+                request.headers, self._fittings.rules.web_origin, None if is_open else cookie or ""
+            )
+        inside = path == PREFIX or path.startswith(PREFIX + "/")
+        return Asked(operation, inside, route, csrf), found
+
+    async def _page(self, request: "_Request") -> Reply:
+        page = await self._pages(request.incoming(())) if self._pages is not None else None
+        if page is None:
+            raise NotFound
+        return page
+
+    def _preflight(self, request: "_Request") -> Reply:
+        """Contract 1.7: allowed from the web app's own origin only."""
+        if request.headers.get(b"origin") != self._web_origin:
+            return answers.refuse(Forbidden("This page may not call the API."))
+        headers: list[tuple[bytes, bytes]] = []
+        if not self._is_shared:
+            wanted = request.headers.get(b"access-control-request-headers")
+            headers.append(
+                (b"access-control-allow-methods", request.headers[b"access-control-request-method"])
+            )
+            if wanted is not None:
+                headers.append((b"access-control-allow-headers", wanted))
+        return Reply(200, answers.NOTHING, tuple(headers))
+
+    async def _admit_and_run(
+        self,
+        request: "_Request",
+        asked: Asked,
+        found: Found[Operation] | None,
+        *,
+        claims: TokenClaims | None = None,
+        cookie: str | None = None,
+    ) -> Reply:
+        """Looks the caller up; a small read without a body is answered in the same transaction."""
+        fittings, operation = self._fittings, asked.operation
+        at_once = operation is not None and operation.small and not operation.writes and not operation.prepare
+        admitted: list[Admitted] = []
+
+        async def act(tx: Tx) -> Reply | None:
+            admitted.clear()
+            if claims is not None:
+                caller = await callers.admit_token(tx, fittings, self._windows, claims=claims, asked=asked)
+            else:
+                caller = await callers.admit_session(
+                    tx, fittings, self._windows, cookie_value=cookie or "", asked=asked
+                )
+            admitted.append(caller)
+            if not at_once or operation is None:
+                return None
+            call = self._checked(request, operation, found, caller, cookie)
+            return answers.accept(await operation.function(tx, call), operation.status)
+
+        try:
+            reply = await self._bounded(
+                fittings.engine.read(fittings.clock.now(), act, small=True),
+                None if self._is_near or operation is None else operation.seconds,
+            )
+            if reply is None and operation is not None:
+                reply = await self._run(request, operation, found, admitted[0], cookie)
+        except Unauthenticated:
+            if operation is None or operation.entry is not Entry.LEAVING or claims is not None:
+                raise
+            reply = await self._run(request, operation, found, Admitted(None, None), cookie)
+        finally:
+            if admitted and admitted[0].session is not None:
+                await self._touch(request, admitted[0].session)
+        return reply or answers.refuse(asked.route or NotFound())
+
+    async def _touch(self, request: "_Request", session: Session) -> None:
+        if callers.is_to_touch(session, self._fittings, request.headers):
+
+            async def act(tx: Tx) -> None:
+                await touch(tx, session)
+
+            now = self._fittings.clock.now()
+            await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
+
+    def _checked(
+        self,
+        request: "_Request",
+        operation: Operation,
+        found: Found[Operation] | None,
+        caller: Admitted,
+        cookie: str | None,
+        *,
+        value: Any = None,
+    ) -> Call:
+        """The call with its path, query and body checked (contract 1.4 steps 8 and 9)."""
+        ids = named(operation.path, found.values if found else ())
+        if ids is None:
+            raise NotFound
+        errors: shapes.Errors = {}
+        query = shapes.query(operation.query, request.query_string, errors)
+        body = None
+        if operation.method in CHANGING:
+            body = shapes.body(operation.body, value, errors)
+        if errors:
+            raise ValidationFailed(errors=errors)
+        request.call = Call(
+            operation=operation,
+            fittings=self._fittings,
+            path=request.path,
+            ids=ids,
+            query=query,
+            body=body,
+            visit=request.visit(cookie),
+            caller=caller.actor,
+            session=caller.session,
+        )
+        return request.call
+
+    async def _run(
+        self,
+        request: "_Request",
+        operation: Operation,
+        found: Found[Operation] | None,
+        caller: Admitted,
+        cookie: str | None,
+    ) -> Reply:
+        """Body, path and shape, what it prepares, then the endpoint in its own transaction."""
+        value: Any = {}
+        if operation.method in CHANGING:
+            value = await read_json(
+                request.receive, request.headers, limit=operation.body_limit, values=operation.body_values
+            )
+        if operation.attempt is not None:
+            await operation.attempt(value, request.visit(cookie), self._fittings)
+        call = self._checked(request, operation, found, caller, cookie, value=value)
+        if operation.prepare is None:
+            return await self._bounded(self._transact(operation, call), operation.seconds)
+        for _ in range(2):
+            try:
+                return await self._bounded(self._transact(operation, call), operation.seconds)
+            except PreparedIsStale:
+                continue
+        raise Unavailable(retry_after=1)
+
+    async def _transact(self, operation: Operation, call: Call) -> Reply:
+        fittings = self._fittings
+        if operation.prepare is not None:
+            call.prepared = await operation.prepare(call)
+
+        async def act(tx: Tx) -> Reply:
+            return answers.accept(await operation.function(tx, call), operation.status)
+
+        now = fittings.clock.now()
+        org = () if call.caller is None else call.caller.org
+        if not operation.writes:
+            return await fittings.engine.read(now, act, org=org, small=operation.small)
+        reply = await fittings.engine.write(now, act, org=org)
+        for name in operation.wakes:
+            fittings.wake(name)
+        return reply
+
+    async def _bounded(self, work: Awaitable[T], seconds: float | None) -> T:
+        """`work` within its time; cut off, nothing is known of it: 503 (safety 6)."""
+        if seconds is None:
+            return await work
+        async with asyncio.timeout(seconds):
+            return await work
+
+
+def _is_public(found: Found[Operation]) -> bool:
+    return any(operation.entry in (Entry.OPEN, Entry.LEAVING) for operation in found.methods.values())
+
+
+class _Request:
+    """One request as the gate reads it."""
+
+    __slots__ = (
+        "_fittings",
+        "_received",
+        "_scope",
+        "call",
+        "has_several_authorizations",
+        "headers",
+        "id",
+        "is_overlong",
+        "method",
+        "path",
+        "query_string",
+        "receive",
+    )
+
+    def __init__(self, scope: Message, receive: Receive, fittings: Fittings) -> None:
+        self._scope = scope
+        self._fittings = fittings
+        self.receive = receive
+        self.call: Call | None = None
+        received: list[tuple[bytes, bytes]] = scope["headers"]
+        self._received = received
+        self.headers: dict[bytes, bytes] = dict(received)
+        self.method: str = scope["method"]
+        raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
+        self.path = raw.decode("latin-1")
+        self.query_string: bytes = scope["query_string"]
+        self.has_several_authorizations = (
+            len(self.headers) != len(received) and sum(name == b"authorization" for name, _ in received) > 1
+        )
+        given = self.headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            self.id = given.decode("ascii")
+        else:
+            self.id = new_id(fittings.clock.now())
+        self.is_overlong: int | None = None
+        if len(raw) + len(self.query_string) > LONGEST_TARGET:
+            self.is_overlong = TARGET_TOO_LONG
+        elif sum(len(name) + len(value) + 4 for name, value in received) > MOST_HEADERS:
+            self.is_overlong = HEADERS_TOO_LARGE
+
+    @property
+    def shown_path(self) -> str:
+        """The operation's path for the log; never values from the outside."""
+        return self.call.operation.path if self.call is not None else "-"
+
+    def visit(self, cookie: str | None) -> Visit:
+        """Where the request comes from."""
+        agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
+        return Visit(self._address(), agent, cookie)
+
+    def incoming(self, values: tuple[str, ...]) -> Incoming:
+        """The request for an endpoint outside the envelope's rules."""
+        return Incoming(
+            path=self.path,
+            values=values,
+            headers=self._received,
+            query_string=self.query_string,
+            address=self._address(),
+            receive=self.receive,
+            request_id=self.id,
+        )
+
+    def _address(self) -> str:
+        client = self._scope.get("client")
+        forwarded = [value for name, value in self._received if name == b"x-forwarded-for"]
+        return source(client[0] if client else None, forwarded, self._fittings.rules.trusted_proxies)

@@ -1,0 +1,256 @@
+"""Runs over HTTP: run now, list, follow, their changes, cancel (contract 2.4, 3.2)."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import Field
+
+from steward.api import paging
+from steward.api.calls import Answer, Call, replayed
+from steward.api.fields import (
+    Body,
+    CommaList,
+    FromJson,
+    IdempotencyKey,
+    IdText,
+    Page,
+    Query,
+    QueryInt,
+    Timestamp,
+)
+from steward.model.change import Outcome
+from steward.model.ids import AutomationId, RunId
+from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.model.json import JsonObject
+from steward.model.run import Mode, Run, RunStatus, StartedBy
+from steward.runs import cancel as cancelling
+from steward.runs import start
+from steward.runs.start import RunNow
+from steward.store import changes, runs, steps
+from steward.store.engine import Tx
+from steward.store.runs import RunFilter
+
+STEPS_AT_ONCE = 200
+CHANGES_SHOWN = 50
+
+
+class EventRecord(msgspec.Struct):
+    """The store event a run came from."""
+
+    id: str
+    topic: str
+    received_at: str
+
+
+class RunRecord(msgspec.Struct):
+    """A run (contract 3.2); `steps` and `more_steps` on get alone."""
+
+    id: str
+    automation_id: str
+    automation_name: str
+    automation_version: int
+    template_version: int
+    plan_version: int | None
+    template_id: str
+    mode: str
+    started_by: str
+    status: str
+    code: str | None
+    message: str | None
+    slot_at: str | None
+    event: EventRecord | None
+    idempotency_key: str | None
+    queued_at: str
+    started_at: str | None
+    waiting_since: str | None
+    finished_at: str | None
+    cancel_requested_at: str | None
+    expires_at: str | None
+    approval_id: str | None
+    current_step: JsonObject | None
+    last_seq: int
+    summary: JsonObject | None
+    result: JsonObject | None
+    created_by: int | None
+    created_via: str | None
+    api_client_id: str | None
+    steps: list[msgspec.Raw] | UnsetType = UNSET
+    more_steps: bool | UnsetType = UNSET
+
+
+class RunAnswer(msgspec.Struct):
+    """One run."""
+
+    run: RunRecord
+
+
+class RunsAnswer(msgspec.Struct):
+    """A page of runs."""
+
+    runs: list[RunRecord]
+    next_cursor: str | None
+
+
+class ChangesAnswer(msgspec.Struct):
+    """A page of a run's changes."""
+
+    changes: list[msgspec.Raw]
+    next_cursor: str | None
+
+
+class RunNowBody(Body):
+    """Run now (contract 2.4)."""
+
+    idempotency_key: IdempotencyKey
+    mode: Annotated[Mode, FromJson] = Mode.LIVE
+
+
+class RunsQuery(Page):
+    """Which runs to list."""
+
+    automation_id: IdText | None = None
+    status: Annotated[list[RunStatus], CommaList] | None = None
+    mode: Mode | None = None
+    started_by: StartedBy | None = None
+    since: Timestamp | None = Field(default=None, alias="from")
+    until: Timestamp | None = Field(default=None, alias="to")
+
+
+class RunQuery(Query):
+    """Which steps of a run to answer."""
+
+    after_seq: Annotated[QueryInt, Field(ge=0)] = 0
+
+
+class ChangesQuery(Page):
+    """Which changes of a run to list."""
+
+    seq: Annotated[QueryInt, Field(ge=1)] | None = None
+    outcome: Annotated[list[Outcome], CommaList] | None = None
+
+
+def record(run: Run) -> RunRecord:
+    """The run as answered, without its steps."""
+    event = run.event
+    return RunRecord(
+        id=run.id,
+        automation_id=run.automation_id,
+        automation_name=run.automation_name,
+        automation_version=run.automation_version,
+        template_version=run.template_version,
+        plan_version=run.plan_version,
+        template_id=run.template_id,
+        mode=run.mode,
+        started_by=run.started_by,
+        status=run.status,
+        code=run.code,
+        message=run.message,
+        slot_at=wire_time_or_none(run.slot_at),
+        event=EventRecord(event.id, event.topic, wire_time(event.received_at)) if event else None,
+        idempotency_key=run.idempotency_key,
+        queued_at=wire_time(run.queued_at),
+        started_at=wire_time_or_none(run.started_at),
+        waiting_since=wire_time_or_none(run.waiting_since),
+        finished_at=wire_time_or_none(run.finished_at),
+        cancel_requested_at=wire_time_or_none(run.cancel_requested_at),
+        expires_at=wire_time_or_none(run.expires_at),
+        approval_id=run.approval_id,
+        current_step=run.current_step,
+        last_seq=run.last_seq,
+        summary=run.summary,
+        result=run.result,
+        created_by=run.maker.created_by,
+        created_via=run.maker.created_via,
+        api_client_id=run.maker.api_client_id,
+    )
+
+
+async def run_now(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
+    body: RunNowBody = call.body
+    ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
+    fittings = call.fittings
+    started = await start.run_now(
+        tx, call.actor, ask, templates=fittings.templates, max_waiting=fittings.rules.max_waiting_hand
+    )
+    answer = RunAnswer(record(started.run))
+    return replayed(answer) if started.replayed else answer
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /runs`: newest first; another organisation's automation matches nothing."""
+    query: RunsQuery = call.query
+    key = paging.after(call)
+    wanted = RunFilter(
+        automation=AutomationId(query.automation_id) if query.automation_id else None,
+        statuses=query.status or (),
+        mode=query.mode,
+        started_by=query.started_by,
+        since=query.since,
+        until=query.until,
+    )
+    after = (_instant(key[0]), RunId(str(key[1]))) if key else None
+    found = await runs.find(tx, call.actor.org, wanted, limit=query.limit + 1, after=after)
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [wire_time(page[-1].queued_at), page[-1].id]) if more else None
+    return RunsAnswer([record(run) for run in page], cursor)
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
+    query: RunQuery = call.query
+    run = RunId(call.ids["run_id"])
+    answer = record(await runs.get(tx, call.actor.org, run))
+    if answer.last_seq <= query.after_seq:
+        answer.steps, answer.more_steps = [], False
+        return RunAnswer(answer)
+    rows = await steps.after(tx, call.actor.org, run, seq=query.after_seq, limit=STEPS_AT_ONCE + 1)
+    answer.more_steps = len(rows) > STEPS_AT_ONCE
+    answer.steps = []
+    for row in rows[:STEPS_AT_ONCE]:
+        shown: list[str] = []
+        if row.changes_total:
+            found = await changes.shown(
+                tx, call.actor.org, run, name=row.name, iteration=row.iteration, limit=CHANGES_SHOWN
+            )
+            shown = [change.wire for change in found]
+        wire = f'{row.wire[:-1]},"changes":[{",".join(shown)}],"changes_total":{row.changes_total}}}'
+        answer.steps.append(msgspec.Raw(wire.encode("utf-8")))
+    return RunAnswer(answer)
+
+
+async def find_changes(tx: Tx, call: Call) -> Answer:
+    """`GET /runs/{runId}/changes`: by step `seq`, then id."""
+    query: ChangesQuery = call.query
+    run = RunId(call.ids["run_id"])
+    await runs.automation_of(tx, call.actor.org, run)
+    key = paging.after(call)
+    found = await changes.shown(
+        tx,
+        call.actor.org,
+        run,
+        seq=query.seq,
+        outcomes=query.outcome or (),
+        after=(int(str(key[0])), str(key[1])) if key else None,
+        by_id=True,
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [page[-1].seq, page[-1].id]) if more else None
+    return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
+
+
+async def cancel(tx: Tx, call: Call) -> Answer:
+    """`POST /runs/{runId}/cancel`: at once while it waits, at its next border while it runs."""
+    return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
+
+
+def _instant(text: object) -> datetime:
+    """An instant of a signed cursor."""
+    at = read_time(str(text))
+    assert at is not None
+    return at

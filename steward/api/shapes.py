@@ -1,0 +1,121 @@
+"""Checks queries and bodies against their models and words their faults (contract 1.1 `errors`)."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+M = TypeVar("M", bound=BaseModel)
+Errors = dict[str, list[str]]
+
+_UNKNOWN = "This field is not known here."
+_WORDS: Mapping[str, str] = {
+    "missing": "This field is required.",
+    "extra_forbidden": _UNKNOWN,
+    "string_type": "Give text.",
+    "int_type": "Give a whole number.",
+    "int_from_float": "Give a whole number.",
+    "float_type": "Give a number.",
+    "bool_type": "Give true or false.",
+    "list_type": "Give a list.",
+    "dict_type": "Give an object.",
+    "model_type": "Give an object.",
+    "model_attributes_type": "Give an object.",
+    "none_required": "Give null.",
+    "string_pattern_mismatch": "The text does not have the form that is needed here.",
+}
+
+
+def query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
+    """The query's parameters; repeated and unreadable ones are put into `errors`."""
+    found: dict[str, str] = {}
+    if not query_string:
+        return found
+    for part in query_string.split(b"&"):
+        if not part:
+            continue
+        raw_name, _, raw_value = part.partition(b"=")
+        try:
+            name = unquote_to_bytes(raw_name.replace(b"+", b" ")).decode("utf-8")
+            value = unquote_to_bytes(raw_value.replace(b"+", b" ")).decode("utf-8")
+        except UnicodeDecodeError:
+            errors.setdefault(raw_name.decode("latin-1"), []).append("Give UTF-8 text, percent-encoded.")
+            continue
+        if name in found:
+            errors.setdefault(name, []).append("Give this parameter once.")
+        found[name] = value
+    return found
+
+
+def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | None:
+    """The checked query; its faults are put into `errors`, and then None is given."""
+    found = query_fields(query_string, errors)
+    if model is None:
+        for name in found:
+            errors.setdefault(name, []).append("This parameter is not known here.")
+        return None
+    return _checked(model, found, errors)
+
+
+def body(model: type[M], value: Any, errors: Errors) -> M | None:
+    """The checked body; its faults are put into `errors`, and then None is given."""
+    if type(value) is not dict:
+        errors.setdefault("body", []).append("Give a JSON object.")
+        return None
+    return _checked(model, value, errors)
+
+
+def _checked(model: type[M], value: Any, errors: Errors) -> M | None:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            path = _path(detail, value)
+            words = _words(detail)
+            messages = errors.setdefault(path, [])
+            if words not in messages:
+                messages.append(words)
+        return None
+
+
+def _path(detail: ErrorDetails, value: Any) -> str:
+    """The dotted path of a fault in the request: without the names pydantic adds for unions."""
+    kept: list[str] = []
+    here = value
+    location = detail["loc"]
+    for position, part in enumerate(location):
+        if isinstance(here, dict) and part in here:  # noqa: SIM114 - mypy narrows each apart
+            here = here[part]
+        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif not (position == len(location) - 1 and isinstance(here, dict) and detail["type"] == "missing"):
+            continue
+        kept.append(str(part))
+    return ".".join(kept) or "body"
+
+
+def _words(detail: ErrorDetails) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind == "plain":
+        return str(context["words"])
+    if kind in ("enum", "literal_error"):
+        return f"Give one of these: {context['expected']}."
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return f"Give one of these as {context['discriminator']}: {context.get('expected_tags', '')}."
+    if kind in ("greater_than_equal", "greater_than"):
+        return f"Give at least {context.get('ge', context.get('gt'))}."
+    if kind in ("less_than_equal", "less_than"):
+        return f"Give at most {context.get('le', context.get('lt'))}."
+    if kind in ("string_too_long", "too_long"):
+        unit = "characters" if kind == "string_too_long" else "items"
+        return f"Give at most {context['max_length']} {unit}."
+    if kind in ("string_too_short", "too_short"):
+        unit = "characters" if kind == "string_too_short" else "items"
+        return f"Give at least {context['min_length']} {unit}."
+    if kind == "value_error":
+        return str(context["error"])
+    return f"{detail['msg']}."
