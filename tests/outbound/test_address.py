@@ -1,0 +1,120 @@
+"""Which addresses may be called: every range and spelling, names of two places (connectors 5.1)."""
+
+import ipaddress
+
+import pytest
+
+from steward.outbound.address import Origin, is_allowed, looks_like_address, origin_of, vetted
+from steward.outbound.errors import Refused, Unavailable
+
+REFUSED = [
+    "0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254",
+    "168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.8",
+    "192.0.0.170", "192.0.2.1", "192.88.99.1", "192.168.0.1", "198.18.0.1", "198.51.100.7", "203.0.113.9",
+    "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255",
+    "::", "::1", "::7f00:1", "::a9fe:a9fe", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
+    "2002:7f00:1::", "2002:808:808::1", "fc00::1", "fd12:3456::1", "fe80::1", "fec0::1", "ff02::1", "ff0e::1",
+]  # fmt: skip
+ALLOWED = ["1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "168.63.129.15", "168.63.129.17",
+           "172.15.255.255", "172.32.0.0", "192.88.98.1", "223.255.255.255", "2606:4700::1111",
+           "2a00:1450::1", "::ffff:8.8.8.8"]  # fmt: skip
+SPELLINGS = [
+    "127.0.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "017700000001", "0x7f.0.0.1",
+    "127.0.0.1.", "１２７.０.０.１", "[::1]", "[::ffff:127.0.0.1]", "0", "0x",
+    "１２７．１", "[fe80::1%25eth0]",
+]  # fmt: skip
+
+
+class Names:
+    """A resolver that knows what a test says."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = list(addresses)
+        self.asked = 0
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """What was given; nothing is a name that does not resolve."""
+        self.asked += 1
+        if not self.addresses:
+            raise OSError("no such name")
+        return self.addresses
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_an_address_that_is_not_public_is_refused(text: str) -> None:
+    """connectors 5.1, table"""
+    assert not is_allowed(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize("text", ALLOWED)
+def test_a_public_address_beside_each_range_is_allowed(text: str) -> None:
+    """connectors 5.1, table"""
+    assert is_allowed(ipaddress.ip_address(text))
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> None:
+    """connectors 5.1 rule 5"""
+    assert looks_like_address(host)
+    with pytest.raises(Refused):
+        origin_of(f"https://{host}/", ())
+
+
+@pytest.mark.parametrize("host", ["shop.example", "1.shop.example", "xn--mnchen-3ya.example", "a-b.example"])
+def test_a_name_is_not_taken_for_an_address(host: str) -> None:
+    """connectors 5.1 rule 5"""
+    assert origin_of(f"https://{host}/path?x=1", ()) == Origin("https", host, 443)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://shop.example/", "https://shop.example:8443/", "https://shop.example:80/", "ftp://shop.example/",
+        "https://user@shop.example/", "https://user:word@shop.example/", "https://shop.example/#part",
+        "https:///path", "shop.example", "", "file:///etc/passwd", "https://sh op.example/",
+        "https://shop.example:99999/", "https://shop..example/", "https://-shop.example/",
+    ],
+)  # fmt: skip
+def test_other_schemes_ports_and_odd_addresses_are_refused(url: str) -> None:
+    """connectors 5.1 rule 1"""
+    with pytest.raises(Refused):
+        origin_of(url, ())
+
+
+def test_only_an_exact_entry_of_the_private_list_opens_http_and_other_ports() -> None:
+    """connectors 5.1 rule 1"""
+    private = {"127.0.0.1:8500", "shop.internal:443"}
+    assert origin_of("http://127.0.0.1:8500/x", private).entry == "127.0.0.1:8500"
+    assert origin_of("https://shop.internal/", private).host == "shop.internal"
+    for url in (
+        "http://127.0.0.1:8501/",
+        "http://127.0.0.1/",
+        "http://localhost:8500/",
+        "http://2130706433:8500/",
+    ):
+        with pytest.raises(Refused):
+            origin_of(url, private)
+
+
+async def test_a_name_with_one_good_and_one_bad_address_is_refused() -> None:
+    """connectors 5.1 rule 2"""
+    for addresses in (["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"], ["::ffff:10.0.0.1"]):
+        with pytest.raises(Refused):
+            await vetted("shop.example", 443, Names(*addresses), ())
+
+
+async def test_a_private_host_is_only_that_host_and_port() -> None:
+    """connectors 5.1 rule 1"""
+    assert await vetted("shop.internal", 443, Names("10.0.0.1"), {"shop.internal:443"})
+    for host, port in (("shop.internal", 8443), ("other.internal", 443)):
+        with pytest.raises(Refused):
+            await vetted(host, port, Names("10.0.0.1"), {"shop.internal:443"})
+
+
+async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_answer_refused() -> None:
+    """connectors 4"""
+    with pytest.raises(Unavailable):
+        await vetted("shop.example", 443, Names(), ())
+    with pytest.raises(Refused):
+        await vetted("shop.example", 443, Names("not an address"), ())

@@ -1,0 +1,113 @@
+"""The caps on answers: size, compression, JSON; each at its limit and one past it (connectors 5.4)."""
+
+import gzip
+import zlib
+from decimal import Decimal
+
+import pytest
+
+from steward.outbound.answer import ANSWER_BYTES, DEPTH, NODES, Answer, Body, parse_json
+from steward.outbound.errors import Broken
+
+
+def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
+    """connectors 7.3: a price of a sheet is never a binary fraction"""
+    assert parse_json(b'{"a": 8.40, "b": 3, "c": "x", "d": [true, null], "e": 1e3}') == {
+        "a": Decimal("8.40"), "b": 3, "c": "x", "d": [True, None], "e": Decimal(1000),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"<html>", b"{", b'{"a": 1, "a": 2}', b"NaN", b"[Infinity]", b"[-Infinity]", b'"\xff"',
+        b"[1] [2]", b'{"a": [{"b": 1, "b": 1}]}', b"[1e999999]", b"[" + b"1" * 41 + b"]", b'"\\', b'{"a',
+    ],
+)  # fmt: skip
+def test_json_that_is_not_as_documented_is_broken(body: bytes) -> None:
+    """connectors 5.4"""
+    with pytest.raises(Broken):
+        parse_json(body)
+
+
+def test_depth_is_counted_before_anything_is_built() -> None:
+    """connectors 5.4: at the limit and one past it"""
+    assert parse_json(b"[" * DEPTH + b"]" * DEPTH)
+    for depth in (DEPTH + 1, 100_000):
+        with pytest.raises(Broken):
+            parse_json(b"[" * depth + b"]" * depth)
+
+
+def test_brackets_inside_text_do_not_count() -> None:
+    """connectors 5.4"""
+    assert parse_json(b'["' + b'[{,\\"' * 300_000 + b'"]')
+
+
+def test_the_number_of_values_has_a_limit() -> None:
+    """connectors 5.4"""
+    inside = (NODES - 3) + 1  # commas and two brackets
+    assert parse_json(b"[" + b",".join([b"1"] * inside) + b"]")
+    with pytest.raises(Broken):
+        parse_json(b"[" + b",".join([b"1"] * (inside + 2)) + b"]")
+
+
+def test_a_number_of_forty_digits_is_the_longest() -> None:
+    """connectors 5.4"""
+    assert parse_json(b"[" + b"1" * 40 + b"]") == [int("1" * 40)]
+
+
+@pytest.mark.parametrize(("name", "pack"), [
+    ("gzip", gzip.compress), ("deflate", zlib.compress), ("", bytes),
+    ("deflate", lambda raw: zlib.compressobj(wbits=-15).compress(raw) + b""),
+])  # fmt: skip
+def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object) -> None:
+    """connectors 5.4: gzip and deflate only"""
+    raw = b'{"key": "value"}' * 50
+    if name == "deflate" and pack is not zlib.compress:
+        bare = zlib.compressobj(wbits=-15)
+        packed = bare.compress(raw) + bare.flush()
+    else:
+        packed = pack(raw)  # type: ignore[operator]
+    for step in (1, 7, len(packed)):
+        body = Body(name)
+        for at in range(0, len(packed), step):
+            body.feed(packed[at : at + step])
+        assert body.whole() == raw
+
+
+def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
+    """connectors 5.4"""
+    body = Body("")
+    body.feed(b"x" * ANSWER_BYTES)
+    assert len(body.whole()) == ANSWER_BYTES
+    with pytest.raises(Broken):
+        body.feed(b"x")
+
+
+def test_a_bomb_is_stopped_long_before_it_is_unpacked() -> None:
+    """connectors 5.4: at most 20 times its compressed size"""
+    bomb = gzip.compress(b"0" * 50_000_000)
+    body = Body("gzip")
+    with pytest.raises(Broken):
+        body.feed(bomb)
+    assert body.decoded <= 2 * 1024 * 1024
+
+
+def test_strange_and_damaged_compression_is_broken() -> None:
+    """connectors 5.4"""
+    with pytest.raises(Broken):
+        Body("br")
+    body = Body("gzip")
+    with pytest.raises(Broken):
+        body.feed(b"not gzip at all")
+    cut = Body("gzip")
+    cut.feed(gzip.compress(b"abc" * 1000)[:-8])
+    with pytest.raises(Broken):
+        cut.whole()
+
+
+def test_the_text_of_a_platform_is_cut_and_cleaned() -> None:
+    """connectors 4: cut to 300 characters and redacted"""
+    answer = Answer(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
+    assert answer.quote("hunter22 " + "x" * 500).startswith("[redacted] ")
+    assert len(answer.quote("x" * 500)) == 300

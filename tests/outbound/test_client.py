@@ -1,0 +1,383 @@
+"""The three clients: what each lets through, repeats, redirects, outcomes of writes (connectors 3, 5)."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.model.change import batch_key
+from steward.model.ids import IntegrationId, OrgId, RunId
+from steward.outbound.client import Outbound, ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.errors import (
+    Broken,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+    Unavailable,
+    WrongAddress,
+)
+from steward.outbound.grant import WriteGrant
+from steward.outbound.link import AddressSecret, Basic, Link, PaceRule, Proof, Timeouts
+from steward.outbound.wire import REQUEST_BYTES, Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register, Secret
+from tests.fake_clock import FakeClock
+
+ORG, SHOP = OrgId(1), IntegrationId(11)
+KEYS = ("6f0a3d2e-0000-5000-8000-000000000001", "6f0a3d2e-0000-5000-8000-000000000002")
+Answerer = Callable[[httpx.Request], httpx.Response]
+
+
+class Shop:
+    """Answers as the test says, and counts what arrived."""
+
+    def __init__(self, *answers: httpx.Response | Exception | Answerer) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """The next answer; the last one again and again."""
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        made = answer if isinstance(answer, httpx.Response) else answer(request)
+        assert isinstance(made.stream, httpx.SyncByteStream)
+        raw = httpx.ByteStream(b"".join(made.stream))
+        return httpx.Response(made.status_code, headers=made.headers, stream=raw)
+
+
+class Bench:
+    """A client over a Shop."""
+
+    def __init__(
+        self, clock: FakeClock, *answers: Any, proof: Proof = None, base: str = "https://shop.example"
+    ) -> None:
+        self.clock = clock
+        self.shop = Shop(*(answers or (httpx.Response(200, json={}),)))
+        self.lines: list[str] = []
+        self.register = Register()
+        log = Log(self.lines.append, clock, self.register)
+        transport = httpx.MockTransport(self.shop)
+        self.wire = Wire(clock, self.register, log, transport=transport, private_hosts=["127.0.0.1:8500"])
+        self.outbound = Outbound(self.wire, jitter=lambda: 0.5)
+        self.link = Link("test", base, proof, Timeouts(), PaceRule(at_once=4), "test")
+
+    def reading(self) -> ReadHttp:
+        """A reading client."""
+        return self.outbound.reading(ORG, SHOP, self.link)
+
+    def upkeep(self) -> UpkeepHttp:
+        """An upkeep client."""
+        return self.outbound.upkeep(ORG, None, self.link)
+
+    def grant(self, **changed: Any) -> WriteGrant:
+        """A grant for both keys, good for 30 s, to be sent within 5."""
+        now = self.clock.now()
+        grant = WriteGrant(
+            ORG, RunId("r"), 1, "0" * 64, dict.fromkeys(KEYS, SHOP), lambda: now + timedelta(seconds=30),
+            now + timedelta(seconds=5),
+        )  # fmt: skip
+        return replace(grant, **changed)
+
+    def writing(self, **changed: Any) -> WriteHttp:
+        """A writing client."""
+        return self.outbound.writing(self.grant(**changed), SHOP, self.link)
+
+    async def waited(self, work: Any) -> Any:
+        """Runs `work` while the time goes on by itself."""
+        task = asyncio.ensure_future(work)
+        for _ in range(20):
+            await self.clock.settle()
+            if task.done():
+                break
+            await self.clock.advance(20)
+        return await task
+
+
+async def write(client: WriteHttp, *keys: str, **changed: Any) -> Any:
+    """One write for `keys`."""
+    named = keys or KEYS[:1]
+    given = {"effect_keys": named, "key": batch_key(named)} | changed
+    return await client.send("POST", "/things", {"a": 1}, **given)
+
+
+def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
+    """connectors 3 rule 1: refusing is the absence of a method"""
+    public = {name for name in dir(ReadHttp) if not name.startswith("_")}
+    assert public == {"get", "head"}
+    assert not issubclass(ReadHttp, WriteHttp)
+    assert not issubclass(UpkeepHttp, WriteHttp)
+
+
+async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key(clock: FakeClock) -> None:
+    """connectors 3, 5.1 rule 4"""
+    bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
+    await bench.reading().get("/a b/x", {"sku": "A,B & C", "page": "1"})
+    await bench.reading().head("/a")
+    get, head = bench.shop.requests
+    assert (get.method, head.method) == ("GET", "HEAD")
+    assert str(get.url) == "https://shop.example/a%20b/x?sku=A%2CB+%26+C&page=1"
+    assert get.headers["authorization"].startswith("Basic ")
+    assert get.headers["accept-encoding"] == "gzip, deflate"
+    assert "cookie" not in get.headers
+    assert "idempotency-key" not in get.headers
+
+
+@pytest.mark.parametrize("path", ["x", "//evil.example/x", "/a/../b", "/a?x=1", "/a#b", "/a\\b", "", "/./a"])
+async def test_a_path_cannot_leave_the_connection(clock: FakeClock, path: str) -> None:
+    """connectors 5.2"""
+    bench = Bench(clock)
+    with pytest.raises(Refused):
+        await bench.reading().get(path)
+    assert bench.shop.requests == []
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [httpx.ConnectError("x"), httpx.ReadTimeout("x"), httpx.ReadError("x"), httpx.Response(429),
+     httpx.Response(502), httpx.Response(503), httpx.Response(504)],
+)  # fmt: skip
+async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
+    clock: FakeClock, failure: Any
+) -> None:
+    """connectors 5.5"""
+    bench = Bench(clock, failure, failure, httpx.Response(200, json={"ok": 1}))
+    begun = clock.monotonic()
+    task = asyncio.create_task(bench.reading().get("/x"))
+    await clock.advance(0.9)
+    assert len(bench.shop.requests) == 1
+    await clock.advance(0.1)
+    assert len(bench.shop.requests) == 2
+    await clock.advance(4)
+    assert (await task).status == 200
+    assert clock.monotonic() - begun == 5
+
+
+async def test_a_read_is_not_tried_a_fourth_time(clock: FakeClock) -> None:
+    """connectors 5.5: up to 3 tries"""
+    bench = Bench(clock, httpx.ReadTimeout("x"))
+    with pytest.raises(Unavailable):
+        await bench.waited(bench.reading().get("/x"))
+    assert len(bench.shop.requests) == 3
+    limited = Bench(clock, httpx.Response(429, headers={"retry-after": "3"}))
+    with pytest.raises(Throttled):
+        await limited.waited(limited.reading().get("/x"))
+    maintained = Bench(clock, httpx.Response(503))
+    assert (await maintained.waited(maintained.reading().get("/x"))).status == 503
+
+
+@pytest.mark.parametrize(("named", "tries"), [("60", 3), ("61", 1)])
+async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str, tries: int) -> None:
+    """connectors 5.5: Retry-After up to 60 s in the step"""
+    bench = Bench(clock, httpx.Response(429, headers={"retry-after": named}))
+    with pytest.raises(Throttled) as told:
+        await bench.waited(bench.reading().get("/x"))
+    assert told.value.wait_s == int(named)
+    assert len(bench.shop.requests) == tries
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500, 501])
+async def test_other_answers_are_not_asked_for_again(clock: FakeClock, status: int) -> None:
+    """connectors 5.5"""
+    bench = Bench(clock, httpx.Response(status))
+    assert (await bench.reading().get("/x")).status == status
+    assert len(bench.shop.requests) == 1
+
+
+def moved(to: str, status: int = 302) -> httpx.Response:
+    """A redirect."""
+    return httpx.Response(status, headers={"location": to})
+
+
+async def test_reads_follow_three_redirects_of_the_same_host(clock: FakeClock) -> None:
+    """connectors 5.3"""
+    chain = [moved("/b"), moved("https://shop.example/c", 307), moved("d"), httpx.Response(200)]
+    bench = Bench(clock, *chain)
+    assert (await bench.reading().get("/a")).ok
+    assert [request.url.path for request in bench.shop.requests] == ["/a", "/b", "/c", "/d"]
+    with pytest.raises(WrongAddress):
+        await Bench(clock, moved("/again")).reading().get("/a")
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://evil.example/", "http://shop.example/", "https://shop.example:8443/", "//evil.example/",
+     "https://user@shop.example/", "https://169.254.169.254/", "http://127.0.0.1:8500/"],
+)  # fmt: skip
+async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str) -> None:
+    """connectors 5.3"""
+    bench = Bench(clock, moved(to), httpx.Response(200))
+    with pytest.raises(WrongAddress):
+        await bench.reading().get("/a")
+    assert len(bench.shop.requests) == 1
+
+
+async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock) -> None:
+    """connectors 5.3"""
+    secret = AddressSecret(Secret("https://shop.example/hook?sig=abcdefgh"))
+    bench = Bench(clock, moved("/b"), httpx.Response(200), proof=secret)
+    with pytest.raises(WrongAddress):
+        await bench.reading().get("")
+    writing = Bench(clock, moved("/b"), httpx.Response(200))
+    assert (await write(writing.writing())).status == 302
+    assert [len(each.shop.requests) for each in (bench, writing)] == [1, 1]
+
+
+async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
+    """contract 9.2, engine 11.1"""
+    bench = Bench(clock)
+    await write(bench.writing(), *KEYS)
+    assert bench.shop.requests[0].headers["idempotency-key"] == batch_key(KEYS)
+    await write(bench.writing(), KEYS[0])
+    assert bench.shop.requests[1].headers["idempotency-key"] == KEYS[0]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"effect_keys": (), "key": ""},
+        {"effect_keys": ("unknown",), "key": "unknown"},
+        {"effect_keys": (KEYS[0], KEYS[0])},
+        {"effect_keys": KEYS, "key": KEYS[0]},
+        {"effect_keys": KEYS[:1], "key": "another"},
+    ],
+)
+async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, changed: dict[str, Any]) -> None:
+    """connectors 3 rule 2"""
+    bench = Bench(clock)
+    with pytest.raises(NotSent) as refused:
+        await write(bench.writing(), **changed)
+    assert isinstance(refused.value.cause, Refused)
+    assert bench.shop.requests == []
+
+
+async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> None:
+    """connectors 3 rule 2"""
+    bench = Bench(clock)
+    with pytest.raises(NotSent):
+        await write(bench.writing(effects={KEYS[0]: IntegrationId(12)}))
+    assert bench.shop.requests == []
+
+
+async def test_a_write_after_the_confirmed_end_of_the_lease_is_refused(clock: FakeClock) -> None:
+    """connectors 3 rule 2: the lease is asked at the moment of sending"""
+    bench = Bench(clock)
+    end = [clock.now() + timedelta(milliseconds=1)]
+    client = bench.writing(confirmed_until=lambda: end[0])
+    await write(client, KEYS[0])
+    end[0] = clock.now()
+    with pytest.raises(NotSent):
+        await write(client, KEYS[1])
+    assert len(bench.shop.requests) == 1
+
+
+async def test_a_write_five_seconds_after_its_intent_is_sent_and_later_is_not(clock: FakeClock) -> None:
+    """engine 11.2 step 4"""
+    bench = Bench(clock)
+    first, second = bench.writing(), bench.writing()
+    clock.tick(5)
+    await write(first)
+    clock.tick(0.001)
+    with pytest.raises(NotSent):
+        await write(second)
+    assert len(bench.shop.requests) == 1
+
+
+async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
+    """connectors 5.5: a write is never repeated, at any layer"""
+    bench = Bench(clock, httpx.ReadError("reset"))
+    client = bench.writing()
+    with pytest.raises(OutcomeUnknown):
+        await write(client)
+    with pytest.raises(NotSent):
+        await write(client)
+    assert len(bench.shop.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (httpx.ConnectError("refused"), NotSent), (httpx.ConnectTimeout("late"), NotSent),
+        (httpx.PoolTimeout("full"), NotSent), (httpx.Response(429, headers={"retry-after": "9"}), NotSent),
+        (httpx.ReadError("reset"), OutcomeUnknown), (httpx.WriteError("pipe"), OutcomeUnknown),
+        (httpx.ReadTimeout("slow"), OutcomeUnknown), (httpx.WriteTimeout("slow"), OutcomeUnknown),
+        (httpx.RemoteProtocolError("no answer"), OutcomeUnknown), (ConnectionResetError(), OutcomeUnknown),
+        (httpx.Response(200, content=b"x" * (10 * 1024 * 1024 + 1)), OutcomeUnknown),
+        (httpx.Response(200, headers={"content-encoding": "br"}), OutcomeUnknown),
+    ],
+)  # fmt: skip
+async def test_what_became_of_a_write_that_failed(clock: FakeClock, failure: Any, kind: type) -> None:
+    """engine 11.2, reading the answer; each arrived once at most"""
+    bench = Bench(clock, failure)
+    with pytest.raises(kind) as told:
+        await write(bench.writing())
+    assert len(bench.shop.requests) == 1
+    if isinstance(told.value.cause, Throttled):
+        assert told.value.cause.wait_s == 9
+
+
+@pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 413, 500, 503])
+async def test_other_answers_to_a_write_are_handed_on(clock: FakeClock, status: int) -> None:
+    """connectors 4: their meaning is the connector's"""
+    bench = Bench(clock, httpx.Response(status))
+    assert (await write(bench.writing())).status == status
+    assert len(bench.shop.requests) == 1
+
+
+async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(clock: FakeClock) -> None:
+    """connectors 5.4"""
+    bench = Bench(clock)
+    with pytest.raises(NotSent):
+        await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, effect_keys=KEYS[:1], key=KEYS[0])
+    await bench.writing().send("POST", "/x", "x" * (REQUEST_BYTES - 2), effect_keys=KEYS[:1], key=KEYS[0])
+    wide = Bench(clock, httpx.Response(200, headers={"x-wide": "x" * 65_536}))
+    with pytest.raises(Broken):
+        await wide.reading().get("/x")
+
+
+async def test_only_writes_are_written(clock: FakeClock) -> None:
+    """connectors 3"""
+    with pytest.raises(NotSent):
+        await Bench(clock).writing().send("GET", "/x", {}, effect_keys=KEYS[:1], key=KEYS[0])
+
+
+async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
+    """connectors 7.2: the site's index needs no key"""
+    bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
+    await bench.upkeep().get_bare("/wp-json/")
+    await bench.upkeep().send("POST", "/x", {})
+    bare, sent = bench.shop.requests
+    assert "authorization" not in bare.headers
+    assert sent.headers["authorization"].startswith("Basic ")
+
+
+async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clock: FakeClock) -> None:
+    """connectors 5.6, 11.1: canaries"""
+    key, word = Secret("ck_canary_1234567890"), Secret("cs_canary_0987654321")
+    echo = f"no: {key.reveal()} {word.reveal()}"
+    bench = Bench(clock, httpx.Response(404, text=echo), proof=Basic(key, word))
+    answer = await bench.reading().get("/x", {"q": word.reveal()})
+    assert answer.quote(answer.body.decode()) == "no: [redacted] [redacted]"
+    assert not any("canary" in line for line in bench.lines)
+    assert '"host": "shop.example"' in bench.lines[0]
+
+
+def test_a_connection_to_an_address_is_refused_when_it_is_opened(clock: FakeClock) -> None:
+    """connectors 5.1 rule 5"""
+    for base in ("https://2130706433/", "http://shop.example", "https://[::1]/"):
+        with pytest.raises(Refused):
+            Bench(clock, base=base).reading()
+
+
+async def test_a_secret_address_on_another_host_than_its_link_is_refused(clock: FakeClock) -> None:
+    """connectors 5.2: a secret goes to its connection's host alone"""
+    bench = Bench(clock, proof=AddressSecret(Secret("https://evil.example/hook?sig=abcdefgh")))
+    with pytest.raises(Refused):
+        await bench.reading().get("")
+    assert bench.shop.requests == []

@@ -1,0 +1,266 @@
+"""Over real sockets: the checked address is the one connected to, and what left is known (connectors 5)."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpcore
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from steward.model.ids import IntegrationId, OrgId, RunId
+from steward.outbound.client import Outbound
+from steward.outbound.errors import NotSent, OutcomeUnknown, Refused, Unavailable
+from steward.outbound.grant import WriteGrant
+from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.outbound.transport import GuardedBackend, tls_context
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import START, FakeClock
+from tests.outbound.test_address import Names
+
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+NAME = "shop.internal"
+GOOD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+@asynccontextmanager
+async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """A server on a free loopback port."""
+
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(served, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+class Heard:
+    """Counts the requests that arrived whole, and answers them as told."""
+
+    def __init__(self, answer: bytes = GOOD, *, reset: bool = False) -> None:
+        self.heads: list[str] = []
+        self.answer = answer
+        self.reset = reset
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request after another on the connection."""
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            length = [line for line in head.lower().split("\r\n") if line.startswith("content-length:")]
+            if length:
+                await reader.readexactly(int(length[0].partition(":")[2]))
+            self.heads.append(head)
+            if self.reset:
+                writer.transport.abort()
+                return
+            writer.write(self.answer)
+            await writer.drain()
+
+
+def outbound(port: int, names: Names, **options: Any) -> tuple[Outbound, Link]:
+    """A client with sockets of its own, to `shop.internal:port`."""
+    clock, register = FakeClock(), Register()
+    log = Log(lambda line: None, clock, register)
+    private = options.pop("private", [f"{NAME}:{port}"])
+    scheme = options.pop("scheme", "http")
+    wire = Wire(clock, register, log, private_hosts=private, resolver=names, **options)
+    times = Timeouts(read_s=5, write_s=5, connect_s=2, between_bytes_s=0.3)
+    return Outbound(wire), Link("test", f"{scheme}://{NAME}:{port}", None, times, PaceRule(), "test")
+
+
+async def send(client: Outbound, link: Link) -> Any:
+    """One write."""
+    later = START + timedelta(seconds=5)
+    grant = WriteGrant(OrgId(1), RunId("r"), 1, "", {"k": IntegrationId(1)}, lambda: later, later)
+    http = client.writing(grant, IntegrationId(1), link)
+    try:
+        return await http.send("POST", "/x", {"a": 1}, effect_keys=["k"], key="k")
+    finally:
+        await client.aclose()
+
+
+async def read(client: Outbound, link: Link) -> Any:
+    """One read."""
+    try:
+        return await client.reading(OrgId(1), IntegrationId(1), link).get("/x")
+    finally:
+        await client.aclose()
+
+
+async def test_the_name_stands_in_host_while_the_address_is_the_checked_one() -> None:
+    """connectors 5.1 rule 3"""
+    heard, names = Heard(), Names("127.0.0.1")
+    async with listening(heard) as port:
+        assert (await read(*outbound(port, names))).body == b"{}"
+    assert f"host: {NAME}:{port}" in heard.heads[0].lower()
+    assert names.asked == 1
+
+
+async def test_a_name_outside_the_list_that_leads_inside_is_never_connected_to() -> None:
+    """connectors 5.1 rules 1 and 2: rebinding cannot help, the resolved address itself is judged"""
+    backend = GuardedBackend(Names("127.0.0.1"), ())
+    heard = Heard()
+    async with listening(heard) as port:
+        with pytest.raises(Refused):
+            await backend.connect_tcp("shop.example", port, 1)
+    assert heard.heads == []
+
+
+async def test_a_name_that_changes_between_two_calls_is_judged_again() -> None:
+    """connectors 5.1 rule 2: resolved once for each connection"""
+
+    class Inner(httpcore.AsyncMockBackend):
+        connected: list[str]
+
+        async def connect_tcp(self, host: str, *rest: Any, **named: Any) -> httpcore.AsyncNetworkStream:
+            connected.append(host)
+            return Stream(host)
+
+    class Stream(httpcore.AsyncMockStream):
+        def __init__(self, host: str) -> None:
+            super().__init__([])
+            self.host = host
+
+        def get_extra_info(self, info: str) -> Any:
+            return (self.host, 443)
+
+    connected: list[str] = []
+    names = Names("8.8.8.8")
+    backend = GuardedBackend(names, (), Inner([]))
+    await backend.connect_tcp("shop.example", 443, 1)
+    names.addresses = ["169.254.169.254"]
+    with pytest.raises(Refused):
+        await backend.connect_tcp("shop.example", 443, 1)
+    assert connected == ["8.8.8.8"]
+
+
+async def test_a_connection_that_ends_elsewhere_is_closed() -> None:
+    """connectors 5.1 rule 3: the peer's address is compared"""
+    closed: list[bool] = []
+
+    class Elsewhere(httpcore.AsyncMockStream):
+        def get_extra_info(self, info: str) -> Any:
+            return ("127.0.0.1", 443)
+
+        async def aclose(self) -> None:
+            closed.append(True)
+
+    class Inner(httpcore.AsyncMockBackend):
+        async def connect_tcp(self, *rest: Any, **named: Any) -> httpcore.AsyncNetworkStream:
+            return Elsewhere([])
+
+    with pytest.raises(Refused):
+        await GuardedBackend(Names("8.8.8.8"), (), Inner([])).connect_tcp("shop.example", 443, 1)
+    assert closed == [True]
+
+
+async def test_nothing_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """connectors 5.1 rule 4"""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    heard = Heard()
+    async with listening(heard) as port:
+        assert (await read(*outbound(port, Names("127.0.0.1")))).ok
+    assert len(heard.heads) == 1
+
+
+async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
+    """engine 11.2: before the first byte"""
+    async with listening(Heard()) as port:
+        pass
+    with pytest.raises(NotSent):
+        await send(*outbound(port, Names("127.0.0.1")))
+    with pytest.raises(NotSent) as told:
+        await send(*outbound(port, Names()))
+    assert isinstance(told.value.cause, Unavailable)
+
+
+async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
+    """connectors 5.5: a test sends a reset after the request and counts arrivals"""
+    heard = Heard(reset=True)
+    async with listening(heard) as port:
+        with pytest.raises(OutcomeUnknown):
+            await send(*outbound(port, Names("127.0.0.1")))
+    assert len(heard.heads) == 1
+
+
+async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None:
+    """connectors 5.5: also over a connection used before"""
+    heard = Heard()
+    async with listening(heard) as port:
+        client, link = outbound(port, Names("127.0.0.1"))
+        assert (await client.reading(OrgId(1), IntegrationId(1), link).get("/x")).ok
+        heard.reset = True
+        with pytest.raises(OutcomeUnknown):
+            await send(client, link)
+    assert [head.split()[0] for head in heard.heads] == ["GET", "POST"]
+
+
+async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
+    """engine 11.2; connectors 5.4: 15 s between bytes, here a moment"""
+    half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"
+    for answer in (half, b""):
+        heard = Heard(answer)
+        async with listening(heard) as port:
+            with pytest.raises(OutcomeUnknown):
+                await send(*outbound(port, Names("127.0.0.1")))
+        assert len(heard.heads) == 1
+
+
+async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_path: Path) -> None:
+    """connectors 5.1 rule 3: certificate and name are checked before a byte of the request leaves"""
+    for name, trusted, sent in ((NAME, True, True), ("other.internal", True, False), (NAME, False, False)):
+        server, authority = certificate(tmp_path, name)
+        heard = Heard()
+        tls = tls_context(authority if trusted else None)
+        async with listening(heard, server) as port:
+            client, link = outbound(port, Names("127.0.0.1"), scheme="https", tls=tls)
+            if sent:
+                assert (await send(client, link)).ok
+            else:
+                with pytest.raises(NotSent):
+                    await send(client, link)
+        assert len(heard.heads) == (1 if sent else 0)
+
+
+def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, str]:
+    """A server's TLS and the file of its own authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime(2020, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=36_500))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, secret = folder / f"{name}.pem", folder / f"{name}.key"
+    pem.write_bytes(made.public_bytes(Encoding.PEM))
+    secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(pem, secret)
+    return server, str(pem)
