@@ -309,7 +309,7 @@ def _sheet_errors(path: str, found: Connection, place: JsonObject) -> dict[str, 
     given = place.get("spreadsheet_id")
     if found.auth is Auth.USER_SIGN_IN:
         return {} if given is not None else {path: ["Name the spreadsheet: this sign-in reaches several."]}
-    if given is not None and given != found.facts.get("spreadsheet_id"):
+    if given is not None and given != found.facts.get("subject"):
         return {path: ["This connection is one spreadsheet, and not this one. Leave it empty."]}
     return {}
 

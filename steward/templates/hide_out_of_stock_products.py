@@ -161,9 +161,7 @@ async def pick_sold_out(at: StepContext) -> Produced:
         },
         counts=Counts(matched=len(hide)),
         title=f"Found {counted(len(hide), 'product')} to hide",
-        message=f"{counted(len(unfit), 'product')} cannot be marked and so not hidden: {', '.join(unfit[:10])}."
-        if unfit
-        else None,
+        message=f"Left visible, since they cannot be marked: {', '.join(unfit[:10])}." if unfit else None,
         memory=tuple(MemoryWrite(HALF_DONE, key, None) for key in settled if key in half_done),
     )
 
@@ -269,7 +267,7 @@ def _missing_channels(inputs: JsonObject, store: Connection) -> list[str]:
         return []
     given: Any = inputs["channels"]
     found: Any = store.facts.get("channels", [])
-    has = {str(channel["name"]) for channel in found}
+    has = {name for _, name, is_active in found if is_active}
     return [name for name in given if name not in has]
 
 

@@ -1,0 +1,241 @@
+"""Templates, stores and connections over HTTP: what an automation can be made of (contract 2.7, 3.7, 3.8)."""
+
+from collections import Counter
+from typing import Annotated
+
+import msgspec
+from pydantic import Field
+
+from steward.api import paging
+from steward.api.calls import Answer, Call
+from steward.api.fields import CommaList, Page, PlatformText, QueryFlag
+from steward.model.connection import Connection, ConnectionState, Readiness
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import NotFound
+from steward.store import connections
+from steward.store.engine import Tx
+from steward.templates.base import Category, Template
+
+_MOST_CONNECTIONS = 10_000
+
+
+class ReadinessRecord(msgspec.Struct):
+    """What is missing before a template can run (interface 2.7)."""
+
+    ready: bool
+    missing: list[str]
+
+
+class TemplateRecord(msgspec.Struct):
+    """A template (contract 3.7)."""
+
+    template_id: str
+    template_version: int
+    name: str
+    description: str
+    category: str
+    platforms: list[str]
+    connections: list[JsonObject]
+    inputs_schema: JsonObject
+    result_schema: JsonObject | None
+    steps: list[JsonObject]
+    changes_store: bool
+    triggers: list[str]
+    topics: JsonObject
+    default_schedule: JsonObject
+    readiness: ReadinessRecord
+    example_result: JsonObject | None
+
+
+class TemplatesAnswer(msgspec.Struct):
+    """A page of templates."""
+
+    templates: list[TemplateRecord]
+    next_cursor: str | None
+
+
+class TemplateAnswer(msgspec.Struct):
+    """One template."""
+
+    template: TemplateRecord
+
+
+class StoreRecord(msgspec.Struct):
+    """A store automations can run on (contract 3.8)."""
+
+    integration_id: int
+    platform: str
+    name: str
+    domain: str
+    timezone: str
+    currency: str | None
+    state: str
+    topics: list[str]
+    connected_at: str
+
+
+class StoresAnswer(msgspec.Struct):
+    """A page of stores."""
+
+    stores: list[StoreRecord]
+    next_cursor: str | None
+
+
+class ConnectionRecord(msgspec.Struct):
+    """A connection; never a key, a secret or a Teams address (contract 3.8)."""
+
+    integration_id: int
+    kind: str
+    name: str
+    state: str
+    auth: str
+    account_label: str | None
+    store: bool
+    last_ok_at: str | None
+
+
+class ConnectionsAnswer(msgspec.Struct):
+    """A page of connections."""
+
+    connections: list[ConnectionRecord]
+    next_cursor: str | None
+
+
+class TemplatesQuery(Page):
+    """Which templates to list."""
+
+    category: Category | None = None
+    platform: PlatformText | None = None
+    changes_store: QueryFlag | None = None
+
+
+class StoresQuery(Page):
+    """Which stores to list."""
+
+    platform: PlatformText | None = None
+    state: Annotated[list[ConnectionState], CommaList] = Field(
+        default_factory=lambda: [ConnectionState.CONNECTED, ConnectionState.NEEDS_RECONNECTING]
+    )
+
+
+class ConnectionsQuery(Page):
+    """Which connections to list."""
+
+    kind: PlatformText | None = None
+    state: Annotated[list[ConnectionState], CommaList] = Field(default_factory=lambda: list(ConnectionState))
+
+
+def template_record(template: Template, readiness: Readiness) -> TemplateRecord:
+    """The template as answered."""
+    ready = ReadinessRecord(readiness.ready, list(readiness.missing))
+    return msgspec.convert({**template.facts.to_wire(), "readiness": ready}, TemplateRecord)
+
+
+def store_record(store: Connection, topics: list[str]) -> StoreRecord:
+    """The store as answered."""
+    return StoreRecord(
+        integration_id=store.integration_id,
+        platform=store.kind,
+        name=store.name,
+        domain=store.domain or "",
+        timezone=store.zone or "UTC",
+        currency=store.currency,
+        state=store.state.value,
+        topics=topics,
+        connected_at=wire_time(store.connected_at),
+    )
+
+
+def connection_record(connection: Connection) -> ConnectionRecord:
+    """The connection as answered."""
+    return ConnectionRecord(
+        integration_id=connection.integration_id,
+        kind=connection.kind,
+        name=connection.name,
+        state=connection.state.value,
+        auth=connection.auth.value,
+        account_label=connection.account_label,
+        store=connection.is_store,
+        last_ok_at=wire_time_or_none(connection.last_ok_at),
+    )
+
+
+async def find_templates(tx: Tx, call: Call) -> Answer:
+    """`GET /templates`: by template id."""
+    query: TemplatesQuery = call.query
+    key = paging.after(call)
+    last = str(key[0]) if key else ""
+    found = [template for name, template in sorted(call.fittings.templates.items()) if name > last]
+    listed = [template for template in found if _is_asked_for(template, query)]
+    page = listed[: query.limit]
+    connected = await _connected(tx, call.actor.org)
+    more = paging.next_cursor(call, [page[-1].template_id]) if len(listed) > len(page) else None
+    return TemplatesAnswer(
+        [template_record(template, template.readiness(connected)) for template in page], more
+    )
+
+
+async def get_template(tx: Tx, call: Call) -> Answer:
+    """`GET /templates/{template_id}`. Raises NotFound."""
+    template: Template | None = call.fittings.templates.get(call.ids["template_id"])
+    if template is None:
+        raise NotFound
+    return TemplateAnswer(template_record(template, template.readiness(await _connected(tx, call.actor.org))))
+
+
+async def find_stores(tx: Tx, call: Call) -> Answer:
+    """`GET /stores`: by integration id."""
+    query: StoresQuery = call.query
+    found = await connections.find(
+        tx,
+        call.actor.org,
+        kind=query.platform,
+        states=query.state,
+        stores_only=True,
+        after=_last(paging.after(call)),
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    return StoresAnswer([store_record(store, _topics(call, store.kind)) for store in page], more)
+
+
+async def find_connections(tx: Tx, call: Call) -> Answer:
+    """`GET /connections`: all, stores included, by integration id."""
+    query: ConnectionsQuery = call.query
+    found = await connections.find(
+        tx,
+        call.actor.org,
+        kind=query.kind,
+        states=query.state,
+        after=_last(paging.after(call)),
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    return ConnectionsAnswer([connection_record(connection) for connection in page], more)
+
+
+def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
+    facts = template.facts
+    return (
+        (query.category is None or facts.category is query.category)
+        and (query.platform is None or query.platform in facts.platforms)
+        and (query.changes_store is None or facts.changes_store is query.changes_store)
+    )
+
+
+async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
+    found = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MOST_CONNECTIONS)
+    return Counter(connection.kind for connection in found)
+
+
+def _topics(call: Call, kind: str) -> list[str]:
+    connector = call.fittings.connectors.get(kind)
+    return list(connector.topics) if connector is not None else []
+
+
+def _last(key: list[JsonValue] | None) -> IntegrationId | None:
+    return IntegrationId(int(str(key[0]))) if key else None
