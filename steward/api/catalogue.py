@@ -1,7 +1,7 @@
 """Templates, stores and connections over HTTP: what an automation can be made of (contract 2.7, 3.7, 3.8)."""
 
 from collections import Counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
@@ -130,7 +130,8 @@ class ConnectionsQuery(Page):
 def template_record(template: Template, readiness: Readiness) -> TemplateRecord:
     """The template as answered."""
     ready = ReadinessRecord(readiness.ready, list(readiness.missing))
-    return msgspec.convert({**template.facts.to_wire(), "readiness": ready}, TemplateRecord)
+    wire: dict[str, Any] = template.facts.to_wire()
+    return TemplateRecord(**wire, readiness=ready)
 
 
 def store_record(store: Connection, topics: list[str]) -> StoreRecord:
