@@ -17,7 +17,8 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         if value.get("type") in ("TextBlock", "TextRun") and isinstance(value.get("text"), str):
             yield value["text"]
-        for fact in value.get("facts", []) if value.get("type") == "FactSet" else ():
+        facts = value.get("facts") if value.get("type") == "FactSet" else None
+        for fact in facts if isinstance(facts, list) else ():
             if isinstance(fact, dict):
                 yield f"{fact.get('title', '')}: {fact.get('value', '')}"
         for name in ("body", "items", "columns", "rows", "cells", "inlines"):

@@ -84,6 +84,8 @@ def server(world: World, ready: Callable[[], None]) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        # A caller that keeps a connection shall not find it closed just as it sends a write.
+        timeout_keep_alive=300,
         timeout_graceful_shutdown=1,
     )
     return _Server(config, ready)

@@ -167,6 +167,8 @@ def write(book: Book, text: str, body: Row, option: str) -> tuple[Row, Touched]:
     """Writes values into a range; raises SheetError when they do not fit in it. null leaves a cell alone."""
     area = book.area(text)
     named = body.get("range")
+    if named is not None and not isinstance(named, str):
+        raise invalid("Invalid value at 'data.range'")
     if named and book.area(named) != area:
         raise invalid(f"Requested range [{text}] does not match value range [{named}]")
     tab, rows = book.tab(area.tab), _rows_of(body)
@@ -274,7 +276,9 @@ def values_call(book: Book, rest: str, asked: Asked) -> tuple[Row, tuple[Touched
         case "POST", "batchUpdate" if not text:
             return _values_batch(book, body)
         case "POST", "batchClear" if not text:
-            done = _all_or_nothing(book, lambda draft: [clear(draft, one) for one in body.get("ranges", [])])
+            done = _all_or_nothing(
+                book, lambda draft: [clear(draft, one) for one in _texts(body.get("ranges"))]
+            )
             cleared = [told["clearedRange"] for told, _ in done]
             return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(t for _, t in done)
         case "POST", "append":
@@ -291,6 +295,12 @@ def values_call(book: Book, rest: str, asked: Asked) -> tuple[Row, tuple[Touched
         told, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
         return told, (touched,)
     raise SheetError(404, "NOT_FOUND", "Method not found.")
+
+
+def _texts(value: Any) -> list[str]:
+    if not isinstance(value, list) or any(not isinstance(one, str) for one in value):
+        raise invalid("Invalid value at 'ranges'")
+    return value
 
 
 def _values_batch(book: Book, body: Row) -> tuple[Row, tuple[Touched, ...]]:
@@ -339,6 +349,9 @@ def _request(book: Book, request: Any) -> Row:
     if not isinstance(request, dict) or len(request) != 1:
         raise invalid("Invalid requests[0]: exactly one kind of request is needed.")
     kind, ask = next(iter(request.items()))
+    inner = list(ask.values()) if isinstance(ask, dict) else [None]
+    if any(not isinstance(value, dict) for value in inner) and kind != "deleteSheet":
+        raise invalid(f"Invalid value at 'requests[0].{kind}'")
     match kind:
         case "addSheet":
             return _add_tab(book, ask.get("properties", {}))

@@ -220,6 +220,15 @@ def test_a_fault_that_cannot_be_is_refused_in_words(served: Served, fault: Any) 
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
+def test_webhooks_leave_over_the_network(served: Served) -> None:
+    """contract 9.1: the shop sends by itself; here to an address of its own that knows nothing of it."""
+    address = f"{served.url}/nowhere"
+    body = {"topic": "order.created", "delivery_url": address, "secret": "s"}
+    assert served.client.post("/wp-json/wc/v3/webhooks", json=body).status_code == 201
+    answer = served.client.post("/sandbox/events", json={"topic": "order.created"})
+    assert [(one["url"], one["status"]) for one in answer.json()["deliveries"]] == [(address, 404)]
+
+
 @pytest.mark.anyio
 async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
     """A world's transport turns it into httpx's; a plain ASGI transport shows Dropped."""

@@ -112,6 +112,35 @@ async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> N
     assert answer.json()["data"]["params"] == {"regular_price": "regular_price is not of type string."}
 
 
+@pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
+async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClient, sent: str) -> None:
+    """contract 9.1; the lists that are sorted by price still work."""
+    one = await _first(shop)
+    stored = (await shop.put(f"products/{one['id']}", json={"regular_price": sent})).json()["regular_price"]
+    assert stored == "" or float(stored)
+    assert (await shop.get("products", params={"orderby": "price"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("products/1", {"name": "New", "tags": [{"id": "x"}]}),
+        ("products/1", {"name": "New", "images": [{"src": 5}]}),
+        ("products/1", {"name": "New", "dimensions": {"length": 5}}),
+        ("orders", {"line_items": [{"product_id": 1, "quantity": "two"}]}),
+        ("customers/1", {"first_name": "New", "billing": {"city": 5}}),
+    ],
+)
+async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    """contract 9.1: rest_invalid_param; nothing is half done."""
+    before = (await outside.get("/sandbox/state")).json()
+    answer = await shop.post(path, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
+    assert (await outside.get("/sandbox/state")).json() == before
+
+
 async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
     shop: httpx.AsyncClient,
 ) -> None:

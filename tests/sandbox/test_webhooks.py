@@ -1,5 +1,6 @@
 """Webhooks of the pretend shop: pings, deliveries, signatures, failures, events on request (contract 9)."""
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from steward.sandbox import deliveries
 from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.sandbox.receiver import Receiver
@@ -183,6 +185,29 @@ async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
         raise httpx.ConnectError("refused", request=request)
 
     receiver.act = refuse
+    (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
+    assert delivery["status"] is None
+
+
+class _Silent(httpx.AsyncBaseTransport):
+    """A receiver that takes everything and never answers."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("waited for ever")
+
+
+async def test_a_receiver_that_does_not_answer_in_time_has_failed(
+    shop: httpx.AsyncClient,
+    outside: httpx.AsyncClient,
+    pretend: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """contract 9.1: deliveries time out after 5 s; the time is shortened here."""
+    assert deliveries.TIMEOUT_SECONDS == 5.0
+    await _listen(shop, "product.updated")
+    monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
+    pretend.deliver_through(_Silent())
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
     assert delivery["status"] is None
 

@@ -13,13 +13,14 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One argument: `kind` is one of the cases of `_typed`."""
+    """One argument: `kind` is one of the cases of `_typed`; `inside` tells of an object's fields."""
 
     kind: str = "string"
     choices: tuple[str, ...] = ()
     nullable: bool = False
     least: int | None = None
     most: int | None = None
+    inside: "dict[str, Arg] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,15 @@ def _items(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
 
 
+def _within(name: str, value: Row, arg: Arg) -> Row:
+    """An object with its known fields converted; the unknown ones stay."""
+    kept = dict(value)
+    for key, inner in (arg.inside or {}).items():
+        if key in value and not (value[key] is None and inner.nullable):
+            kept[key] = _typed(f"{name}[{key}]", value[key], inner)
+    return kept
+
+
 def _typed(name: str, value: Any, arg: Arg) -> Any:
     match arg.kind:
         case "string" | "email":
@@ -98,14 +108,12 @@ def _typed(name: str, value: Any, arg: Arg) -> Any:
         case "object":
             if not isinstance(value, dict):
                 raise _wrong_type(name, "object")
-            if value.get("email") and not _EMAIL.fullmatch(str(value["email"])):
-                raise _Problem("rest_invalid_email", "Invalid email address.")
-            return value
+            return _within(name, value, arg)
         case "objects":
             for place, item in enumerate(_items(value)):
                 if not isinstance(item, dict):
                     raise _wrong_type(f"{name}[{place}]", "object")
-            return _items(value)
+            return [_within(f"{name}[{place}]", item, arg) for place, item in enumerate(_items(value))]
         case "integers":
             return [_integer(f"{name}[{place}]", item) for place, item in enumerate(_items(value))]
         case "texts":

@@ -11,6 +11,41 @@ NO_SALE_DATES: Row = {
 _DATES: Row = dict.fromkeys(("date_created", "date_created_gmt", "date_modified", "date_modified_gmt"))
 
 
+def _product_rest() -> Row:
+    return {
+        "sold_individually": False,
+        "weight": "",
+        "dimensions": {"length": "", "width": "", "height": ""},
+        "shipping_required": True,
+        "shipping_taxable": True,
+        "shipping_class": "",
+        "shipping_class_id": 0,
+        "reviews_allowed": True,
+        "average_rating": "0.00",
+        "rating_count": 0,
+        "upsell_ids": [],
+        "cross_sell_ids": [],
+        "parent_id": 0,
+        "purchase_note": "",
+        "categories": [],
+        "brands": [],
+        "tags": [],
+        "images": [],
+        "attributes": [],
+        "default_attributes": [],
+        "variations": [],
+        "grouped_products": [],
+        "menu_order": 0,
+        "price_html": "",
+        "related_ids": [],
+        "meta_data": [],
+        "stock_status": "instock",
+        "has_options": False,
+        "post_password": "",
+        "global_unique_id": "",
+    }
+
+
 def product() -> Row:
     """A simple product without a name or a price."""
     return {
@@ -48,36 +83,7 @@ def product() -> Row:
         "backorders_allowed": False,
         "backordered": False,
         "low_stock_amount": None,
-        "sold_individually": False,
-        "weight": "",
-        "dimensions": {"length": "", "width": "", "height": ""},
-        "shipping_required": True,
-        "shipping_taxable": True,
-        "shipping_class": "",
-        "shipping_class_id": 0,
-        "reviews_allowed": True,
-        "average_rating": "0.00",
-        "rating_count": 0,
-        "upsell_ids": [],
-        "cross_sell_ids": [],
-        "parent_id": 0,
-        "purchase_note": "",
-        "categories": [],
-        "brands": [],
-        "tags": [],
-        "images": [],
-        "attributes": [],
-        "default_attributes": [],
-        "variations": [],
-        "grouped_products": [],
-        "menu_order": 0,
-        "price_html": "",
-        "related_ids": [],
-        "meta_data": [],
-        "stock_status": "instock",
-        "has_options": False,
-        "post_password": "",
-        "global_unique_id": "",
+        **_product_rest(),
     }
 
 

@@ -7,6 +7,7 @@ from steward.sandbox.exchange import Row
 from steward.sandbox.woocommerce import blank, errors
 from steward.sandbox.woocommerce.arguments import Arg, checked, taken_loosely
 from steward.sandbox.woocommerce.listing import Listing, Result
+from steward.sandbox.woocommerce.orders import ADDRESS, META
 from steward.sandbox.woocommerce.shop import Shop, slug
 
 _ROLES = ("all", "administrator", "editor", "author", "contributor", "subscriber", "customer", "shop_manager")
@@ -16,9 +17,9 @@ ARGS: dict[str, Arg] = {
     "last_name": Arg(),
     "username": Arg(),
     "password": Arg(),
-    "billing": Arg("object"),
-    "shipping": Arg("object"),
-    "meta_data": Arg("objects"),
+    "billing": Arg("object", inside=ADDRESS),
+    "shipping": Arg("object", inside=ADDRESS),
+    "meta_data": META,
 }
 _SORT = {"id": "id", "name": "username", "registered_date": "date_created_gmt"}
 _LIST = {"email": Arg("email"), "role": Arg("string", _ROLES)}

@@ -88,6 +88,8 @@ def _ordered(rows: list[Row], asked: Row, keys: dict[str, str], *, default: str)
     down = asked.get("order", "asc" if default in ("name", "") else "desc") == "desc"
     if column == "id":
         return sorted(rows, key=lambda row: int(row["id"]), reverse=down)
+    if column == "price":
+        return sorted(rows, key=lambda row: (float(row["price"] or 0), row["id"]), reverse=down)
     return sorted(rows, key=lambda row: (row[column] or "", row["id"]), reverse=down)
 
 
@@ -121,7 +123,7 @@ class Listing:
             rows = [row for row in rows if self._matches(row, needle)]
         chosen = _ordered(list(_dated(rows, asked, self.zone)), asked, self.sort, default=self.default)
         size, page = asked.get("per_page", 10), asked.get("page", 1)
-        start = asked.get("offset", (page - 1) * size)
+        start = max(asked.get("offset", (page - 1) * size), 0)
         fields = query.get("_fields")
         value = [only_fields(show(row), fields, keep_links=False) for row in chosen[start : start + size]]
         pages = -(-len(chosen) // size)

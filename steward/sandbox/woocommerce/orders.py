@@ -22,6 +22,18 @@ STATES: tuple[str, ...] = (
 )
 STATES += ("checkout-draft",)
 TAKES_STOCK = ("processing", "completed", "on-hold")
+META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
+ADDRESS = {name: Arg() for name in blank.address(email=False)} | {"email": Arg("email")}
+_LINE = {
+    "id": Arg("integer"),
+    "name": Arg(),
+    "sku": Arg(),
+    "product_id": Arg("integer", nullable=True),
+    "variation_id": Arg("integer"),
+    "quantity": Arg("integer"),
+    "subtotal": Arg(),
+    "total": Arg(),
+}
 ARGS: dict[str, Arg] = {
     "parent_id": Arg("integer"),
     "created_via": Arg(),
@@ -29,15 +41,15 @@ ARGS: dict[str, Arg] = {
     "currency": Arg(),
     "customer_id": Arg("integer"),
     "customer_note": Arg(),
-    "billing": Arg("object"),
-    "shipping": Arg("object"),
+    "billing": Arg("object", inside=ADDRESS),
+    "shipping": Arg("object", inside=ADDRESS),
     "payment_method": Arg(),
     "payment_method_title": Arg(),
     "transaction_id": Arg(),
-    "meta_data": Arg("objects"),
-    "line_items": Arg("objects"),
-    "shipping_lines": Arg("objects"),
-    "fee_lines": Arg("objects"),
+    "meta_data": META,
+    "line_items": Arg("objects", inside=_LINE),
+    "shipping_lines": Arg("objects", inside={"total": Arg()}),
+    "fee_lines": Arg("objects", inside={"total": Arg()}),
     "set_paid": Arg("boolean"),
 }
 _PLAIN: tuple[str, ...] = (
@@ -108,7 +120,7 @@ def money(value: float) -> str:
 
 def line(shop: Shop, ask: Row) -> Row:
     """A new order line; raises ShopError when it means no product."""
-    product_id, variation_id = int(ask.get("product_id") or 0), int(ask.get("variation_id") or 0)
+    product_id, variation_id = ask.get("product_id") or 0, ask.get("variation_id") or 0
     if not product_id and ask.get("sku"):
         found = next(shop.with_sku(str(ask["sku"])), None)
         if found is not None:
@@ -166,7 +178,7 @@ def _set_lines(shop: Shop, row: Row, wanted: list[Row]) -> None:
             lines.remove(held)
         elif "quantity" in ask or "total" in ask:
             quantity = int(ask["quantity"] if "quantity" in ask else held["quantity"])
-            total = float(ask["total"]) if "total" in ask else held["price"] * quantity
+            total = (stock.number(ask["total"]) or 0.0) if "total" in ask else held["price"] * quantity
             held.update(quantity=quantity, total=money(total), price=_unit(total, quantity))
             held["subtotal"] = money(total)
     row["line_items"] = lines
@@ -175,9 +187,11 @@ def _set_lines(shop: Shop, row: Row, wanted: list[Row]) -> None:
 def derive(shop: Shop, row: Row) -> None:
     """Totals and what may be done with the order."""
     parts = [*row["line_items"], *row["shipping_lines"], *row["fee_lines"]]
-    total = sum(float(line.get("total") or 0) for line in parts)
+    total = sum((stock.number(line.get("total", "")) or 0.0) for line in parts)
     row["total"] = money(total)
-    row["shipping_total"] = money(sum(float(line.get("total") or 0) for line in row["shipping_lines"]))
+    row["shipping_total"] = money(
+        sum((stock.number(line.get("total", "")) or 0.0) for line in row["shipping_lines"])
+    )
     row["is_editable"] = row["status"] in ("pending", "on-hold", "auto-draft")
     row["needs_payment"] = row["status"] in ("pending", "failed") and total > 0
     row["needs_processing"] = bool(row["line_items"])
@@ -282,8 +296,9 @@ def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
     """Changes an order; metadata alone does not move its modified time where orders are posts (recorded)."""
     values = _values(body, loose=loose)
     row = find(shop, order_id, 400)
-    before = dict(row)
-    _apply(shop, row, values)
+    before, draft = dict(row), dict(row)
+    _apply(shop, draft, values)
+    row.update(draft)
     status = values.get("status")
     if values.get("set_paid") and status is None and row["status"] in ("pending", "on-hold", "failed"):
         status = "processing"

@@ -11,6 +11,18 @@ from steward.sandbox.woocommerce.shop import Shop, price_html, slug
 
 STATES = ("draft", "pending", "private", "publish", "future", "auto-draft", "trash")
 STOCK = ("instock", "outofstock", "onbackorder")
+META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
+_TERM = Arg("objects", inside={"id": Arg("integer", nullable=True), "name": Arg()})
+IMAGE = {"id": Arg("integer", nullable=True), "src": Arg(), "name": Arg(), "alt": Arg()}
+_ATTRIBUTE = {
+    "id": Arg("integer"),
+    "name": Arg(),
+    "position": Arg("integer"),
+    "visible": Arg("boolean"),
+    "variation": Arg("boolean"),
+    "option": Arg(),
+    "options": Arg("texts"),
+}
 PRICED: dict[str, Arg] = {
     "description": Arg(),
     "sku": Arg(),
@@ -32,11 +44,11 @@ PRICED: dict[str, Arg] = {
     "backorders": Arg("string", ("no", "notify", "yes")),
     "low_stock_amount": Arg("integer", nullable=True),
     "weight": Arg(),
-    "dimensions": Arg("object"),
+    "dimensions": Arg("object", inside={"length": Arg(), "width": Arg(), "height": Arg()}),
     "shipping_class": Arg(),
-    "attributes": Arg("objects"),
+    "attributes": Arg("objects", inside=_ATTRIBUTE),
     "menu_order": Arg("integer"),
-    "meta_data": Arg("objects"),
+    "meta_data": META,
 }
 ARGS: dict[str, Arg] = {
     "name": Arg(),
@@ -56,9 +68,9 @@ ARGS: dict[str, Arg] = {
     "cross_sell_ids": Arg("integers"),
     "parent_id": Arg("integer"),
     "purchase_note": Arg(),
-    "categories": Arg("objects"),
-    "tags": Arg("objects"),
-    "images": Arg("objects"),
+    "categories": _TERM,
+    "tags": _TERM,
+    "images": Arg("objects", inside=IMAGE),
     "default_attributes": Arg("objects"),
     **PRICED,
 }
@@ -286,8 +298,9 @@ def update(shop: Shop, product_id: int, body: Row, *, loose: bool = False) -> Ro
         raise errors.ShopError(404, "woocommerce_rest_invalid_product_id", words)
     row = find(shop, product_id, 400)
     shop.refuse_taken_sku(values.get("sku", ""), product_id)
-    before = dict(row)
-    _apply(shop, row, values)
+    before, draft = dict(row), dict(row)
+    _apply(shop, draft, values)
+    row.update(draft)
     shop.mark_modified(row)
     shop.touch("product", product_id, before, row, values)
     shop.tell("product.updated", product_id)

@@ -161,7 +161,7 @@ def slug(text: str) -> str:
 def price_text(value: str) -> str:
     """A price as the shop stores it: `abc` becomes "", `-3` stays (recorded)."""
     kept = re.sub(r"\.(?=[^.]*\.)|[^0-9.-]", "", value.strip())
-    return kept
+    return kept if re.fullmatch(r"-?\d*\.?\d+|-?\d+\.", kept) else ""
 
 
 def price_html(price: str, *, hidden: bool = False) -> str:

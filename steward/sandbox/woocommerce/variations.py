@@ -12,7 +12,7 @@ ARGS: dict[str, Arg] = {
     **products.PRICED,
     "status": Arg("string", ("draft", "pending", "private", "publish")),
     "manage_stock": Arg("any"),
-    "image": Arg("object"),
+    "image": Arg("object", inside=products.IMAGE),
 }
 _DERIVED = {"regular_price", "sale_price", "dimensions", "image", "attributes", "meta_data", "manage_stock"}
 _DERIVED |= {"stock_quantity", "stock_status", "backorders", "low_stock_amount", "sku"}
@@ -121,8 +121,9 @@ def update(shop: Shop, parent_id: int, variation_id: int, body: Row, *, loose: b
     values = _values(body, loose=loose)
     row = find(shop, parent_id, variation_id)
     shop.refuse_taken_sku(values.get("sku", ""), variation_id)
-    before = dict(row)
-    _apply(shop, row, values)
+    before, draft = dict(row), dict(row)
+    _apply(shop, draft, values)
+    row.update(draft)
     shop.mark_modified(row)
     stock.derive(shop, shop.products[parent_id])
     shop.touch("variation", variation_id, before, row, values)
