@@ -5,7 +5,6 @@ import copyreg
 import hmac
 import json
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import NoReturn, SupportsIndex
 from urllib.parse import quote, quote_plus
 
@@ -85,12 +84,13 @@ def forms(value: str) -> set[str]:
 class Register:
     """The live secrets of a process; `clean` replaces each of them by `[redacted]` (safety 10).
 
-    Looked up by the first eight characters, so that a line costs the same with one secret or ten thousand.
+    Looked up by their last eight characters, so that a line costs the same with one secret or ten thousand;
+    not by the first, which addresses and keys of one platform have in common.
     """
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._by_start: dict[str, list[str]] = {}
+        self._by_end: dict[str, list[str]] = {}
 
     def add(self, *values: str) -> None:
         """Enters secrets; those under eight characters are left out, the oldest beyond 20,000 forgotten."""
@@ -103,35 +103,35 @@ class Register:
                 continue
             self._known[value] = tuple(forms(value))
             for form in self._known[value]:
-                self._by_start.setdefault(form[:_SHORTEST], []).append(form)
-                self._by_start[form[:_SHORTEST]].sort(key=len, reverse=True)
+                self._by_end.setdefault(form[-_SHORTEST:], []).append(form)
             if len(self._known) > _KEPT:
                 self._forget(*self._known.popitem(last=False))
 
     def clean(self, text: str) -> str:
-        """`text` with every live secret replaced."""
-        if not self._by_start or len(text) < _SHORTEST:
+        """`text` with every live secret replaced; of several that overlap nothing is left."""
+        spans = self._spans(text)
+        if not spans:
             return text
         pieces: list[str] = []
-        at = kept = 0
-        last = len(text) - _SHORTEST
-        while at <= last:
-            match = self._match(text, at)
-            if match is None:
-                at += 1
-                continue
-            pieces += [text[kept:at], REDACTED]
-            at += len(match)
-            kept = at
-        return text if not pieces else "".join([*pieces, text[kept:]])
+        kept = 0
+        for start, end in sorted(spans):
+            if start >= kept and (start > kept or not pieces):
+                pieces += [text[kept:start], REDACTED]
+            kept = max(kept, end)
+        return "".join([*pieces, text[kept:]])
 
-    def _match(self, text: str, at: int) -> str | None:
-        candidates: Iterable[str] = self._by_start.get(text[at : at + _SHORTEST], ())
-        return next((form for form in candidates if text.startswith(form, at)), None)
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        spans: list[tuple[int, int]] = []
+        for end in range(_SHORTEST, len(text) + 1):
+            for form in self._by_end.get(text[end - _SHORTEST : end], ()):
+                start = end - len(form)
+                if start >= 0 and text.startswith(form, start):
+                    spans.append((start, end))
+        return spans
 
     def _forget(self, value: str, known: tuple[str, ...]) -> None:
         for form in known:
-            left = self._by_start[form[:_SHORTEST]]
+            left = self._by_end[form[-_SHORTEST:]]
             left.remove(form)
             if not left:
-                del self._by_start[form[:_SHORTEST]]
+                del self._by_end[form[-_SHORTEST:]]

@@ -1,0 +1,118 @@
+"""Envelope encryption: a value opens in its own place, under its own key, unchanged (safety 3.4)."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steward.security.envelope import (
+    CannotOpen,
+    MasterKey,
+    Place,
+    new_data_key,
+    open_sealed,
+    seal,
+    unwrap,
+    wrap,
+    wrapping_key_id,
+)
+
+FIRST, SECOND = MasterKey("2026-01", b"1" * 32), MasterKey("2025-07", b"2" * 32)
+PLACE = Place(1, 11, "consumer_secret", 3, 1)
+KEY = new_data_key()
+
+
+@given(st.binary(max_size=500))
+def test_what_is_sealed_opens(value: bytes) -> None:
+    """safety 3.4"""
+    assert open_sealed(seal(value, KEY, PLACE), KEY, PLACE) == value
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"org_id": 2}, {"integration_id": 12}, {"integration_id": None}, {"field": "consumer_key"},
+        {"version": 4}, {"version": 2}, {"key_no": 2}, {"org_id": 11, "integration_id": 1},
+    ],
+)  # fmt: skip
+def test_a_value_moved_to_another_row_field_version_or_key_does_not_open(other: dict[str, object]) -> None:
+    """safety 3.4: AAD"""
+    sealed = seal(b"secret", KEY, PLACE)
+    with pytest.raises(CannotOpen):
+        open_sealed(sealed, KEY, replace(PLACE, **other))  # type: ignore[arg-type]
+
+
+def test_two_rows_exchanged_do_not_open() -> None:
+    """safety 3.4: swapped rows"""
+    other = replace(PLACE, integration_id=12)
+    mine, theirs = seal(b"mine", KEY, PLACE), seal(b"theirs", KEY, other)
+    for sealed, place in ((theirs, PLACE), (mine, other)):
+        with pytest.raises(CannotOpen):
+            open_sealed(sealed, KEY, place)
+
+
+def test_the_places_of_two_numbers_never_read_alike() -> None:
+    """safety 3.4: 1|11 and 11|1, or a field with a bar, are not one place"""
+    places = [
+        Place(1, 11, "a", 1, 1),
+        Place(11, 1, "a", 1, 1),
+        Place(1, None, "a", 1, 1),
+        Place(1, 1, "a", 11, 1),
+    ]
+    assert len({place.aad() for place in places}) == len(places)
+    with pytest.raises(ValueError):
+        Place(1, 1, "a|1", 1, 1).aad()
+
+
+def test_every_changed_byte_is_noticed() -> None:
+    """safety 3.4"""
+    sealed = seal(b"secret", KEY, PLACE)
+    for at in range(len(sealed)):
+        for broken in (sealed[:at], sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]):
+            with pytest.raises(CannotOpen):
+                open_sealed(broken, KEY, PLACE)
+    with pytest.raises(CannotOpen):
+        open_sealed(sealed, new_data_key(), PLACE)
+
+
+def test_a_value_sealed_twice_looks_different() -> None:
+    """safety 3.4: a random nonce each time"""
+    assert len({seal(b"secret", KEY, PLACE) for _ in range(1000)}) == 1000
+
+
+def test_the_first_master_key_wraps_and_all_unwrap() -> None:
+    """safety 3.4, contract 8"""
+    old = wrap(KEY, [SECOND], org_id=1, key_no=1)
+    new = wrap(KEY, [FIRST, SECOND], org_id=1, key_no=1)
+    assert (wrapping_key_id(old), wrapping_key_id(new)) == ("2025-07", "2026-01")
+    for wrapped in (old, new):
+        assert unwrap(wrapped, [FIRST, SECOND], org_id=1, key_no=1) == KEY
+    with pytest.raises(CannotOpen):
+        unwrap(old, [FIRST], org_id=1, key_no=1)
+
+
+def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
+    """safety 3.4"""
+    wrapped = wrap(KEY, [FIRST], org_id=1, key_no=1)
+    renamed = bytes([1, 7]) + b"2025-07" + wrapped[9:]
+    for broken, org, number, keys in (
+        (wrapped, 2, 1, [FIRST]),
+        (wrapped, 1, 2, [FIRST]),
+        (renamed, 1, 1, [MasterKey("2025-07", FIRST.key)]),
+        (wrapped, 1, 1, [MasterKey("2026-01", b"3" * 32)]),
+        (b"", 1, 1, [FIRST]),
+        (b"\x01\xff", 1, 1, [FIRST]),
+    ):
+        with pytest.raises(CannotOpen):
+            unwrap(broken, keys, org_id=org, key_no=number)
+
+
+def test_master_keys_have_32_bytes_a_short_id_and_are_never_shown() -> None:
+    """contract 8"""
+    assert "1111" not in repr(FIRST)
+    for name, key in (("a", b"1" * 31), ("", b"1" * 32), ("x" * 65, b"1" * 32), ("ä", b"1" * 32)):
+        with pytest.raises(ValueError):
+            MasterKey(name, key)
+    with pytest.raises(ValueError):
+        wrap(KEY, [], org_id=1, key_no=1)

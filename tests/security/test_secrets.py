@@ -1,0 +1,135 @@
+"""Client secrets, passwords and signatures of store events (safety 3.3, 9)."""
+
+import base64
+import json
+
+import pytest
+
+from steward.security import passwords, secrets, signatures
+from steward.security.passwords import Cost
+from tests.shared_data import shared
+
+QUICK = Cost(memory=64, passes=1)
+
+
+def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None:
+    """contract 5.5"""
+    ids = {secrets.new_client_id() for _ in range(500)}
+    values = {secrets.new_client_secret() for _ in range(500)}
+    assert len(ids) == len(values) == 500
+    assert all(secrets.is_client_id(each) and len(each) == 19 for each in ids)
+    assert all(secrets.is_client_secret(each) and len(each) == 47 for each in values)
+    for wrong in (
+        "",
+        "st_",
+        "st_0123456789ABCDE",
+        "st_0123456789ABCDEI",
+        "st_0123456789ABCDEF\n",
+        "ST_0123456789ABCDEF",
+    ):
+        assert not secrets.is_client_id(wrong)
+
+
+def test_a_secret_matches_under_its_own_pepper_alone() -> None:
+    """safety 3.3"""
+    pepper, secret = secrets.new_pepper(), secrets.new_client_secret()
+    kept = secrets.hash_client_secret(secret, pepper)
+    assert secrets.matches(secret, pepper, kept)
+    assert not secrets.matches(secret, secrets.new_pepper(), kept)
+    for wrong in (secret[:-1], secret + "x", secret.swapcase(), "", "\ud800"):
+        assert not secrets.matches(wrong, pepper, kept)
+
+
+def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
+    """safety 3.3"""
+    value = secrets.new_value()
+    assert len(value) == 43
+    assert len(secrets.hash_value(value)) == 32
+    assert secrets.same(value, value.encode())
+    assert not secrets.same(value, value[:-1])
+
+
+def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
+    """safety 3.3"""
+    kept = passwords.hash_password("correct horse battery", QUICK)
+    assert kept.startswith("$argon2id$v=19$m=64,t=1,p=1$")
+    assert passwords.verify_password(kept, "correct horse battery")
+    assert not passwords.verify_password(kept, "correct horse battery ")
+    assert not passwords.needs_rehash(kept, QUICK)
+    assert passwords.needs_rehash(kept, Cost(memory=128, passes=1))
+    for damaged in ("", "$argon2id$", kept[:-4], kept.replace("argon2id", "argon2i"), "plain"):
+        assert not passwords.verify_password(damaged, "correct horse battery")
+
+
+def test_one_spelling_of_a_password_is_as_good_as_another() -> None:
+    """safety 3.3: whichever keyboard typed it"""
+    assert passwords.verify_password(passwords.hash_password("Café am Fluss", QUICK), "Cafe\u0301 am Fluss")
+
+
+@pytest.mark.parametrize(
+    "password",
+    ["password1234", "Password1234", "qwertyuiop123", "123456789012", "passwordpassword", "aaaaaaaaaaaa",
+     "abababababab", "short", "x" * 129, "welcome123456789", "anna.k2026-shop!", "northwind-2026!"],
+)  # fmt: skip
+def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
+    """safety 3.3"""
+    assert passwords.problem_with(password, refused_words=["anna.k", "Northwind"]) is not None
+
+
+@pytest.mark.parametrize(
+    "password", ["brisk-otter-lamp-9", "correct horse battery", "x9" * 6 + "qr", "é" * 3 + "fluss-und-meer"]
+)
+def test_a_good_password_is_taken(password: str) -> None:
+    """safety 3.3"""
+    assert passwords.problem_with(password, refused_words=["anna", "Northwind", "ann", ""]) is None
+
+
+def deliveries() -> tuple[bytes, list[dict[str, object]]]:
+    """The recorded deliveries of a real shop, and their secret."""
+    recorded = json.loads(shared("woocommerce/webhook_deliveries.json").read_text("utf-8"))
+    return recorded["secret"].encode(), [each for each in recorded["deliveries"] if each["signed"]]
+
+
+def body_of(delivery: dict[str, object]) -> bytes:
+    """The exact bytes of a delivery."""
+    request = delivery["request"]
+    assert isinstance(request, dict)
+    parts = request.get("body_parts")
+    if parts is None:
+        return str(request["body"]).encode()
+    return "".join(
+        part if isinstance(part, str) else part["repeat"] * part["times"] for part in parts
+    ).encode()
+
+
+def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
+    """connectors 11.3: wrong secret and one changed byte do not"""
+    secret, signed = deliveries()
+    assert len(signed) > 20
+    for delivery in signed:
+        body, request = body_of(delivery), delivery["request"]
+        assert isinstance(request, dict)
+        told = {name.lower(): value for name, value in request["headers"].items()}["x-wc-webhook-signature"]
+        for secrets_given, sent, good in (
+            ([secret], body, True),
+            ([b"new", secret], body, True),
+            ([b"wrong"], body, False),
+            ([], body, False),
+            ([b""], body, False),
+            ([secret], body[:-1] + bytes([body[-1] ^ 1]), False),
+            ([secret], body + b" ", False),
+        ):
+            check = signatures.Signed(secrets_given)
+            for at in range(0, len(sent), 1000):
+                check.feed(sent[at : at + 1000])
+            assert check.matches(told) is good
+
+
+def test_a_signature_has_one_spelling() -> None:
+    """safety 9 rule 2"""
+    good = signatures.sign(b"body", b"secret")
+    raw = base64.b64decode(good)
+    for wrong in (good + "\n", good.rstrip("="), raw.hex(), good.lower(), "", "ä", good[:-2] + "B="):
+        check = signatures.Signed([b"secret"])
+        check.feed(b"body")
+        assert not check.matches(wrong)

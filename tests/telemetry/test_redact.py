@@ -1,0 +1,155 @@
+"""Secrets stay out of text, and lines and numbers have their form (safety 3.4, 10)."""
+
+import base64
+import copy
+import io
+import json
+import logging
+import pickle
+from urllib.parse import quote
+
+import pytest
+
+from steward.telemetry.log import Level, LibraryLines, Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Register, Secret
+from tests.fake_clock import FakeClock
+
+VALUE = 'cs_ä/+"canary\\&9'
+
+
+def test_a_secret_shows_itself_nowhere() -> None:
+    """safety 3.4"""
+    secret = Secret(VALUE)
+    shown = [
+        str(secret), repr(secret), f"{secret}", f"{secret!r}", json.dumps({"a": secret}), secret + "",
+        str({"a": secret}), str(pickle.dumps(secret)), "".join([secret]), secret.format(), secret.upper(),
+    ]  # fmt: skip
+    assert not any("canary" in text for text in shown)
+    assert json.loads(json.dumps(secret)) == "***"
+    assert pickle.loads(pickle.dumps(secret)).reveal() == "***"  # noqa: S301 - our own bytes
+    assert copy.deepcopy([secret])[0].reveal() == secret.reveal() == VALUE
+
+
+def test_secrets_are_equal_by_value_and_never_to_text() -> None:
+    """safety 3.4"""
+    assert Secret("a") == Secret("a")
+    assert Secret("a") != Secret("b")
+    assert Secret("***") != "***"
+    assert len({Secret("a"), Secret("a"), Secret("b")}) == 2
+
+
+@pytest.mark.parametrize("before", ["", "k:", "ab", "user:"])
+def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
+    """safety 10: plain, base64, URL and JSON-escaped"""
+    register = Register()
+    register.add(Secret(VALUE))
+    inside = base64.b64encode(f"{before}{VALUE}:more".encode()).decode()
+    for form in (VALUE, quote(VALUE), quote(VALUE, safe=""), json.dumps(VALUE), inside):
+        cleaned = register.clean(f"sent {form} to the shop")
+        assert "[redacted]" in cleaned
+        assert cleaned.startswith("sent ")
+        assert "canary" not in cleaned
+    assert VALUE[3:9] not in base64.b64decode(
+        register.clean(inside).replace("[redacted]", "AAAA") + "=="
+    ).decode("utf-8", "replace")
+
+
+def test_short_values_are_left_and_several_found() -> None:
+    """safety 10: secrets of at least 8 characters"""
+    register = Register()
+    register.add("seven77", "eight888", "eight888-and-more")
+    assert register.clean("seven77 eight888 eight888-and-more") == "seven77 [redacted] [redacted]"
+    assert register.clean("") == ""
+    register.add("888-and-most")
+    assert register.clean("x eight888-and-most y") == "x [redacted] y"
+
+
+def test_the_oldest_secret_is_forgotten_beyond_the_bound() -> None:
+    """safety 10: the register is bounded"""
+    register = Register()
+    register.add("first-secret-of-all")
+    register.add(*(f"another-secret-{number:06}" for number in range(20_000)))
+    assert register.clean("first-secret-of-all") == "first-secret-of-all"
+    assert register.clean("another-secret-019999") == "[redacted]"
+
+
+def lines_of(clock: FakeClock, **options: object) -> tuple[Log, list[str], Register]:
+    """A log into a list."""
+    lines: list[str] = []
+    register = Register()
+    return Log(lines.append, clock, register, **options), lines, register  # type: ignore[arg-type]
+
+
+def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) -> None:
+    """safety 10"""
+    log, lines, register = lines_of(clock)
+    register.add(VALUE)
+    log.info(
+        "run_finished", run="01K", org=1, seconds=0.5, words=f"two\nlines {VALUE}", api_key="x", Cookie="y"
+    )
+    [line] = lines
+    assert line.count("\n") == 1
+    assert json.loads(line) == {
+        "time": "2026-05-01T06:00:00.000Z", "level": "info", "action": "run_finished", "run": "01K", "org": 1,
+        "seconds": 0.5, "words": "two\nlines [redacted]", "api_key": "[redacted]", "Cookie": "[redacted]",
+    }  # fmt: skip
+
+
+def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: FakeClock) -> None:
+    """contract 8: STEWARD_LOG_LEVEL, STEWARD_LOG_FORMAT"""
+    log, lines, _ = lines_of(clock, level=Level.WARNING, form="text")
+    log.debug("a")
+    log.info("b")
+    log.warning("c", run="1\n2")
+    assert lines == ['2026-05-01T06:00:00.000Z warning c run="1\\n2"\n']
+
+
+def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> None:
+    """safety 10: a filter at every sink"""
+    log, lines, register = lines_of(clock)
+    register.add(VALUE)
+    try:
+        raise ValueError(VALUE)
+    except ValueError as error:
+        log.error("broken", error)
+    taken = logging.getLogger("tests.taken")
+    taken.addHandler(LibraryLines(log))
+    taken.propagate = False
+    taken.warning("failed with %s", VALUE)
+    assert len(lines) == 2
+    assert not any("canary" in line for line in lines)
+    assert "ValueError: [redacted]" in lines[0]
+    assert json.loads(lines[1])["logger"] == "tests.taken"
+
+
+def test_numbers_are_kept_by_name_and_told_as_text() -> None:
+    """house 3: counters and histograms by name"""
+    metrics = Metrics()
+    metrics.count("calls_total", connector="woocommerce")
+    metrics.count("calls_total", 2, connector="woocommerce")
+    metrics.set("runs_waiting", 4)
+    for seconds in (0.004, 0.005, 0.2, 100):
+        metrics.observe("call_seconds", seconds, bounds=(0.005, 1))
+    assert metrics.value("calls_total", connector="woocommerce") == 3
+    assert metrics.value("call_seconds") == 4
+    assert io.StringIO(metrics.text()).read().splitlines() == [
+        "# TYPE calls_total counter", 'calls_total{connector="woocommerce"} 3', "# TYPE runs_waiting gauge",
+        "runs_waiting 4", "# TYPE call_seconds histogram", 'call_seconds_bucket{le="0.005"} 2',
+        'call_seconds_bucket{le="1"} 3', 'call_seconds_bucket{le="+Inf"} 4', "call_seconds_sum 100.209",
+        "call_seconds_count 4",
+    ]  # fmt: skip
+
+
+def test_labels_take_no_input() -> None:
+    """safety 10: no labels from what users send"""
+    metrics = Metrics()
+    for wrong in ('a"b', "x" * 61, "ä", "a\nb"):
+        with pytest.raises(ValueError):
+            metrics.count("calls_total", connector=wrong)
+    with pytest.raises(ValueError):
+        metrics.count("Not a name")
+    for number in range(1000):
+        metrics.count("calls_total", connector=str(number))
+    with pytest.raises(ValueError):
+        metrics.count("calls_total", connector="one more")
