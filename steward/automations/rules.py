@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
-from steward.connectors.base import Connector
 from steward.model.connection import Connection
 from steward.templates.base import Template
 
 Templates: TypeAlias = Mapping[str, Template]
+
+
+class Tells(Protocol):
+    """What set-up asks of a connector: which topics its stores can send (connectors 8)."""
+
+    @property
+    def topics(self) -> Mapping[str, tuple[str, ...]]:
+        """Canonical topic to native topics; empty without events."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +25,11 @@ class AutomationRules:
     """The templates and connectors of this release, and the two settings automations obey (contract 8)."""
 
     templates: Templates
-    connectors: Mapping[str, Connector] = field(default_factory=dict)
+    connectors: Mapping[str, Tells] = field(default_factory=dict)
     late_limit: timedelta = timedelta(minutes=10)
     spread_max: int = 9
 
     def topics_of(self, store: Connection) -> frozenset[str]:
-        """The topics a store can send (connectors 8)."""
-        connector: Any = self.connectors.get(store.kind)
-        return frozenset() if connector is None else frozenset(connector.topics())
+        """The topics a store can send."""
+        connector = self.connectors.get(store.kind)
+        return frozenset() if connector is None else frozenset(connector.topics)

@@ -1,0 +1,13 @@
+"""The world of these tests, on both engines."""
+
+import pytest
+
+from steward.store.engine import Engine
+from tests.automations.world import World, make_world
+from tests.fake_clock import FakeClock
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """Two organisations with connections, and the templates of these tests."""
+    return await make_world(engine, clock)

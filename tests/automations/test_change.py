@@ -1,0 +1,293 @@
+"""Updating an automation: versions, field by field, and what its stored coming rows become (contract 2.2)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.connection import ConnectionState
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.model.refusals import NotConnected, StaleVersion, ValidationFailed
+from steward.store import history
+from steward.store.occurrences import StoredSlot
+from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, STOCK, World, reads, template
+
+PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
+
+
+async def refused(world: World, automation: Automation, **fields: Any) -> list[str]:
+    """The paths at fault in a request to change."""
+    with pytest.raises(ValidationFailed) as raised:
+        await world.update(automation, **fields)
+    assert await world.read(automation) == automation
+    return sorted(raised.value.errors or {})
+
+
+async def test_a_change_raises_the_version_once(world: World) -> None:
+    """contract 2.2: version and updated_at"""
+    made = await world.create()
+    await world.clock.advance(60)
+    changed = await world.update(made, name="Renamed", inputs={"threshold": 7})
+    assert (changed.version, changed.name, changed.inputs) == (2, "Renamed", {"threshold": 7})
+    assert changed.updated_at == made.updated_at + timedelta(seconds=60)
+    assert changed == await world.read(made)
+
+
+async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> None:
+    """contract 2.2: after defaults and normalising"""
+    made = await world.create(inputs={"threshold": 5})
+    same = await world.update(
+        made,
+        name=made.name,
+        inputs={},
+        schedule={"run_at": "08:00", "cadence": "daily", "day_of_week": 2},
+        timezone="UTC",
+        integration_id=world.store,
+        is_integration_given=True,
+    )
+    assert same == made
+
+
+async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World) -> None:
+    """contract 2.2: answers 200 with the version unchanged"""
+    made = await world.create()
+    await world.set_connection(world.store, ConnectionState.DISCONNECTED)
+    same = await world.update(made, integration_id=world.store, is_integration_given=True)
+    assert same == made
+    assert (await world.update(made, name="Renamed")).version == 2
+
+
+async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> None:
+    """interface 2.1: StaleOccurrence"""
+    made = await world.create()
+    changed = await world.update(made, name="First")
+    with pytest.raises(StaleVersion) as raised:
+        await world.update(made, name="Second")
+    assert raised.value.data == {"occurrence": None, "automation": changed}
+
+
+async def test_the_shape_is_judged_before_the_version(world: World) -> None:
+    """contract 1.4: step 9 before step 11"""
+    made = await world.create()
+    stale = replace(made, version=99)
+    with pytest.raises(ValidationFailed):
+        await world.update(stale, timezone="Mars")
+    with pytest.raises(StaleVersion):  # the world comes after (step 13)
+        await world.update(stale, integration_id=world.foreign_store, is_integration_given=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"inputs": {"threshold": -1}, "timezone": "X"}, ["inputs.threshold", "timezone"]),
+        ({"schedule": {"cadence": "daily"}}, ["schedule.run_at"]),
+        ({"template_version": 2}, ["template_version"]),
+        ({"bindings": {}}, ["bindings"]),
+        ({"send_mode": "ask"}, ["send_mode"]),
+        ({"integration_id": None, "is_integration_given": True}, ["integration_id"]),
+        ({"connections": reads((1, "woocommerce"))}, ["connections"]),
+        ({"trigger": ON_ORDERS}, ["schedule.cadence"]),
+    ],
+)
+async def test_fields_are_refused_as_at_set_up(
+    world: World, fields: dict[str, Any], paths: list[str]
+) -> None:
+    """contract 2.2: update, each field as create"""
+    assert await refused(world, await world.create(), **fields) == paths
+
+
+async def test_the_schedule_must_stay_manual_while_events_start_it(world: World) -> None:
+    """schedule.md R12"""
+    made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
+    assert await refused(world, made, schedule=DAILY) == ["schedule.cadence"]
+
+
+async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None:
+    """contract 2.2: integration_id as create; 2.3: store_label"""
+    made = await world.create()
+    changed = await world.update(made, integration_id=world.other_store, is_integration_given=True)
+    assert (changed.integration_id, changed.store_label) == (world.other_store, "Second")
+    assert changed.next_run_at == made.next_run_at
+
+
+async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
+    """contract 2.2: integration_id as create"""
+    made = await world.create()
+    foreign = {"integration_id": world.foreign_store, "is_integration_given": True}
+    assert await refused(world, made, **foreign) == ["integration_id"]
+    await world.set_connection(world.other_store, ConnectionState.DISCONNECTED)
+    with pytest.raises(NotConnected):
+        await world.update(made, integration_id=world.other_store, is_integration_given=True)
+
+
+async def test_connections_replace_the_whole_list(world: World) -> None:
+    """contract 2.2: each given field replaces the whole field; 2.3: store_label"""
+    one, other = (world.store, "woocommerce"), (world.other_store, "woocommerce")
+    made = await world.create(template_id="stores-report", integration_id=None, connections=reads(one, other))
+    changed = await world.update(made, connections=reads(other))
+    assert (changed.connections, changed.store_label) == (reads(other), "Second")
+
+
+async def test_inputs_are_checked_against_a_newer_template(world: World) -> None:
+    """contract 2.2: template_version; inputs given or kept are checked against it"""
+    made = await world.create(inputs={"note": "x"})
+    schema = {**STOCK.facts.inputs_schema, "properties": {"threshold": {"type": "integer", "default": 9}}}
+    newer = template("stock-watch", template_version=2, inputs_schema=schema)
+    world.rules = replace(world.rules, templates={**world.rules.templates, "stock-watch": newer})
+    assert await refused(world, made, template_version=2) == ["inputs.note"]
+    changed = await world.update(made, template_version=2, inputs={})
+    assert (changed.template_version, changed.inputs) == (2, {"threshold": 9})
+
+
+async def test_a_day_that_is_over_is_refused_only_when_it_changes(world: World) -> None:
+    """schedule.md R11: at a change of schedule or zone"""
+    once = {"cadence": "once", "run_at": "12:00", "date": "2026-05-01"}
+    made = await world.create(schedule=once)
+    await world.at("2026-05-02T00:00")
+    await world.dispatch()
+    made = await world.read(made)
+    assert made.next_run_at is None
+    assert (await world.update(made, schedule=once)).version == 1
+    assert await refused(world, made, schedule={**once, "run_at": "11:00"}) == ["schedule.date"]
+    again = await world.update(made, schedule={**once, "date": "2026-05-03"})
+    assert again.next_run_at == datetime(2026, 5, 3, 12, made.spread_minutes, tzinfo=UTC)
+
+
+async def test_a_new_schedule_begins_now(world: World) -> None:
+    """schedule.md R15"""
+    made = await world.create()
+    await world.at("2026-05-01T07:00")
+    changed = await world.update(made, schedule={"cadence": "daily", "run_at": "07:00"})
+    assert changed.next_run_at == datetime(2026, 5, 2, 7, made.spread_minutes, tzinfo=UTC)
+    assert (await world.timing(made)).slots_after == world.now
+
+
+async def test_a_change_decides_all_slots_until_now_first(world: World) -> None:
+    """engine 13: changes decide first; a year of hourly slots"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance(366 * 24 * 3600 + 1800)
+    await world.update(made, schedule=DAILY)
+    rows = await world.rows(made)
+    assert len(rows) == 366 * 24
+    assert {row.reason for row in rows} == {SkipReason.TOO_LATE}
+
+
+async def test_other_fields_leave_coming_rows_alone(world: World) -> None:
+    """schedule.md 6: any other field updated"""
+    made = await world.create()
+    row = moved(made, day=4, to="2026-05-04T20:00")
+    await world.store_row(made, row)
+    await world.update(made, name="Renamed")
+    assert await world.rows(made) == [row]
+
+
+def moved(made: Automation, *, day: int, to: str) -> StoredSlot:
+    """The slot of that day in May, moved."""
+    slot_at = datetime(2026, 5, day, 8, made.spread_minutes, tzinfo=UTC)
+    run_at = datetime.fromisoformat(f"{to}+00:00")
+    return StoredSlot(slot_at, run_at, f"2026-05-{day:02}T08:00", moved_from=slot_at, version=1)
+
+
+def skipped(made: Automation, *, day: int) -> StoredSlot:
+    """The slot of that day in May, skipped by a person."""
+    slot_at = datetime(2026, 5, day, 8, made.spread_minutes, tzinfo=UTC)
+    key = f"2026-05-{day:02}T08:00"
+    return StoredSlot(slot_at, slot_at, key, SKIPPED, SkipReason.BY_MERCHANT, version=3)
+
+
+async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -> None:
+    """schedule.md 6: schedule updated, moved rows and those stored by this_and_later"""
+    made = await world.create()
+    slot_at = datetime(2026, 5, 5, 8, made.spread_minutes, tzinfo=UTC)
+    await world.store_row(made, moved(made, day=4, to="2026-05-04T20:00"))
+    await world.store_row(made, StoredSlot(slot_at, slot_at, "2026-05-05T08:00", kept=True))
+    changed = await world.update(made, schedule={"cadence": "daily", "run_at": "09:00"})
+    assert await world.rows(made) == []
+    assert changed.next_run_at == datetime(2026, 5, 1, 9, made.spread_minutes, tzinfo=UTC)
+
+
+async def test_a_moved_row_whose_slot_has_come_keeps_its_record(world: World) -> None:
+    """schedule.md 6: moved rows with slot_at <= now"""
+    made = await world.create()
+    row = moved(made, day=1, to="2026-05-01T20:00")
+    await world.store_row(made, row)
+    await world.at("2026-05-01T10:00")
+    await world.update(await world.read(made), timezone="Asia/Tokyo")
+    assert await world.rows(made) == [replace(row, state=SKIPPED, reason=SkipReason.BY_MERCHANT)]
+
+
+async def test_skips_stay_on_their_day(world: World) -> None:
+    """schedule.md 6: rows skipped by a person, both cadences at most one slot a day"""
+    made = await world.create()
+    await world.store_row(made, skipped(made, day=4))
+    await world.store_row(made, skipped(made, day=9))
+    await world.update(made, schedule={"cadence": "weekdays", "run_at": "10:30"})
+    slot_at = datetime(2026, 5, 4, 10, 30 + made.spread_minutes, tzinfo=UTC)
+    assert await world.rows(made) == [
+        StoredSlot(slot_at, slot_at, "2026-05-04T10:30", SKIPPED, SkipReason.BY_MERCHANT, version=3)
+    ]
+
+
+async def test_skips_are_dropped_when_a_cadence_has_several_a_day(world: World) -> None:
+    """schedule.md 6: rows skipped by a person, else dropped"""
+    made = await world.create()
+    await world.store_row(made, skipped(made, day=4))
+    await world.update(made, schedule=HOURLY)
+    assert await world.rows(made) == []
+
+
+async def test_a_skip_whose_slot_has_come_is_kept(world: World) -> None:
+    """schedule.md 6: rows skipped by a person with slot_at <= now"""
+    made = await world.create()
+    row = skipped(made, day=1)
+    await world.store_row(made, row)
+    await world.at("2026-05-01T12:00")
+    await world.update(await world.read(made), schedule=HOURLY)
+    assert await world.rows(made) == [row]
+
+
+async def test_archive_deletes_coming_rows(world: World) -> None:
+    """schedule.md 6: archived"""
+    made = await world.create()
+    past, late = skipped(made, day=1), moved(made, day=2, to="2026-05-05T20:00")
+    coming = [skipped(made, day=4), moved(made, day=6, to="2026-05-06T20:00")]
+    for row in (past, late, *coming):
+        await world.store_row(made, row)
+    await world.at("2026-05-02T12:00")
+    await world.turn("archive", made)
+    assert await world.rows(made) == [past, replace(late, state=SKIPPED, reason=SkipReason.BY_MERCHANT)]
+
+
+async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World) -> None:
+    """schedule.md 6: paused, then resumed"""
+    made = await world.create()
+    missed, ahead = moved(made, day=2, to="2026-05-02T10:00"), moved(made, day=3, to="2026-05-09T10:00")
+    skip = skipped(made, day=10)
+    for row in (missed, ahead, skip):
+        await world.store_row(made, row)
+    await world.turn("pause", made)
+    await world.at("2026-05-09T09:00")
+    resumed = await world.turn("resume", made)
+    assert resumed.next_run_at == ahead.run_at
+    assert await world.rows(made) == [
+        replace(missed, state=SKIPPED, reason=SkipReason.TOO_LATE),
+        ahead,
+        skip,
+    ]
+
+
+async def test_history_tells_each_field_before_and_after(world: World) -> None:
+    """contract 6.8: fields"""
+    made = await world.create(inputs={"note": "x"})
+    await world.clock.advance(1)
+    await world.update(made, name="Renamed", inputs={"threshold": 7}, timezone="Europe/Paris")
+    [line, _] = await world.write(partial(history.find, org=made.org, automation=made.id, limit=10))
+    assert [(edit.field, edit.before, edit.after) for edit in line.fields] == [
+        ("name", "Stock watch", "Renamed"),
+        ("timezone", "UTC", "Europe/Paris"),
+        ("inputs.note", "x", None),
+        ("inputs.threshold", 5, 7),
+    ]

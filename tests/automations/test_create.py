@@ -1,0 +1,329 @@
+"""Setting up an automation: its state, its first run, and every refusal (interface 3, contract 2.2)."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.automations import setup
+from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, TriggerAsk
+from steward.model.account import Maker
+from steward.model.automation import AutomationState
+from steward.model.connection import ConnectionState
+from steward.model.ids import IntegrationId
+from steward.model.refusals import KeyReused, NotConnected, ValidationFailed
+from steward.model.schedule import MANUAL, Cadence
+from steward.model.trigger import EventTrigger, ScheduleTrigger, TriggerKind
+from steward.scheduling.spread import spread_minutes
+from steward.store import history
+from steward.store.history import HistoryAction
+from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World, reads
+
+HOUR = datetime(2026, 5, 1, 8, 0, tzinfo=UTC)
+
+
+async def refused(world: World, **fields: Any) -> dict[str, list[str]]:
+    """The faults of a request to create."""
+    with pytest.raises(ValidationFailed) as raised:
+        await world.create(**fields)
+    return {path: list(words) for path, words in (raised.value.errors or {}).items()}
+
+
+async def test_a_schedule_makes_it_active_at_once(world: World) -> None:
+    """interface 3: a cadence other than manual"""
+    made = await world.create()
+    assert (made.state, made.version) == (AutomationState.ACTIVE, 1)
+    assert made.next_run_at == HOUR.replace(minute=made.spread_minutes)
+    assert made == await world.read(made)
+
+
+async def test_a_manual_one_is_a_draft_run_by_hand(world: World) -> None:
+    """interface 3: cadence manual"""
+    made = await world.create(schedule=BY_HAND)
+    assert (made.state, made.next_run_at, made.schedule) == (AutomationState.DRAFT, None, MANUAL)
+
+
+async def test_an_event_trigger_is_a_draft_until_resumed(world: World) -> None:
+    """contract 4.1: creation"""
+    made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
+    assert (made.state, made.trigger) == (AutomationState.DRAFT, EventTrigger(("orders/create",)))
+    assert made == await world.read(made)
+
+
+async def test_the_record_says_who_made_it_and_how(world: World) -> None:
+    """interface 2.3: created_by, created_via, api_client_id"""
+    made = await world.create()
+    assert made.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
+    find = partial(history.find, org=made.org, automation=made.id, limit=10)
+    [line] = await world.write(find)
+    assert (line.action, line.version, line.person) == (HistoryAction.CREATED, 1, world.owner.person)
+
+
+async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
+    """schedule.md 2, spread_minutes: worked out once, at set-up"""
+    made = await world.create()
+    assert made.spread_minutes == spread_minutes(made.id, 9)
+    world.rules = replace(world.rules, spread_max=0)
+    assert (await world.create()).spread_minutes == 0
+
+
+async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
+    """contract 2.2: inputs"""
+    made = await world.create(inputs={"note": "x"})
+    assert made.inputs == {"note": "x", "threshold": 5}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("Asia/Kathmandu", "Asia/Kathmandu"), (None, "Europe/Berlin")]
+)
+async def test_the_timezone_is_the_stores_unless_given(
+    world: World, asked: str | None, expected: str
+) -> None:
+    """schedule.md 4: default at set-up"""
+    assert (await world.create(timezone=asked)).timezone == expected
+
+
+async def test_without_a_stores_zone_it_is_the_organizations(world: World) -> None:
+    """schedule.md 4: default at set-up"""
+    assert (await world.create(timezone=None, integration_id=world.other_store)).timezone == "Europe/Vienna"
+
+
+async def test_a_slot_within_its_spread_is_not_the_first_one(world: World) -> None:
+    """schedule.md R15: a time already past when it was typed does not run today because of the spread"""
+    await world.at("2026-05-01T08:00")
+    made = await world.create()
+    assert made.next_run_at is not None
+    assert made.next_run_at.date().isoformat() == "2026-05-02"
+
+
+async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World) -> None:
+    """contract 2.2: connections; 2.3: store_label"""
+    bound = reads((world.other_store, "woocommerce"), (world.store, "woocommerce"))
+    made = await world.create(template_id="stores-report", integration_id=None, connections=bound)
+    assert (made.connections, made.store_label) == (bound, "Second, Corner")
+    assert (made.platform, made.integration_id) == (None, None)
+    assert made == await world.read(made)
+
+
+async def test_all_faults_are_told_at_once(world: World) -> None:
+    """contract 1.1: errors"""
+    found = await refused(
+        world,
+        inputs={"threshold": 101, "more": 1},
+        schedule={"cadence": "weekly", "run_at": "24:00"},
+        timezone="Mars",
+        integration_id=world.foreign_store,
+    )
+    assert sorted(found) == [
+        "inputs.more",
+        "inputs.threshold",
+        "integration_id",
+        "schedule.day_of_week",
+        "schedule.run_at",
+        "timezone",
+    ]
+
+
+@pytest.mark.parametrize("template_id", ["no-such", "imported-workflow"])
+async def test_only_offered_templates_can_be_set_up(world: World, template_id: str) -> None:
+    """contract 2.2: template_id"""
+    assert list(await refused(world, template_id=template_id)) == ["template_id"]
+
+
+async def test_a_day_that_is_over_is_refused(world: World) -> None:
+    """schedule.md R11; a nominal instant at or before now"""
+    once = {"cadence": "once", "run_at": "06:00", "date": "2026-05-01"}
+    assert list(await refused(world, schedule=once)) == ["schedule.date"]
+    made = await world.create(schedule={**once, "run_at": "06:01"})
+    assert made.next_run_at is not None
+
+
+async def test_an_event_trigger_has_no_schedule(world: World) -> None:
+    """schedule.md R12"""
+    assert list(await refused(world, trigger=ON_ORDERS)) == ["schedule.cadence"]
+
+
+TOPICS = tuple(f"orders/t{number}" for number in range(9))
+
+
+@pytest.mark.parametrize(
+    ("topics", "paths"),
+    [
+        ((), ["trigger.topics"]),
+        (("orders/create", "orders/create"), ["trigger.topics"]),
+        (("orders/updated",), ["trigger.topics"]),  # offered by the template, not sent by the store
+        (TOPICS, ["trigger.topics"]),
+        (("x" * 81,), ["trigger.topics.0"]),
+    ],
+)
+async def test_topics_are_few_unique_and_sent_by_the_store(
+    world: World, topics: tuple[str, ...], paths: list[str]
+) -> None:
+    """interface 2.5; contract 2.2: trigger"""
+    trigger = TriggerAsk(TriggerKind.EVENT, topics)
+    assert list(await refused(world, schedule=BY_HAND, trigger=trigger)) == paths
+
+
+async def test_a_template_without_event_trigger_refuses_one(world: World) -> None:
+    """contract 3.7: triggers"""
+    found = await refused(
+        world,
+        template_id="stores-report",
+        integration_id=None,
+        connections=reads((world.store, "woocommerce")),
+        schedule=BY_HAND,
+        trigger=ON_ORDERS,
+    )
+    assert list(found) == ["trigger.kind"]
+
+
+@pytest.mark.parametrize(
+    ("which", "path"),
+    [("none", "integration_id"), ("foreign", "integration_id"), ("teams", "integration_id")],
+)
+async def test_the_store_is_the_organizations_and_of_its_platform(
+    world: World, which: str, path: str
+) -> None:
+    """contract 2.2: integration_id"""
+    ids = {"none": None, "foreign": world.foreign_store, "teams": world.teams}
+    assert list(await refused(world, integration_id=ids[which])) == [path]
+
+
+async def test_foreign_and_absent_stores_are_refused_alike(world: World) -> None:
+    """safety 5.4: inference"""
+    foreign = await refused(world, integration_id=world.foreign_store)
+    absent = await refused(world, integration_id=IntegrationId(9_999_999))
+    assert foreign == absent
+
+
+async def test_a_store_that_is_not_connected_is_named(world: World) -> None:
+    """contract 2.2: known but not connected"""
+    await world.set_connection(world.store, ConnectionState.NEEDS_RECONNECTING)
+    with pytest.raises(NotConnected, match="Corner") as raised:
+        await world.create()
+    assert list(raised.value.errors or {}) == ["integration_id"]
+
+
+async def test_connections_in_inputs_are_checked_on_their_path(world: World) -> None:
+    """templates.md 1: connections in inputs"""
+    found = await refused(world, inputs={"teams": {"integration_id": world.store}})
+    assert list(found) == ["inputs.teams.integration_id"]
+    await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
+    with pytest.raises(NotConnected, match="Alerts") as raised:
+        await world.create(inputs={"teams": {"integration_id": world.teams}})
+    assert list(raised.value.errors or {}) == ["inputs.teams.integration_id"]
+
+
+@pytest.mark.parametrize(
+    "case", ["none", "too many", "twice", "foreign", "wrong kind", "kind it does not read"]
+)
+async def test_connections_fit_what_the_template_reads(world: World, case: str) -> None:
+    """contract 2.2: connections"""
+    one = (world.store, "woocommerce")
+    third = await world.connect("woocommerce", "Third")
+    bound = {
+        "none": [],
+        "too many": [one, (world.other_store, "woocommerce"), (third, "woocommerce")],
+        "twice": [one, one],
+        "foreign": [one, (world.foreign_store, "woocommerce")],
+        "wrong kind": [(world.store, "shopify")],
+        "kind it does not read": [one, (world.teams, "teams")],
+    }[case]
+    found = await refused(world, template_id="stores-report", integration_id=None, connections=reads(*bound))
+    assert list(found) == ["connections"]
+
+
+@pytest.mark.parametrize(("count", "is_right"), [(MOST_CONNECTIONS, True), (MOST_CONNECTIONS + 1, False)])
+async def test_at_most_twenty_connections(world: World, count: int, is_right: bool) -> None:
+    """contract 2.2: connections"""
+    sheets = [(await world.connect("spreadsheet", f"S{n}"), "spreadsheet") for n in range(count)]
+    fields = {"template_id": "sheets-report", "integration_id": None, "connections": reads(*sheets)}
+    if is_right:
+        assert len((await world.create(**fields)).connections) == count
+    else:
+        assert list(await refused(world, **fields)) == ["connections"]
+
+
+async def test_connections_belong_to_what_runs_on_nothing(world: World) -> None:
+    """contract 2.2: connections refused for a template with a platform, integration_id for one without"""
+    bound = reads((world.store, "woocommerce"))
+    assert list(await refused(world, connections=bound)) == ["connections"]
+    found = await refused(world, template_id="stores-report", connections=bound)
+    assert list(found) == ["integration_id"]
+
+
+@pytest.mark.parametrize(("more", "is_right"), [(0, True), (1, False)])
+async def test_inputs_have_at_most_256_kib(world: World, more: int, is_right: bool) -> None:
+    """contract 2.2: inputs"""
+    inputs = {"note": "x" * (LARGEST_INPUTS - len('{"note":""}') + more)}
+    if is_right:
+        assert (await world.create(inputs=inputs)).version == 1
+    else:
+        assert list(await refused(world, inputs=inputs)) == ["inputs"]
+
+
+async def test_a_refused_request_leaves_nothing(world: World) -> None:
+    """contract 1.4: nothing is changed by a refused request"""
+    await refused(world, idempotency_key="k", timezone="Mars")
+    made = await world.create(idempotency_key="k")
+    assert made.version == 1
+
+
+class TestIdempotencyKey:
+    """contract 2.2: idempotency_key"""
+
+    async def again(self, world: World, **fields: Any) -> setup.Created:
+        """The request with its key, and some fields changed."""
+        ask = world.ask(idempotency_key="key-1", **fields)
+        return await world.write(partial(setup.create, actor=world.owner, ask=ask, rules=world.rules))
+
+    async def test_the_same_request_gives_the_automation_as_it_now_is(self, world: World) -> None:
+        """the same key with an equal body"""
+        first = await self.again(world)
+        changed = await world.update(first.automation, name="Renamed")
+        schedule = {"run_at": "08:00", "cadence": "daily", "days": None}
+        second = await self.again(world, schedule=schedule)
+        assert (first.replayed, second.replayed) == (False, True)
+        assert second.automation == changed
+
+    async def test_another_body_is_refused(self, world: World) -> None:
+        """with another body 422 key_reused"""
+        await self.again(world)
+        with pytest.raises(KeyReused) as raised:
+            await self.again(world, name="Other")
+        assert list(raised.value.errors or {}) == ["idempotency_key"]
+
+    async def test_a_replay_comes_before_the_state_of_the_world(self, world: World) -> None:
+        """contract 1.4: step 10 before step 13"""
+        once = {"cadence": "once", "run_at": "08:00", "date": "2026-05-01"}
+        first = await self.again(world, schedule=once)
+        await world.at("2026-06-01T00:00")
+        await world.set_connection(world.store, ConnectionState.DISCONNECTED)
+        assert (await self.again(world, schedule=once)).automation.id == first.automation.id
+
+    async def test_two_organizations_have_their_own_keys(self, world: World) -> None:
+        """contract 2.2; safety 5.4"""
+        await self.again(world)
+        ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
+        made = await world.write(
+            partial(setup.create, actor=world.stranger, ask=ask, rules=world.rules), world.stranger.org
+        )
+        assert not made.replayed
+
+    async def test_simultaneous_requests_make_one(self, world: World) -> None:
+        """exactly one is new"""
+        made = await asyncio.gather(*(self.again(world) for _ in range(4)))
+        assert len({one.automation.id for one in made}) == 1
+        assert sorted(one.replayed for one in made) == [False, True, True, True]
+
+
+@pytest.mark.parametrize("schedule", [DAILY, HOURLY, BY_HAND])
+async def test_the_schedule_is_kept_as_answered(world: World, schedule: dict[str, object]) -> None:
+    """schedule.md 3: unused fields are dropped"""
+    made = await world.create(schedule={**schedule, "day_of_week": 3})
+    assert made.schedule.day_of_week is None
+    assert made.schedule.cadence is Cadence(str(schedule["cadence"]))
+    assert isinstance(made.trigger, ScheduleTrigger)

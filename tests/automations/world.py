@@ -1,0 +1,389 @@
+"""A small shop world for the tests of automations: two organisations, connections, templates, short ways."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from steward.automations import change, due, lifecycle, setup
+from steward.automations.checks import TriggerAsk
+from steward.automations.rules import AutomationRules
+from steward.automations.setup import CreateAsk
+from steward.lanes import ending, lane
+from steward.lanes.lane import Offer, Offered
+from steward.model.account import TOKEN_SCOPES, Actor, Organization, Role, Via, maker
+from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
+from steward.model.automation import Automation
+from steward.model.connection import Auth, AutomationConnection, Connection, ConnectionState
+from steward.model.ids import ApprovalId, AutomationId, IntegrationId, OrgId, new_id
+from steward.model.json import JsonValue
+from steward.model.run import Mode, Run, RunStatus, StartedBy
+from steward.model.schedule import MANUAL
+from steward.model.trigger import TriggerKind
+from steward.runs.dispatch import dispatch_due
+from steward.steps.inputs import inputs_schema, shared
+from steward.store import (
+    approvals,
+    automations,
+    connections,
+    occurrences,
+    organizations,
+    people,
+    run_queue,
+    runs,
+    schedules,
+    workers,
+)
+from steward.store.engine import Engine, Tx
+from steward.store.occurrences import StoredSlot, of_automation
+from steward.store.run_queue import Lease
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from steward.templates.base import Category, LastWords, Needs, Template, TemplateFacts, Use
+from tests.fake_clock import FakeClock
+
+T = TypeVar("T")
+
+DAILY = {"cadence": "daily", "run_at": "08:00"}
+HOURLY = {"cadence": "hourly"}
+BY_HAND = {"cadence": "manual"}
+ON_ORDERS = TriggerAsk(TriggerKind.EVENT, ("orders/create",))
+
+
+def template(template_id: str, **facts: Any) -> Template:
+    """A template with facts of a test's own; it has no steps, for none of these tests runs one."""
+    plain: dict[str, Any] = {
+        "template_id": template_id,
+        "template_version": 1,
+        "name": template_id,
+        "description": "",
+        "category": Category.STOCK,
+        "platforms": ("woocommerce",),
+        "connections": (),
+        "inputs_schema": inputs_schema(
+            [],
+            {
+                "threshold": {"type": "integer", "minimum": 0, "maximum": 100, "default": 5},
+                "note": {"type": "string"},
+                "teams": shared("teams", "Where the message goes"),
+            },
+        ),
+        "result_schema": {"type": "object"},
+        "steps": (),
+        "changes_store": False,
+        "triggers": (TriggerKind.SCHEDULE, TriggerKind.EVENT),
+        "topics": {"woocommerce": ("orders/create", "orders/updated")},
+        "default_schedule": MANUAL,
+        "changes": (),
+        "example_result": {},
+    }
+    return Template(TemplateFacts(**{**plain, **facts}), {}, lambda _: LastWords("", {}))
+
+
+STOCK = template("stock-watch", connections=(Needs("teams", Use.WRITE, 0, 1),))
+REPORT = template(
+    "stores-report",
+    platforms=(),
+    connections=(Needs("store", Use.READ, 1, 2),),
+    triggers=(TriggerKind.SCHEDULE,),
+    topics={},
+)
+SHEETS = template("sheets-report", platforms=(), connections=(Needs("spreadsheet", Use.READ, 2, 30),))
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A connector as far as set-up asks it."""
+
+    topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+RULES = AutomationRules(
+    templates={one.template_id: one for one in (STOCK, REPORT, SHEETS)},
+    connectors={"woocommerce": Telling({"orders/create": ("order.created",)})},
+)
+
+
+@dataclass(slots=True)
+class World:
+    """The database of a test, its time, and who acts in it."""
+
+    engine: Engine
+    clock: FakeClock
+    rules: AutomationRules
+    owner: Actor
+    stranger: Actor
+    store: IntegrationId
+    other_store: IntegrationId
+    teams: IntegrationId
+    sheet: IntegrationId
+    foreign_store: IntegrationId
+    lines: list[str]
+
+    @property
+    def org(self) -> OrgId:
+        """The organisation of the owner."""
+        return self.owner.org
+
+    @property
+    def now(self) -> datetime:
+        """The time of the test."""
+        return self.clock.now()
+
+    async def write(self, act: Callable[[Tx], Awaitable[T]], org: OrgId | None = None) -> T:
+        """One transaction of the owner's organisation, or of another one."""
+        return await self.engine.write(self.now, act, org=org or self.org)
+
+    def ask(self, **fields: Any) -> CreateAsk:
+        """A sound request to create, with some fields of the test's own."""
+        sound = CreateAsk(
+            template_id="stock-watch",
+            name="Stock watch",
+            inputs={},
+            schedule=DAILY,
+            integration_id=self.store,
+            timezone="UTC",
+        )
+        return replace(sound, **fields)
+
+    async def create(self, **fields: Any) -> Automation:
+        """A new automation of the owner's organisation."""
+        made = await self.write(
+            partial(setup.create, actor=self.owner, ask=self.ask(**fields), rules=self.rules)
+        )
+        return made.automation
+
+    async def update(self, automation: Automation, **fields: Any) -> Automation:
+        """The automation changed under the version given."""
+        ask = change.UpdateAsk(automation.id, automation.version, **fields)
+        return await self.write(partial(change.update, actor=self.owner, ask=ask, rules=self.rules))
+
+    async def turn(self, verb: str, automation: Automation, **fields: Any) -> Automation:
+        """pause, resume, archive or restore."""
+        ask = lifecycle.StateAsk(automation.id, **fields)
+        act = getattr(lifecycle, verb)
+        done: Automation = await self.write(partial(act, actor=self.owner, ask=ask, rules=self.rules))
+        return done
+
+    async def read(self, automation: Automation) -> Automation:
+        """The automation as it is now."""
+        return await self.write(
+            partial(automations.get, org=automation.org, automation=automation.id), automation.org
+        )
+
+    async def rows(self, automation: Automation) -> list[StoredSlot]:
+        """All its stored occurrences."""
+        far = timedelta(days=4000)
+        return await self.write(
+            partial(
+                of_automation,
+                org=automation.org,
+                automation=automation.id,
+                since=self.now - far,
+                until=self.now + far,
+            ),
+            automation.org,
+        )
+
+    async def runs(self, automation: Automation) -> list[Run]:
+        """All its runs, oldest first."""
+        wanted = runs.RunFilter(automation=automation.id)
+        found = await self.write(
+            partial(runs.find, org=automation.org, wanted=wanted, limit=1000, after=None), automation.org
+        )
+        return found[::-1]
+
+    async def dispatch(self, rules: AutomationRules | None = None, *, until_done: bool = True) -> int:
+        """The tick, again as long as it says there is more; how often it ran."""
+        log = Log(self.lines.append, self.clock, Register())
+        ticked = 1
+        while await dispatch_due(self.engine, self.now, rules=rules or self.rules, log=log) and until_done:
+            ticked += 1
+        return ticked
+
+    async def at(self, instant: str) -> None:
+        """Moves the time on to an instant such as 2026-05-02T08:00 (UTC)."""
+        await self.clock.advance_to(datetime.fromisoformat(f"{instant}+00:00"))
+
+    async def timing(self, automation: Automation) -> schedules.Timing:
+        """The clockwork of the automation."""
+        found = await self.write(
+            partial(schedules.read, org=automation.org, automation=automation.id), automation.org
+        )
+        assert found is not None
+        return found
+
+    async def store_row(self, automation: Automation, row: StoredSlot) -> None:
+        """Stores a row as an edit of the calendar would, and what is due next."""
+
+        async def act(tx: Tx) -> None:
+            locked = await due.lock(tx, automation.org, automation.id)
+            await occurrences.insert_many(tx, automation.org, automation.id, [row])
+            await due.rewrite_next(tx, locked)
+
+        await self.write(act, automation.org)
+
+    async def connect(
+        self, kind: str, name: str, *, org: OrgId | None = None, zone: str | None = None
+    ) -> IntegrationId:
+        """A new connection, connected."""
+
+        async def act(tx: Tx) -> IntegrationId:
+            own = org or self.org
+            integration = await connections.new_integration_id(tx, own)
+            await connections.insert(tx, own, _connection(own, integration, kind, name, zone, self.now))
+            return integration
+
+        return await self.write(act, org)
+
+    async def set_connection(self, integration: IntegrationId, state: ConnectionState) -> None:
+        """A connection loses or regains its account."""
+
+        async def act(tx: Tx) -> None:
+            found = await connections.get(tx, self.org, integration)
+            assert found is not None
+            await connections.save(
+                tx, self.org, replace(found, state=state, version=found.version + 1), was=found.version
+            )
+
+        await self.write(act)
+
+    async def offer(self, automation: Automation, started_by: StartedBy = StartedBy.HAND) -> Offered:
+        """A live run, as run now or a store event would make it, later than the one before."""
+        self.clock.tick(0.001)
+
+        async def act(tx: Tx) -> Offered:
+            free = await lane.lock(tx, automation.org, automation.id)
+            wanted = Offer(
+                automation=automation, mode=Mode.LIVE, started_by=started_by, maker=maker(self.owner)
+            )
+            return await lane.offer(tx, free, wanted)
+
+        return await self.write(act, automation.org)
+
+    async def claim(self) -> Lease:
+        """A worker takes the oldest ready run and starts it."""
+
+        async def act(tx: Tx) -> Lease:
+            worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
+            [(lease, _)] = await run_queue.claim(tx, worker=worker, free=1, full=[])
+            return lease
+
+        lease = await self.engine.write(self.now, act)
+        await self.write(partial(run_queue.start, lease=lease), lease.org)
+        return lease
+
+    async def wait_for_approval(self, automation: Automation, lease: Lease) -> None:
+        """A started run waits for approval."""
+        approval = Approval(
+            org=lease.org,
+            id=ApprovalId(new_id(self.now)),
+            run_id=lease.run,
+            automation_id=automation.id,
+            automation_name=automation.name,
+            store_label=automation.store_label,
+            round=1,
+            kind=ApprovalKind.CHANGES,
+            version=1,
+            status=ApprovalStatus.PENDING,
+            change_hash="0" * 64,
+            counts={},
+            warnings=(),
+            created_at=self.now,
+            expires_at=self.now + timedelta(hours=72),
+            decided_at=None,
+            decided_by=None,
+            comment=None,
+        )
+
+        async def act(tx: Tx) -> None:
+            await approvals.insert(tx, lease.org, approval, integration=None)
+            assert await run_queue.park(
+                tx, lease, approval=approval.id, expires_at=approval.expires_at, leased_ms=0
+            )
+
+        await self.write(act, lease.org)
+
+    async def finish(self, automation: Automation, lease: Lease, status: RunStatus) -> None:
+        """A started run ends and frees its lane."""
+
+        async def act(tx: Tx) -> None:
+            await run_queue.finish(tx, lease, status)
+            await lane.release(tx, lease.org, automation.id, run=lease.run)
+
+        await self.write(act, lease.org)
+
+    async def end(self, automation: Automation) -> None:
+        """Every queued run of the automation ends."""
+
+        async def act(tx: Tx) -> None:
+            await ending.end_queued(tx, automation.org, automation.id, how=ending.BY_PERSON)
+
+        await self.write(act, automation.org)
+
+
+def _connection(
+    org: OrgId, integration: IntegrationId, kind: str, name: str, zone: str | None, now: datetime
+) -> Connection:
+    return Connection(
+        org=org,
+        integration_id=integration,
+        kind=kind,
+        is_store=kind in ("woocommerce", "shopify"),
+        name=name,
+        domain=None,
+        zone=zone,
+        currency=None,
+        state=ConnectionState.CONNECTED,
+        auth=Auth.KEY,
+        account_label=None,
+        facts={},
+        version=1,
+        connected_at=now,
+        last_ok_at=now,
+        checked_at=now,
+        last_error=None,
+    )
+
+
+async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vienna") -> Actor:
+    """An organisation with its owner."""
+
+    async def act(tx: Tx) -> Actor:
+        org = await organizations.enlist(tx, name, name.casefold())
+        assert org is not None
+        await tx.enter([org])
+        made = Organization(org, name, zone, True, True, now)
+        await organizations.insert(tx, org, made)
+        email = re.sub(r"\W+", "", name.lower()) + "@example.com"
+        person = await people.insert(
+            tx, email=email, email_norm=email, username=name, first_name="Ada", last_name="Boss"
+        )
+        assert person is not None
+        return Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, "st_TEST", Role.OWNER)
+
+    return await engine.write(now, act)
+
+
+async def make_world(engine: Engine, clock: FakeClock) -> World:
+    """Two organisations; the first with two stores, a channel and a sheet, the other with a store."""
+    owner = await actor(engine, clock.now(), "Corner Shop")
+    stranger = await actor(engine, clock.now(), "Other Shop")
+    none = IntegrationId(0)
+    world = World(engine, clock, RULES, owner, stranger, none, none, none, none, none, [])
+    world.store = await world.connect("woocommerce", "Corner", zone="Europe/Berlin")
+    world.other_store = await world.connect("woocommerce", "Second", zone=None)
+    world.teams = await world.connect("teams", "Alerts")
+    world.sheet = await world.connect("spreadsheet", "Sheet")
+    world.foreign_store = await world.connect("woocommerce", "Theirs", org=stranger.org)
+    return world
+
+
+def reads(*bound: tuple[IntegrationId, str]) -> tuple[AutomationConnection, ...]:
+    """The connections of an automation that runs on nothing."""
+    return tuple(AutomationConnection(one, kind) for one, kind in bound)
+
+
+__all__ = ["AutomationId", "JsonValue", "RunStatus", "World", "make_world", "reads", "template"]
