@@ -42,6 +42,11 @@ class KeyRing:
     held: "Held" = field(default_factory=lambda: Held())
 
     @property
+    def is_usable(self) -> bool:
+        """Whether there are keys and they could be opened."""
+        return self.held.unwrapped is not None
+
+    @property
     def kid(self) -> str:
         """The id of the key that signs. Raises NotConfigured without one."""
         return self._held().kid

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from steward.model.refusals import Unavailable
+from steward.security.passwords import Cost, hash_password, needs_rehash, verify_password
 
 T = TypeVar("T")
 
@@ -16,12 +17,36 @@ WAITING = 20
 class Hashing:
     """The threads password hashes are worked out in; one for a process, closed with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, cost: Cost) -> None:
+        self._cost = cost
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="steward-password")
         self._taken = 0
+        self._nobody: str | None = None
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """What `work` gives. Raises Unavailable when two run and twenty wait already (contract 6.2)."""
+    async def hash(self, password: str) -> str:
+        """The hash to keep. Raises Unavailable when too many wait."""
+        return await self._run(lambda: hash_password(password, self._cost))
+
+    async def verify(self, password: str, kept: str | None) -> bool:
+        """Whether the password is the kept one; with none kept the same work, and no. Raises Unavailable."""
+        return await self._run(lambda: self._verify(password, kept))
+
+    def is_outdated(self, kept: str) -> bool:
+        """Whether a kept hash cost less than one made now."""
+        return needs_rehash(kept, self._cost)
+
+    def close(self) -> None:
+        """Ends the threads; work under way finishes first."""
+        self._pool.shutdown(wait=True)
+
+    def _verify(self, password: str, kept: str | None) -> bool:
+        if self._nobody is None:
+            self._nobody = hash_password("nobody has this password", self._cost)
+        right = verify_password(kept or self._nobody, password)
+        return right and kept is not None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Contract 6.2: 503 when two run and twenty wait already."""
         if self._taken >= AT_ONCE + WAITING:
             raise Unavailable("Too many people are signing in. Try again shortly.", retry_after=1)
         self._taken += 1
@@ -29,7 +54,3 @@ class Hashing:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
             self._taken -= 1
-
-    def close(self) -> None:
-        """Ends the threads; work under way finishes first."""
-        self._pool.shutdown(wait=True)

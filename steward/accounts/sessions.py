@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
+from steward.accounts.names import folded
+from steward.accounts.passwords import Hashing
 from steward.model.account import ROLE_SCOPES, Membership, Person, Scope
 from steward.model.ids import OrgId, PersonId
-from steward.model.refusals import NotFound, Unauthenticated
+from steward.model.refusals import InvalidCredentials, NotFound, Unauthenticated
 from steward.model.sessions import Session
 from steward.security.secrets import hash_value, new_value
-from steward.store import people, sessions
-from steward.store.engine import Tx
+from steward.store import audit, people, sessions
+from steward.store.engine import Engine, Tx
 
 MOST_SESSIONS = 10
 TOUCH_AFTER = timedelta(minutes=1)
@@ -69,15 +71,61 @@ async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
     return tuple(membership for membership in found if membership is not None and membership.active)
 
 
-async def sign_in(tx: Tx, person: Person, *, address: str, agent: str) -> Opened:
-    """Opens a session; with exactly one organisation it is chosen. Ends the oldest beyond ten."""
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A person whose password was right, the hash it was compared with, and a better one when due."""
+
+    person: Person
+    email_norm: str
+    password_hash: str
+    new_hash: str | None
+
+
+async def verify(engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str) -> Verified:
+    """Compares a password outside any transaction, with the same work whether or not there is such a person.
+
+    Raises InvalidCredentials, and Unavailable when too many wait (contract 6.2).
+    """
+    email_norm = folded(email)
+
+    async def look(tx: Tx) -> people.Known | None:
+        return await people.by_email(tx, email_norm)
+
+    known = await engine.read(now, look, small=True)
+    kept = known.password_hash if known is not None and known.person.active else None
+    is_right = await hashing.verify(password, kept)
+    if known is None or kept is None or not is_right:
+        raise InvalidCredentials
+    new_hash = await hashing.hash(password) if hashing.is_outdated(kept) else None
+    return Verified(known.person, email_norm, kept, new_hash)
+
+
+async def sign_in(tx: Tx, verified: Verified, *, address: str, agent: str) -> Opened:
+    """Opens a session; with exactly one organisation it is chosen. Ends the oldest beyond ten.
+
+    Raises InvalidCredentials when the person was switched off or the password changed meanwhile.
+    """
+    known = await people.by_email(tx, verified.email_norm)
+    if known is None or not known.person.active or known.password_hash != verified.password_hash:
+        raise InvalidCredentials
+    person = known.person
+    if verified.new_hash is not None:
+        await people.set_password_hash(tx, person.id, verified.new_hash)
     found = await memberships(tx, person.id)
     org = found[0].org if len(found) == 1 else None
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     await sessions.insert(tx, session_hash, person.id, org=org, address=address, agent=agent[:200])
     await sessions.keep_newest(tx, person.id, MOST_SESSIONS)
+    for membership in found:
+        entry = audit.Entry("person", "signed_in", actor=str(person.id))
+        await audit.record(tx, membership.org, entry)
     return Opened(cookie, await _written(tx, session_hash), found)
+
+
+async def sign_out(tx: Tx, session: Session) -> None:
+    """Ends this session."""
+    await sessions.end(tx, session.session_hash)
 
 
 async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:

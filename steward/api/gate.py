@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from steward.accounts.allowances import Windows
@@ -212,6 +213,9 @@ class Gate:
                     tx, fittings, self._windows, cookie_value=cookie or "", asked=asked
                 )
             admitted.append(caller)
+            if caller.session is not None and callers.is_to_touch(caller.session, fittings, request.headers):
+                request.touched = caller.session
+                caller.session = replace(caller.session, seen_at=fittings.clock.now())
             if not at_once or operation is None:
                 return None
             call = self._checked(request, operation, found, caller, cookie)
@@ -229,18 +233,16 @@ class Gate:
                 raise
             reply = await self._run(request, operation, found, Admitted(None, None), cookie)
         finally:
-            if admitted and admitted[0].session is not None:
-                await self._touch(request, admitted[0].session)
+            if request.touched is not None:
+                await self._touch(request.touched)
         return reply or answers.refuse(asked.route or NotFound())
 
-    async def _touch(self, request: "_Request", session: Session) -> None:
-        if callers.is_to_touch(session, self._fittings, request.headers):
+    async def _touch(self, session: Session) -> None:
+        async def act(tx: Tx) -> None:
+            await touch(tx, session)
 
-            async def act(tx: Tx) -> None:
-                await touch(tx, session)
-
-            now = self._fittings.clock.now()
-            await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
+        now = self._fittings.clock.now()
+        await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
 
     def _checked(
         self,
@@ -347,6 +349,7 @@ class _Request:
         "path",
         "query_string",
         "receive",
+        "touched",
     )
 
     def __init__(self, scope: Message, receive: Receive, fittings: Fittings) -> None:
@@ -354,6 +357,7 @@ class _Request:
         self._fittings = fittings
         self.receive = receive
         self.call: Call | None = None
+        self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
         self._received = received
         self.headers: dict[bytes, bytes] = dict(received)

@@ -1,6 +1,76 @@
 """The table of operations: one row an endpoint; the gate, OpenAPI and the scope tests all read it."""
 
-from steward.api.calls import Operation, RawOperation
+from steward.api import app_session, login, status
+from steward.api.calls import Entry, Nothing, Operation, RawOperation
+from steward.model.account import Scope
+from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unavailable
 
-OPERATIONS: list[Operation] = []
-RAW_OPERATIONS: list[RawOperation] = []
+READ, WRITE, APPROVE = Scope.READ, Scope.WRITE, Scope.APPROVE
+
+STATUS = [
+    Operation(
+        method="GET",
+        path="/v1/automations/status",
+        scope=READ,
+        function=status.get,
+        answer=status.StatusAnswer,
+        summary="Status",
+        small=True,
+    ),
+]
+
+SESSION = [
+    Operation(
+        method="POST",
+        path="/app/session",
+        entry=Entry.OPEN,
+        attempt=app_session.count_sign_in,
+        prepare=app_session.verify,
+        function=app_session.post,
+        body=app_session.SignInBody,
+        body_limit=16 * 1024,
+        body_values=1_000,
+        answer=app_session.SessionAnswer,
+        summary="Sign in",
+        refusals=(InvalidCredentials, RateLimited, Unavailable),
+        writes=True,
+    ),
+    Operation(
+        method="GET",
+        path="/app/session",
+        entry=Entry.SESSION,
+        function=app_session.get,
+        answer=app_session.SessionAnswer,
+        summary="Get the session",
+        small=True,
+    ),
+    Operation(
+        method="DELETE",
+        path="/app/session",
+        entry=Entry.LEAVING,
+        function=app_session.delete,
+        answer=Nothing,
+        summary="Sign out",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/session/organization",
+        entry=Entry.SESSION,
+        function=app_session.choose_organization,
+        body=app_session.ChooseBody,
+        answer=app_session.SessionAnswer,
+        summary="Choose an organisation",
+        refusals=(NotFound,),
+        writes=True,
+    ),
+]
+
+OPERATIONS: list[Operation] = [*STATUS, *SESSION]
+
+RAW_OPERATIONS: list[RawOperation] = [
+    RawOperation("POST", "/v2/api/automations/login", login.post, "Log in"),
+    RawOperation("GET", "/.well-known/jwks.json", status.jwks, "Public keys of tokens"),
+    RawOperation("GET", "/healthz", status.healthz, "Whether the process answers"),
+    RawOperation("GET", "/readyz", status.readyz, "Whether the service is ready"),
+]

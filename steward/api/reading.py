@@ -47,13 +47,18 @@ async def read_bytes(receive: Receive, limit: int) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def is_json(content_type: str) -> bool:
+    """Whether a Content-Type is JSON in UTF-8."""
+    return _TYPE.fullmatch(content_type.strip()) is not None
+
+
 async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, values: int) -> Any:
     """The body as Python values; `{}` for an empty one.
 
     Raises UnsupportedMediaType, TooLarge and Malformed, in this order (contract 1.4 step 7).
     """
     coded = headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity")
-    typed = _TYPE.fullmatch(headers.get(b"content-type", b"").decode("latin-1").strip()) is not None
+    typed = is_json(headers.get(b"content-type", b"").decode("latin-1"))
     try:
         body = await read_bytes(receive, limit)
     except TooLarge:

@@ -96,3 +96,11 @@ def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
         if not (shape.fullmatch(value) if shape else is_id(value)):
             return None
     return dict(zip(names, values, strict=True))
+
+
+def parameter_schema(name: str) -> dict[str, object]:
+    """The shape of a value of the path as JSON schema."""
+    if name in ("integration_id", "user_id"):
+        return {"type": "integer", "minimum": 1}
+    shape = _SHAPES.get(name)
+    return {"type": "string", "pattern": f"^{shape.pattern}$" if shape else "^[0-9A-HJKMNP-TV-Z]{26}$"}

@@ -76,7 +76,8 @@ async def standing(
 ) -> TokenStanding | None:
     """How a token's credential, member and organisation stand now.
 
-    On PostgreSQL also opens the wall and counts the call (`most_person` 0: not); SQLite counts in memory.
+    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
+    the call (`most_person` 0: not); SQLite counts in memory.
     """
     row = await tx.one(
         _STANDING,

@@ -70,3 +70,13 @@ async def retire(tx: Tx, key_id: str, retires_at: datetime) -> None:
 async def forget_retired(tx: Tx) -> int:
     """Removes signing keys whose last token has expired."""
     return await tx.execute("DELETE FROM service_keys WHERE kind = 'signing' AND retires_at <= :now")
+
+
+async def newest_signing(tx: Tx) -> str | None:
+    """The id of the key that signs now, in whichever process it was made."""
+    row = await tx.one(
+        "SELECT key_id FROM service_keys"
+        " WHERE kind = 'signing' AND retires_at IS NULL"
+        " ORDER BY created_at DESC, key_id DESC LIMIT 1"
+    )
+    return None if row is None else str(row["key_id"])

@@ -9,23 +9,22 @@ from steward.model.ids import OrgId, PersonId
 from steward.model.sessions import Session
 from steward.store.engine import Both, Row, Tx, at
 
-_STANDING = Both(
-    sqlite=(
-        "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
-        " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over"
-        " FROM sessions AS s"
-        " JOIN people AS p ON p.person_id = s.person_id"
-        " LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active"
-        " LEFT JOIN organizations AS o ON o.org_id = m.org_id"
-        " WHERE s.session_hash = :hash AND p.active"
-        " AND s.seen_at > :idle_since AND s.created_at > :made_since"
-    ),
-    postgresql=(
-        "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
-        " organization_name, zone, automations_on, role, over"
-        " FROM steward_gate_session(:hash, :needed, :idle_since, :made_since, :most, :test_now)"
-    ),
+_LIVE = (
+    "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
+    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over"
+    " FROM sessions AS s"
+    " JOIN people AS p ON p.person_id = s.person_id"
+    " LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active"
+    " LEFT JOIN organizations AS o ON o.org_id = m.org_id"
+    " WHERE s.session_hash = :hash AND p.active"
+    " AND s.seen_at > :idle_since AND s.created_at > :made_since"
 )
+_GATE = (
+    "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
+    " organization_name, zone, automations_on, role, over"
+    " FROM steward_gate_session(:hash, :needed, :idle_since, :made_since, :most, :test_now)"
+)
+_STANDING = Both(sqlite=_LIVE, postgresql=_GATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ async def standing(
 ) -> SessionStanding | None:
     """The session of a cookie with its person and chosen organisation; None when it has ended.
 
-    On PostgreSQL also opens the wall and counts the call when the role is among `needed` (None: always;
-    `most` 0: never); SQLite counts in memory.
+    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
+    the call when the role is among `needed` (None: always; `most` 0: never); SQLite counts in memory.
     """
     row = await tx.one(
         _STANDING,
@@ -88,6 +87,12 @@ async def standing(
         },
     )
     return None if row is None else _standing(row, session_hash)
+
+
+async def written(tx: Tx, session_hash: str) -> Session | None:
+    """The session this transaction has just written, inside the wall it has opened."""
+    row = await tx.one(_LIVE, {"hash": session_hash, "idle_since": 0, "made_since": 0})
+    return None if row is None else _standing(row, session_hash).session
 
 
 async def insert(

@@ -1,0 +1,27 @@
+"""Counts logins and sign-ins before anything is looked up, in a transaction of its own (contract 1.6)."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+
+from steward.model.refusals import RateLimited
+from steward.store import limits
+from steward.store.engine import Engine, Tx
+from steward.store.limits import AttemptKind
+
+
+def hashed(text: str) -> str:
+    """How an attempt's key is kept and logged: never in plain."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, most: int) -> None:
+    """Counts one attempt under every key. Raises RateLimited, counting nothing, when one is full."""
+    kept = {kind: hashed(key) for kind, key in keys.items()}
+
+    async def act(tx: Tx) -> int | None:
+        return await limits.attempt(tx, kept, most)
+
+    wait = await engine.write(now, act)
+    if wait is not None:
+        raise RateLimited(retry_after=wait)

@@ -1,0 +1,87 @@
+"""API credentials: issue, rotate, switch off and on, list; a secret is shown once (interface 5.2)."""
+
+from dataclasses import dataclass
+
+from steward.accounts.keys import KeyRing
+from steward.model.account import Credential
+from steward.model.ids import OrgId
+from steward.model.refusals import NotFound, ValidationFailed
+from steward.security.secrets import hash_client_secret, new_client_id, new_client_secret
+from steward.store import audit, credentials, organizations
+from steward.store.engine import Tx
+
+LONGEST_LABEL = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A credential with its secret, which is kept nowhere."""
+
+    credential: Credential
+    secret: str
+
+
+async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
+    """A new credential. Raises NotFound, and ValidationFailed for an overlong label."""
+    label = label.strip()
+    if len(label) > LONGEST_LABEL or not (label.isprintable() or not label):
+        raise ValidationFailed(f"Give a label of at most {LONGEST_LABEL} characters.", errors={"label": []})
+    await tx.enter([org])
+    if await organizations.get(tx, org) is None:
+        raise NotFound(f"There is no organisation {org}.")
+    client_id, secret = new_client_id(), new_client_secret()
+    await credentials.insert(
+        tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id, label=label
+    )
+    await _record(tx, org, client_id, "credential_issued")
+    return Issued(await _get(tx, org, client_id), secret)
+
+
+async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> Issued:
+    """A new secret for the same client id; outstanding tokens end (interface 5.4). Raises NotFound."""
+    org = await _organization(tx, client_id)
+    secret = new_client_secret()
+    await credentials.set_secret(tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id)
+    await _record(tx, org, client_id, "credential_rotated")
+    return Issued(await _get(tx, org, client_id), secret)
+
+
+async def set_enabled(tx: Tx, client_id: str, enabled: bool) -> Credential:
+    """Switches a credential on or off; outstanding tokens end either way. Raises NotFound."""
+    org = await _organization(tx, client_id)
+    await credentials.set_enabled(tx, org, client_id, enabled)
+    await _record(tx, org, client_id, "credential_enabled" if enabled else "credential_disabled")
+    return await _get(tx, org, client_id)
+
+
+async def every(tx: Tx, orgs: list[OrgId]) -> list[Credential]:
+    """The credentials of these organisations; never with a secret."""
+    await tx.enter(orgs)
+    return [credential for org in orgs for credential in await credentials.every(tx, org)]
+
+
+def _hashed(ring: KeyRing, secret: str) -> str:
+    pepper = ring.pepper(ring.pepper_id)
+    if pepper is None:
+        raise LookupError("the current pepper is always among the peppers")
+    return hash_client_secret(secret, pepper).hex()
+
+
+async def _organization(tx: Tx, client_id: str) -> OrgId:
+    org = await credentials.organization_of(tx, client_id)
+    if org is None:
+        raise NotFound(f"There is no credential {client_id!r}.")
+    await tx.enter([org])
+    return org
+
+
+async def _get(tx: Tx, org: OrgId, client_id: str) -> Credential:
+    credential = await credentials.get(tx, org, client_id)
+    if credential is None:
+        raise NotFound(f"There is no credential {client_id!r}.")
+    return credential
+
+
+async def _record(tx: Tx, org: OrgId, client_id: str, action: str) -> None:
+    entry = audit.Entry("operator", action, object_kind="credential", object_id=client_id)
+    await audit.record(tx, org, entry)

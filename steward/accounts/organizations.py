@@ -1,0 +1,82 @@
+"""Making organisations and switching automations on and off; these are the operator's (contract 7)."""
+
+from dataclasses import dataclass, replace
+from zoneinfo import available_timezones
+
+from steward.accounts.names import folded_name
+from steward.model.account import Organization
+from steward.model.ids import OrgId
+from steward.model.refusals import NotFound, ValidationFailed
+from steward.store import audit, organizations
+from steward.store.engine import Tx
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOrganization:
+    """What a new organisation is made of."""
+
+    name: str
+    zone: str = "UTC"
+    automations_on: bool = True
+
+
+async def create(tx: Tx, ask: CreateOrganization) -> Organization:
+    """A new organisation. Raises ValidationFailed for a name that is taken, or a zone there is not."""
+    name = ask.name.strip()
+    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
+        raise ValidationFailed(f"Give a name of 1 to {LONGEST_NAME} characters.", errors={"name": []})
+    if ask.zone not in available_timezones():
+        raise ValidationFailed(f"{ask.zone} is not an IANA time zone.", errors={"timezone": []})
+    org = await organizations.enlist(tx, name, folded_name(name))
+    if org is None:
+        raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
+    await tx.enter([org])
+    made = Organization(
+        id=org,
+        name=name,
+        zone=ask.zone,
+        automations_on=ask.automations_on,
+        send_without_approval=True,  # contract 2.3: on by default
+        created_at=tx.now,
+    )
+    await organizations.insert(tx, org, made)
+    await audit.record(tx, org, _entry("organization_created", org))
+    return made
+
+
+async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
+    """Switches automations on or off, from the next call on. Raises NotFound."""
+    await tx.enter([org])
+    found = await organizations.get(tx, org)
+    if found is None or await organizations.switch(tx, org, automations_on) == 0:
+        raise NotFound(f"There is no organisation {org}.")
+    action = "automations_switched_on" if automations_on else "automations_switched_off"
+    await audit.record(tx, org, _entry(action, org))
+    return replace(found, automations_on=automations_on)
+
+
+async def resolve(tx: Tx, given: str) -> OrgId:
+    """The organisation an operator names by its id or its exact name. Raises NotFound."""
+    named = await organizations.named(tx, given)
+    if named is not None:
+        return named
+    if given.isascii() and given.isdigit():
+        org = OrgId(int(given))
+        await tx.enter([org])
+        if await organizations.get(tx, org) is not None:
+            return org
+    raise NotFound(f"There is no organisation {given!r}. Give its id or its exact name.")
+
+
+async def every(tx: Tx) -> list[Organization]:
+    """All organisations, in the order they were made."""
+    orgs = await organizations.every(tx)
+    await tx.enter(orgs)
+    found = [await organizations.get(tx, org) for org in orgs]
+    return [organization for organization in found if organization is not None]
+
+
+def _entry(action: str, org: OrgId) -> audit.Entry:
+    return audit.Entry("operator", action, object_kind="organization", object_id=str(org))

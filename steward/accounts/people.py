@@ -1,0 +1,133 @@
+"""Making people, their passwords, switching them off, and their places in organisations (contract 7)."""
+
+import re
+from dataclasses import dataclass, replace
+
+from steward.accounts.names import folded
+from steward.accounts.sessions import memberships
+from steward.model.account import Membership, Person, Role
+from steward.model.ids import OrgId, PersonId
+from steward.model.refusals import NotFound, ValidationFailed, WrongState
+from steward.security.passwords import problem_with
+from steward.store import audit, people, sessions
+from steward.store.engine import Tx
+
+_EMAIL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}")
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePerson:
+    """What a new account is made of; the hash is worked out before, outside the transaction."""
+
+    email: str
+    first_name: str
+    last_name: str
+    username: str | None = None
+    password_hash: str | None = None
+
+
+async def create(tx: Tx, ask: CreatePerson) -> Person:
+    """A new account. Raises ValidationFailed for an e-mail address that is taken or is none."""
+    email = ask.email.strip()
+    if not _EMAIL.fullmatch(email) or not email.isprintable():
+        raise ValidationFailed(f"{email!r} is not an e-mail address.", errors={"email": []})
+    first_name, last_name = _name(ask.first_name, "first_name"), _name(ask.last_name, "last_name")
+    username = _name(ask.username or f"{first_name} {last_name}", "username")
+    person = await people.insert(
+        tx,
+        email=email,
+        email_norm=folded(email),
+        username=username,
+        first_name=first_name,
+        last_name=last_name,
+    )
+    if person is None:
+        raise ValidationFailed("A person with this e-mail address exists already.", errors={"email": []})
+    if ask.password_hash is not None:
+        await people.set_password_hash(tx, person, ask.password_hash)
+    return Person(person, email, username, first_name, last_name, True)
+
+
+async def set_password(tx: Tx, person: Person, password_hash: str) -> None:
+    """Sets a password and ends the person's sessions (contract 7)."""
+    await people.set_password_hash(tx, person.id, password_hash)
+    await sessions.end_of_person(tx, person.id)
+    await _record(tx, person.id, "password_set")
+
+
+async def set_active(tx: Tx, person: Person, active: bool) -> Person:
+    """Switches an account on or off everywhere; tokens and sessions end with the next call."""
+    orgs = await people.organizations_of(tx, person.id)
+    await tx.enter(orgs)
+    await people.set_active(tx, person.id, active)
+    for org in orgs:
+        await people.copy_active(tx, org, person.id, active)
+    if not active:
+        await sessions.end_of_person(tx, person.id)
+    await _record(tx, person.id, "person_activated" if active else "person_deactivated")
+    return replace(person, active=active)
+
+
+async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) -> None:
+    """Makes the person an active member with this role, or changes the role.
+
+    Raises WrongState when the organisation would lose its last owner (contract 6.6).
+    """
+    await tx.enter([org])
+    before = await people.membership(tx, org, person.id)
+    if before is not None and before.active and before.role is Role.OWNER and role is not Role.OWNER:
+        if await people.active_owners(tx, org) <= 1:
+            raise WrongState("This is the organisation's last owner. Make somebody else owner first.")
+    await people.put_member(
+        tx, org, person, role=role, email_norm=folded(person.email), username_norm=folded(person.username)
+    )
+    action = "role_changed" if before else "member_added"
+    await audit.record(
+        tx,
+        org,
+        audit.Entry(
+            "operator", action, object_kind="person", object_id=str(person.id), detail={"role": role}
+        ),
+    )
+
+
+async def resolve(tx: Tx, given: str) -> Person:
+    """The person an operator names by id or e-mail address. Raises NotFound."""
+    known = await people.by_email(tx, folded(given))
+    if known is not None:
+        return known.person
+    if given.isascii() and given.isdigit():
+        person = await people.get(tx, PersonId(int(given)))
+        if person is not None:
+            return person
+    raise NotFound(f"There is no person {given!r}. Give their id or e-mail address.")
+
+
+async def organizations_of(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
+    """Where the person is an active member."""
+    return await memberships(tx, person)
+
+
+def check_password(password: str, email: str, organization_names: list[str]) -> None:
+    """Raises ValidationFailed for a password that is too short, common or holds a name (safety 3.3)."""
+    fault = problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
+    if fault is not None:
+        raise ValidationFailed(fault, errors={"password": [fault]})
+
+
+def _name(text: str, field: str) -> str:
+    name = text.strip()
+    if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
+        raise ValidationFailed(
+            f"Give 1 to {_LONGEST_NAME} characters for {field.replace('_', ' ')}.", errors={field: []}
+        )
+    return name
+
+
+async def _record(tx: Tx, person: PersonId, action: str) -> None:
+    orgs = await people.organizations_of(tx, person)
+    await tx.enter(orgs)
+    for org in orgs:
+        entry = audit.Entry("operator", action, object_kind="person", object_id=str(person))
+        await audit.record(tx, org, entry)

@@ -1,0 +1,221 @@
+"""The table of operations as OpenAPI 3.1 (contract 10); leaves serving it to application.py."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from steward.api.answers import CONTRACT_VERSION
+from steward.api.calls import Operation
+from steward.api.examples import example
+from steward.api.routes import parameter_schema
+from steward.api.statuses import STATUS
+from steward.model.refusals import (
+    Forbidden,
+    Malformed,
+    NotFound,
+    RateLimited,
+    Refusal,
+    StaleVersion,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedMediaType,
+    ValidationFailed,
+)
+
+Json = dict[str, Any]
+_SCHEMAS = "#/components/schemas/{name}"
+_ALWAYS: tuple[type[Refusal], ...] = (Unauthenticated, Forbidden, RateLimited, ValidationFailed, Unavailable)
+_WITH_BODY: tuple[type[Refusal], ...] = (Malformed, TooLarge, UnsupportedMediaType)
+_WORDS = {
+    400: "The body is not acceptable JSON",
+    401: "No valid token or session",
+    403: "Not allowed",
+    404: "Not found, or another organisation's",
+    409: "Stale version or wrong state",
+    413: "Too large",
+    415: "Not JSON",
+    422: "The request is invalid, or cannot be done now",
+    429: "Too many calls; nothing was done",
+    503: "Cannot be completed now",
+}
+
+
+def document(operations: Sequence[Operation], base_url: str, *, version: str) -> Json:
+    """The operations under /v1 with their parameters, bodies, answers, refusals and examples."""
+    rows = [operation for operation in operations if operation.path.startswith("/v1/")]
+    schemas = _answer_schemas(rows)
+    paths: Json = {}
+    for row in rows:
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Steward Automations API",
+            "version": version,
+            "description": f"Contract version {CONTRACT_VERSION}.",
+        },
+        "servers": [{"url": base_url}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
+        },
+    }
+
+
+def _operation(row: Operation, schemas: Json) -> Json:
+    made: Json = {
+        "operationId": _operation_id(row),
+        "summary": row.summary,
+        "security": [{"token": []}],
+        "x-scope": str(row.scope) if row.scope else None,
+        "parameters": [*_path_parameters(row), *_query_parameters(row, schemas)],
+        "responses": _responses(row, schemas),
+    }
+    if row.method in ("POST", "PATCH"):
+        schema = _body_schema(row, schemas)
+        content = {"schema": schema, "example": example(schema, schemas)}
+        made["requestBody"] = {
+            "required": bool(schemas[row.body.__name__].get("required")),
+            "content": {"application/json": content},
+        }
+    return made
+
+
+def _operation_id(row: Operation) -> str:
+    words = [
+        word for word in re.split(r"[^a-z0-9]+", row.path.removeprefix("/v1/automations").lower()) if word
+    ]
+    return "_".join([row.method.lower(), *(words or ["automations"])])
+
+
+def _path_parameters(row: Operation) -> list[Json]:
+    names = re.findall(r"\{([a-z_]+)\}", row.path)
+    return [
+        {"name": name, "in": "path", "required": True, "schema": parameter_schema(name)} for name in names
+    ]
+
+
+def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
+    if row.query is None:
+        return []
+    schema = row.query.model_json_schema(ref_template=_SCHEMAS)
+    _adopt(schema, schemas)
+    parameters = []
+    for name, shape in schema.get("properties", {}).items():
+        parameter: Json = {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", []),
+            "schema": shape,
+        }
+        if "array" in str(shape):
+            parameter |= {"style": "form", "explode": False}
+        parameters.append(parameter)
+    return parameters
+
+
+def _body_schema(row: Operation, schemas: Json) -> Json:
+    schema = row.body.model_json_schema(ref_template=_SCHEMAS)
+    _adopt(schema, schemas)
+    schemas[row.body.__name__] = schema
+    return {"$ref": _SCHEMAS.format(name=row.body.__name__)}
+
+
+def _adopt(schema: Json, schemas: Json) -> None:
+    """Moves the definitions inside a schema to the document's own."""
+    for name, definition in schema.pop("$defs", {}).items():
+        schemas.setdefault(name, definition)
+
+
+def _answer_schemas(rows: Sequence[Operation]) -> Json:
+    types = list({row.answer: None for row in rows})
+    _, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
+    return {**components, "ErrorResponse": _ERROR, "StaleOccurrence": _stale()}
+
+
+_ERROR: Json = {
+    "type": "object",
+    "required": ["success", "contract_version", "message"],
+    "properties": {
+        "success": {"const": False},
+        "contract_version": {"type": "integer", "minimum": 1},
+        "message": {"type": "string", "maxLength": 500},
+        "code": {"type": "string", "enum": sorted(STATUS)},
+        "errors": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "string"}},
+        },
+        "data": {"type": "object"},
+    },
+}
+
+
+def _stale() -> Json:
+    """A refusal that holds what is current (interface 2.1 StaleOccurrence)."""
+    return {
+        "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
+        "required": ["data"],
+        "properties": {"code": {"const": StaleVersion.code}},
+    }
+
+
+def _responses(row: Operation, schemas: Json) -> Json:
+    name = row.answer.__name__
+    schema: Json = {
+        "type": "object",
+        "required": ["success", "contract_version", "data"],
+        "properties": {
+            "success": {"const": True},
+            "contract_version": {"const": CONTRACT_VERSION},
+            "data": {"$ref": _SCHEMAS.format(name=name)},
+        },
+    }
+    content = {"application/json": {"schema": schema, "example": example(schema, schemas)}}
+    responses: Json = {str(row.status): {"description": "Done", "content": content}}
+    if row.status == 201:
+        responses["200"] = {"description": "Done before: the same record", "content": content}
+    for status, refusals in sorted(_by_status(row).items()):
+        responses[str(status)] = _refusal(status, refusals)
+    return responses
+
+
+def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
+    possible = [*_ALWAYS, *row.refusals]
+    if row.method in ("POST", "PATCH"):
+        possible += _WITH_BODY
+    if "{" in row.path:
+        possible.append(NotFound)
+    found: dict[int, list[type[Refusal]]] = {}
+    for refusal in dict.fromkeys(possible):
+        found.setdefault(STATUS[refusal.code], []).append(refusal)
+    return found
+
+
+def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
+    examples: Json = {}
+    for refusal in refusals:
+        value: Json = {
+            "success": False,
+            "contract_version": CONTRACT_VERSION,
+            "message": refusal.words,
+            "code": refusal.code,
+        }
+        if status == 422:
+            value["errors"] = {}
+        examples[refusal.code] = {"value": value}
+    schema: Json = {"$ref": _SCHEMAS.format(name="ErrorResponse")}
+    if StaleVersion in refusals:
+        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name="StaleOccurrence")}, schema]}
+    made: Json = {
+        "description": _WORDS[status],
+        "content": {"application/json": {"schema": schema, "examples": examples}},
+    }
+    if status in (429, 503):
+        made["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
+    return made
