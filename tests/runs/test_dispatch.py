@@ -1,0 +1,490 @@
+"""Every slot becomes exactly one record, whatever stood still or raced (schedule.md 5, engine 13)."""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from steward.automations import due as locking
+from steward.model.automation import Automation, AutomationState, PausedBy
+from steward.model.connection import ConnectionState
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.model.run import RunStatus, StartedBy
+from steward.runs import dispatch
+from steward.scheduling.slots import slots
+from steward.scheduling.zones import zone
+from steward.store import automations, organizations
+from steward.store.engine import Engine, Tx
+from steward.store.engine_postgres import PostgresEngine
+from steward.store.occurrences import StoredSlot
+from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World, make_world
+from tests.fake_clock import FakeClock
+
+QUEUED, SKIPPED = OccurrenceState.QUEUED, OccurrenceState.SKIPPED
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """Two organisations with connections, and the templates of these tests."""
+    return await make_world(engine, clock)
+
+
+def expected(made: Automation, until: datetime) -> list[datetime]:
+    """Every slot the schedule made since set-up."""
+    place = zone(made.timezone)
+    assert place is not None
+    stream = slots(
+        made.schedule,
+        place,
+        spread_minutes=made.spread_minutes,
+        after=made.created_at,
+        until=until + timedelta(milliseconds=1),
+        slots_after=made.created_at,
+    )
+    return [slot.slot_at for slot in stream]
+
+
+async def due(world: World, **fields: object) -> Automation:
+    """A daily automation whose first slot has come."""
+    made = await world.create(**fields)
+    assert made.next_run_at is not None
+    await world.clock.advance_to(made.next_run_at)
+    return made
+
+
+def slot(made: Automation, at: datetime, **fields: object) -> StoredSlot:
+    """A stored row of a daily slot."""
+    plain = StoredSlot(at, at, f"{at.date()}T08:00")
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+async def test_nothing_is_due_before_its_time(world: World) -> None:
+    """engine 13, rule 1"""
+    made = await world.create()
+    assert made.next_run_at is not None
+    await world.clock.advance_to(made.next_run_at - timedelta(milliseconds=1))
+    await world.dispatch()
+    assert await world.rows(made) == []
+
+
+async def test_a_due_slot_starts_a_run(world: World) -> None:
+    """schedule.md 5, D6"""
+    made = await due(world)
+    await world.dispatch()
+    [run] = await world.runs(made)
+    [row] = await world.rows(made)
+    assert (run.status, run.started_by, run.slot_at) == (RunStatus.QUEUED, StartedBy.SCHEDULE, row.slot_at)
+    assert (row.state, row.run_id, row.version, row.slot_at) == (QUEUED, run.id, 0, made.next_run_at)
+    assert (run.maker.created_by, run.maker.created_via, run.automation_version) == (None, None, 1)
+    after = await world.read(made)
+    assert after.next_run_at == row.slot_at + timedelta(days=1)
+    assert (after.version, after.last_run_at) == (made.version, None)
+
+
+async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
+    """schedule.md 5, D1"""
+    made = await world.create()
+    assert made.next_run_at is not None
+    row = slot(made, made.next_run_at, state=SKIPPED, reason=SkipReason.BY_MERCHANT, version=1)
+    await world.store_row(made, row)
+    following = made.next_run_at + timedelta(days=1)
+    assert (await world.read(made)).next_run_at == following
+    await world.clock.advance_to(following)
+    await world.dispatch()
+    rows = await world.rows(made)
+    assert rows[0] == row
+    assert [one.state for one in rows] == [SKIPPED, QUEUED]
+
+
+@pytest.mark.parametrize(("late", "state"), [(0, QUEUED), (1, SKIPPED)])
+async def test_a_slot_later_than_the_limit_is_skipped(
+    world: World, late: int, state: OccurrenceState
+) -> None:
+    """schedule.md 5, D2: now > run_at + late limit"""
+    made = await due(world)
+    await world.clock.advance(600 + late / 1000)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert row.state is state
+    assert row.reason is (None if state is QUEUED else SkipReason.TOO_LATE)
+    assert len(await world.runs(made)) == (state is QUEUED)
+
+
+async def test_the_late_limit_is_a_setting(world: World) -> None:
+    """contract 8: STEWARD_LATE_LIMIT_MINUTES"""
+    made = await due(world)
+    await world.clock.advance(3600)
+    await world.dispatch(replace(world.rules, late_limit=timedelta(hours=1)))
+    assert [row.state for row in await world.rows(made)] == [QUEUED]
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None:
+    """schedule.md 5, D3: a live run of it is queued or running"""
+    made = await world.create()
+    await world.offer(made)
+    if is_running:
+        await world.claim()
+    await world.clock.advance_to(made.next_run_at or world.now)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert (row.state, row.reason) == (SKIPPED, SkipReason.PREVIOUS_RUNNING)
+    assert len(await world.runs(made)) == 1
+
+
+@pytest.mark.parametrize(
+    ("has_another", "reason"),
+    [(False, SkipReason.WAITING_APPROVAL), (True, SkipReason.PREVIOUS_RUNNING)],
+)
+async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, reason: SkipReason) -> None:
+    """schedule.md 5, D3 before D4; engine 8: only a live run waiting for approval"""
+    made = await world.create()
+    await world.offer(made)
+    await world.wait_for_approval(made, await world.claim())
+    if has_another:
+        await world.offer(made)
+    await world.clock.advance_to(made.next_run_at or world.now)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert (row.state, row.reason) == (SKIPPED, reason)
+
+
+async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
+    """schedule.md 5: the first line that applies wins, D3 before D5"""
+    made = await world.create()
+    await world.offer(made)
+    await world.set_connection(world.store, ConnectionState.DISCONNECTED)
+    await world.clock.advance_to(made.next_run_at or world.now)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert row.reason is SkipReason.PREVIOUS_RUNNING
+
+
+@pytest.mark.parametrize("state", [ConnectionState.NEEDS_RECONNECTING, ConnectionState.DISCONNECTED])
+async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state: ConnectionState) -> None:
+    """schedule.md 5, D5: queued, the run at once refused"""
+    made = await due(world)
+    await world.set_connection(world.store, state)
+    await world.dispatch()
+    [run] = await world.runs(made)
+    [row] = await world.rows(made)
+    assert (row.state, row.run_id) == (QUEUED, run.id)
+    assert (run.status, run.code, run.finished_at) == (RunStatus.REFUSED, "not_connected", world.now)
+    assert "Corner" in (run.message or "")
+    await world.set_connection(world.store, ConnectionState.CONNECTED)
+    await world.clock.advance(24 * 3600)
+    await world.dispatch()
+    assert (await world.runs(made))[-1].status is RunStatus.QUEUED
+
+
+async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> None:
+    """schedule.md 5, D5; templates.md 1"""
+    made = await due(world, inputs={"teams": {"integration_id": world.teams}})
+    await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
+    await world.dispatch()
+    [run] = await world.runs(made)
+    assert (run.code, "Alerts" in (run.message or "")) == ("not_connected", True)
+
+
+async def test_an_organization_switched_off_refuses_the_run(world: World) -> None:
+    """schedule.md 5, D5: automations are off for the organisation"""
+    made = await due(world)
+
+    async def switch_off(tx: Tx) -> None:
+        await organizations.switch(tx, world.org, False)
+
+    await world.write(switch_off)
+    await world.dispatch()
+    [run] = await world.runs(made)
+    assert (run.status, run.code) == (RunStatus.REFUSED, "switched_off")
+
+
+async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None:
+    """contract 4.1: active, service, template withdrawn"""
+    made = await due(world)
+    await world.dispatch(replace(world.rules, templates={}))
+    after = await world.read(made)
+    assert (after.state, after.paused_by, after.next_run_at) == (
+        AutomationState.PAUSED,
+        PausedBy.SYSTEM,
+        None,
+    )
+    assert [run.status for run in await world.runs(made)] == [RunStatus.REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("cadence", "stood_still"),
+    [
+        (HOURLY, timedelta(minutes=12)),
+        (HOURLY, timedelta(days=3)),
+        (HOURLY, timedelta(days=100)),
+        ({"cadence": "every_6_hours"}, timedelta(days=40)),
+        (DAILY, timedelta(days=400)),
+        ({"cadence": "weekdays", "run_at": "02:30"}, timedelta(days=60)),
+    ],
+)
+async def test_every_slot_of_a_standstill_is_one_record(
+    world: World, cadence: dict[str, object], stood_still: timedelta
+) -> None:
+    """engine P2: exactly one record, after a standstill of any length"""
+    made = await world.create(schedule=cadence, timezone="Europe/Berlin")
+    await world.clock.advance_to((made.next_run_at or world.now) + stood_still)
+    await world.dispatch()
+    rows = await world.rows(made)
+    assert [row.slot_at for row in rows] == expected(made, world.now)
+    in_time = [row for row in rows if row.run_at >= world.now - timedelta(minutes=10)]
+    assert all(row.reason is SkipReason.TOO_LATE for row in rows if row not in in_time)
+    assert len(await world.runs(made)) == len(in_time) <= 1
+    assert (await world.read(made)).next_run_at == expected(made, world.now + timedelta(days=4))[len(rows)]
+
+
+async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
+    """engine 13, rule 2: the oldest 100; the row stays due until it has caught up"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=249))
+    await world.dispatch(until_done=False)
+    assert len(await world.rows(made)) == 100
+    assert (await world.read(made)).next_run_at == expected(made, world.now)[100]
+    ticked = await world.dispatch()
+    assert (ticked, len(await world.rows(made))) == (2, 250)
+
+
+async def test_of_several_in_time_the_first_starts(world: World) -> None:
+    """schedule.md 5: of several within the limit the first starts and the others meet D3"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=2))
+    await world.dispatch(replace(world.rules, late_limit=timedelta(hours=24)))
+    rows = await world.rows(made)
+    assert [row.state for row in rows] == [QUEUED, SKIPPED, SKIPPED]
+    assert {row.reason for row in rows[1:]} == {SkipReason.PREVIOUS_RUNNING}
+
+
+async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
+    """schedule.md 5: by run_at, then slot_at"""
+    made = await world.create()
+    first = made.next_run_at or world.now
+    later = first + timedelta(days=1)
+    early = first - timedelta(minutes=1)
+    await world.store_row(made, slot(made, later, run_at=early, moved_from=later, version=1))
+    assert (await world.read(made)).next_run_at == early
+    await world.clock.advance_to(first)
+    await world.dispatch()
+    rows = await world.rows(made)
+    assert [(row.slot_at, row.state) for row in rows] == [(first, SKIPPED), (later, QUEUED)]
+    assert (await world.read(made)).next_run_at == later + timedelta(days=1)
+
+
+async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -> None:
+    """engine 13, rule 4: next_slot_at moves over nothing but decided slots"""
+    made = await world.create()
+    first = made.next_run_at or world.now
+    far = first + timedelta(days=5)
+    await world.store_row(made, slot(made, far, run_at=first - timedelta(hours=1), moved_from=far, version=1))
+    await world.clock.advance_to(first - timedelta(hours=1))
+    await world.dispatch()
+    assert (await world.read(made)).next_run_at == first
+    assert (await world.timing(made)).next_slot_at == first
+    await world.end(made)
+    await world.clock.advance_to(first + timedelta(days=6))
+    await world.dispatch()
+    assert [row.slot_at for row in await world.rows(made)] == expected(made, world.now)
+
+
+async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
+    """schedule.md 1: run_at is when it will really run"""
+    made = await world.create()
+    first = made.next_run_at or world.now
+    moved = slot(made, first, run_at=first + timedelta(hours=5), moved_from=first, version=1)
+    await world.store_row(made, moved)
+    await world.clock.advance_to(first + timedelta(hours=4))
+    await world.dispatch()
+    assert await world.rows(made) == [moved]
+    await world.clock.advance(3600)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert (row.state, row.version, row.run_at) == (QUEUED, 1, moved.run_at)
+
+
+async def test_once_runs_once_and_stays_active(world: World) -> None:
+    """schedule.md R11"""
+    made = await due(world, schedule={"cadence": "once", "run_at": "12:00", "date": "2026-05-03"})
+    await world.dispatch()
+    after = await world.read(made)
+    assert (after.state, after.next_run_at) == (AutomationState.ACTIVE, None)
+    await world.clock.advance(400 * 24 * 3600)
+    await world.dispatch()
+    assert len(await world.rows(made)) == 1
+
+
+async def test_what_has_no_slots_is_never_due(world: World) -> None:
+    """schedule.md R12"""
+    manual = await world.create(schedule=BY_HAND)
+    by_event = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))
+    await world.clock.advance(30 * 24 * 3600)
+    await world.dispatch()
+    assert await world.rows(manual) == await world.rows(by_event) == []
+
+
+async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
+    """engine 13: a clock set back re-decides nothing"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
+    await world.dispatch()
+    rows, following = await world.rows(made), (await world.read(made)).next_run_at
+    world.clock.jump(-3 * 3600)
+    await world.dispatch()
+    assert await world.rows(made) == rows
+    assert (await world.read(made)).next_run_at == following
+    await world.clock.advance(6 * 3600)
+    await world.dispatch()
+    assert [row.slot_at for row in await world.rows(made)] == expected(made, world.now)
+
+
+async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) -> None:
+    """engine P2; a stored row of any state accounts for its slot"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
+    await world.dispatch()
+    rows = await world.rows(made)
+    await world.turn("pause", made)
+    world.clock.jump(-3 * 3600)
+    resumed = await world.turn("resume", made)
+    assert resumed.next_run_at == rows[-1].slot_at + timedelta(hours=1)
+
+
+async def test_simultaneous_ticks_give_one_run(world: World) -> None:
+    """schedule.md 5: at most one run per slot ever"""
+    made = [await world.create() for _ in range(6)]
+    await world.clock.advance(2 * 3600 + 540)
+    await asyncio.gather(*(world.dispatch(until_done=False) for _ in range(4)))
+    for automation in made:
+        assert len(await world.runs(automation)) == len(await world.rows(automation)) == 1
+
+
+async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
+    """engine 13: under the schedule's lock"""
+    made = await due(world)
+    await asyncio.gather(world.dispatch(until_done=False), world.turn("pause", made))
+    await world.dispatch()
+    [row] = await world.rows(made)
+    [run] = await world.runs(made)
+    assert (row.state, run.status) == (QUEUED, RunStatus.CANCELLED)
+
+
+async def test_organizations_are_served_in_one_tick(world: World) -> None:
+    """engine 13: the tick looks at every organisation"""
+    mine = await world.create()
+    owner = world.owner
+    world.owner = world.stranger
+    theirs = await world.create(integration_id=world.foreign_store)
+    world.owner = owner
+    await world.clock.advance(2 * 3600 + 540)
+    assert await world.dispatch(until_done=False) == 1
+    for automation in (mine, theirs):
+        assert [run.org for run in await world.runs(automation)] == [automation.org]
+
+
+async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """engine 16: True = come again now"""
+    monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
+    made = [await world.create() for _ in range(5)]
+    await world.clock.advance(2 * 3600 + 540)
+    assert await world.dispatch() == 3
+    assert [len(await world.runs(automation)) for automation in made] == [1] * 5
+
+
+class TestPoison:
+    """engine P7 and 16: one bad row never stops the next"""
+
+    async def broken(self, world: World) -> Automation:
+        """An automation whose zone the zone database has lost."""
+        made = await world.create()
+
+        async def spoil(tx: Tx) -> None:
+            found = await automations.get(tx, made.org, made.id)
+            await automations.save(tx, made.org, replace(found, timezone="Atlantis/Capital"), was=1)
+
+        await world.write(spoil)
+        return made
+
+    async def test_the_others_are_dispatched(self, world: World) -> None:
+        """a row that raises is rolled back and put off"""
+        bad = await self.broken(world)
+        good = await world.create()
+        await world.clock.advance(2 * 3600 + 540)
+        await world.dispatch()
+        assert len(await world.runs(good)) == 1
+        assert await world.rows(bad) == []
+        assert (await world.read(bad)).next_run_at == bad.next_run_at
+        assert any("dispatch_failed" in line for line in world.lines)
+
+    async def test_it_is_put_off_for_one_two_four_minutes_and_then_paused(self, world: World) -> None:
+        """engine 16: 1, 2, 4 … min; after 5 failures paused by the system"""
+        bad = await self.broken(world)
+        await world.clock.advance(2 * 3600 + 540)
+        failed_at = []
+        for _ in range(40):
+            before = len(world.lines)
+            await world.dispatch()
+            if len(world.lines) > before:
+                failed_at.append(world.now)
+            await world.clock.advance(60)
+        gaps = [(two - one) // timedelta(minutes=1) for one, two in pairwise(failed_at)]
+        assert gaps == [1, 2, 4, 8]
+        after = await world.read(bad)
+        assert (after.state, after.paused_by) == (AutomationState.PAUSED, PausedBy.SYSTEM)
+        assert (after.next_run_at, after.version) == (None, bad.version + 1)
+
+    async def test_resuming_what_was_put_right_forgets_the_failures(self, world: World) -> None:
+        """engine 16"""
+        bad = await self.broken(world)
+        await world.clock.advance(2 * 3600 + 540)
+        for _ in range(40):
+            await world.dispatch()
+            await world.clock.advance(60)
+        mended = await world.update(await world.read(bad), timezone="UTC")
+        resumed = await world.turn("resume", mended)
+        await world.clock.advance_to((resumed.next_run_at or world.now) - timedelta(seconds=1))
+        await world.dispatch()
+        await world.clock.advance(1)
+        await world.dispatch()
+        assert len(await world.runs(bad)) == 1
+
+
+async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World) -> None:
+    """engine P2, over clock changes and standstills of minutes, days and months"""
+    made = await world.create(
+        schedule={"cadence": "daily", "run_at": "02:30"}, timezone="Australia/Lord_Howe"
+    )
+    for hours in (1, 30, 0.2, 24, 700, 3, 24, 24, 2200, 50, 9, 0.1, 400, 24 * 60, 5, 90):
+        await world.clock.advance(hours * 3600)
+        await world.dispatch()
+        await world.end(made)
+    rows = await world.rows(made)
+    assert [row.slot_at for row in rows] == expected(made, world.now)
+    assert {row.slot_at for row in rows if row.run_id} == {run.slot_at for run in await world.runs(made)}
+
+
+async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str, clock: FakeClock) -> None:
+    """engine 2: rows locked by others are skipped; the next tick finds them (SQLite has one writer)"""
+    engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
+    world = await make_world(engine, clock)
+    made = await due(world)
+    held, go = asyncio.Event(), asyncio.Event()
+
+    async def edit(tx: Tx) -> None:
+        await locking.lock(tx, made.org, made.id)
+        held.set()
+        await go.wait()
+
+    editing = asyncio.create_task(world.write(edit))
+    await held.wait()
+    await world.dispatch(until_done=False)
+    go.set()
+    await editing
+    assert await world.rows(made) == []
+    await world.dispatch()
+    assert len(await world.rows(made)) == 1
+    await engine.close()
