@@ -14,7 +14,7 @@ _SHAPE = re.compile(
     r"(?P<minus>[-−]?)\s*(?P<before>[^\W\d_]+\.(?=\s)|[^\s\d.,'’+−-]*)\s*(?P<inner>[-−]?)\s*"
     r"(?P<digits>[0-9.,'’\s]+?)\s*(?P<after>[^\s\d.,'’+−-][^\s\d,'’+−-]*)?"
 )
-_GROUPED = re.compile(r"[0-9]{1,3}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
+_GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:

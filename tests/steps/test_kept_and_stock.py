@@ -1,0 +1,81 @@
+"""Store records through the journal, and stock as it is counted (engine 10, templates E7 to E9)."""
+
+import json
+
+import pytest
+
+from steward.steps.kept import kept_products, kept_variants, products_of, variants_of
+from steward.steps.stock import Wanted, total_of, units_of
+from tests.templates.stage import product, variant
+
+_SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
+
+
+def test_products_come_back_from_the_journal_as_they_were() -> None:
+    """Engine 10: but for descriptions and pictures."""
+    made = [
+        product(variant("3/1", "A", compare_at="12.00"), variant("3/2", "", stock=None), tags=("a", "b")),
+        product(variant("9"), tag_ids=(("x", "4"),), vendor="Ceylon", type="Tea"),
+    ]
+    back = products_of(json.loads(json.dumps(kept_products(made))))
+    for was, now in zip(made, back, strict=True):
+        assert now.description == ""
+        for name in ("id", "title", "tags", "tag_ids", "variants", "visibility", "label", "vendor", "type"):
+            assert getattr(now, name) == getattr(was, name), name
+
+
+def test_variants_come_back_from_the_journal_as_they_were() -> None:
+    """Engine 10."""
+    made = [variant("3/1", "A", sale_from="2026-11-01T00:00:00", barcode="4006381333931")]
+    assert variants_of(json.loads(json.dumps(kept_variants(made)))) == made
+
+
+def test_five_thousand_products_stay_far_below_the_bound() -> None:
+    """The journal takes 8 MiB; a product with three variants is kept in under 1 KB."""
+    one = product(*(variant(f"31337/{n}", f"TEA-EARL-GREY-{n:03}") for n in range(3)), tags=("tea", "black"))
+    assert len(json.dumps(kept_products([one] * 5000), separators=(",", ":"))) < 5 * 1024 * 1024
+
+
+def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
+    """Templates 5.4; E7: a negative one is counted as 0."""
+    assert total_of(product(variant("3/1", stock=5), variant("3/2", stock=-3))) == 5
+
+
+@pytest.mark.parametrize(
+    "odd", [variant("3/2", tracked=False, stock=None), variant("3/2", backorders_allowed=True, stock=0)]
+)
+def test_one_untracked_or_back_orderable_variant_decides_nothing(odd: object) -> None:
+    """Templates E8."""
+    assert total_of(product(variant("3/1", stock=0), odd)) is None  # type: ignore[arg-type]
+
+
+def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
+    """Templates E9."""
+    whole = product(variant("3/1", "A", **_SHARED), variant("3/2", "B", **_SHARED), variant("3/9", stock=1))
+    assert total_of(whole) == 5
+    assert [(unit.id, unit.label, unit.stock) for unit in units_of(whole)][0] == ("3", "Tea 3", 4)
+
+
+def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
+    """Templates E9: a variable product whose variations are not made yet is not sold out."""
+    assert total_of(product(id="3", kind="variable")) is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "is_wanted"),
+    [
+        ({}, True),
+        ({"all": True}, True),
+        ({"tags_any": ["TEA ", "x"]}, True),
+        ({"tags_any": ["coffee"]}, False),
+        ({"tags_none": ["tea"]}, False),
+        ({"types": [" loose leaf"]}, True),
+        ({"types": ["Gifts"]}, True),
+        ({"vendors": ["Nobody"]}, False),
+        ({"tags_any": ["tea"], "types": ["Cups"]}, False),
+    ],
+)
+def test_the_filter_of_products_holds_all_its_parts(ask: dict[str, object], is_wanted: bool) -> None:
+    """Templates 4, `products`: without regard to case and outer blanks."""
+    one = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
+    assert Wanted(ask).has(one) is is_wanted

@@ -1,0 +1,194 @@
+"""Numbers as people type them: every form is read in one way, or refused (templates E5, E6)."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steward.connectors.base import currency_decimals
+from steward.steps.currencies import CODES, SIGNS
+from steward.steps.numbers import money_text, percent_text, read_number, read_price, round_to
+from steward.steps.skus import RowRefused
+
+# text, and what it is under auto, point and comma (a number, or the code it is refused with)
+TABLE = [
+    ("12", "12", "12", "12"),
+    ("12.5", "12.5", "12.5", "12.5"),
+    ("12,5", "12.5", "12.5", "12.5"),
+    ("12,50", "12.50", "12.50", "12.50"),
+    ("1234.5678", "1234.5678", "1234.5678", "1234.5678"),
+    (".5", "0.5", "0.5", "0.5"),
+    ("0012.50", "12.50", "12.50", "12.50"),
+    # one sign once, followed by exactly three digits
+    ("1,234", "number_ambiguous", "1234", "1.234"),
+    ("1.234", "number_ambiguous", "1.234", "1234"),
+    ("0.125", "number_ambiguous", "0.125", "not_a_number"),
+    ("1234.567", "number_ambiguous", "1234.567", "not_a_number"),
+    # both signs: the last is the decimal sign
+    ("1,234.56", "1234.56", "1234.56", "1234.56"),
+    ("1.234,56", "1234.56", "1234.56", "1234.56"),
+    ("1,234,567.8", "1234567.8", "1234567.8", "1234567.8"),
+    ("1.234,567", "1234.567", "1234.567", "1234.567"),
+    # one sign several times: grouping
+    ("1,234,567", "1234567", "1234567", "1234567"),
+    ("1.234.567", "1234567", "1234567", "1234567"),
+    # blanks of any kind and the apostrophe group
+    ("1 234.50", "1234.50", "1234.50", "1234.50"),
+    ("1\u00a0234,50", "1234.50", "1234.50", "1234.50"),
+    ("1\u202f234\u202f567", "1234567", "1234567", "1234567"),
+    ("1'234.50", "1234.50", "1234.50", "1234.50"),
+    # groups have three digits
+    ("12 34", "not_a_number", "not_a_number", "not_a_number"),
+    ("1,23,456", "not_a_number", "not_a_number", "not_a_number"),
+    ("1,23.45", "not_a_number", "not_a_number", "not_a_number"),
+    ("1.234.56", "not_a_number", "not_a_number", "not_a_number"),
+    ("1234 567", "not_a_number", "not_a_number", "not_a_number"),
+    ("1 234'567", "not_a_number", "not_a_number", "not_a_number"),
+    ("1.2,3.4", "not_a_number", "not_a_number", "not_a_number"),
+    # a sign or code of the store's currency, before or after
+    ("€12.50", "12.50", "12.50", "12.50"),
+    ("12,50 €", "12.50", "12.50", "12.50"),
+    ("EUR 12.50", "12.50", "12.50", "12.50"),
+    ("12.50\u00a0eur", "12.50", "12.50", "12.50"),
+    ("$12.50", "currency_differs", "currency_differs", "currency_differs"),
+    ("12.50 USD", "currency_differs", "currency_differs", "currency_differs"),
+    ("kr. 12", "currency_differs", "currency_differs", "currency_differs"),
+    ("€ 12 EUR", "not_a_number", "not_a_number", "not_a_number"),
+    # a minus
+    ("-5", "-5", "-5", "-5"),
+    ("−5", "-5", "-5", "-5"),
+    ("-€5.50", "-5.50", "-5.50", "-5.50"),
+    ("€-5.50", "-5.50", "-5.50", "-5.50"),
+    ("--5", "not_a_number", "not_a_number", "not_a_number"),
+    ("5-", "not_a_number", "not_a_number", "not_a_number"),
+    # anything else
+    ("12%", "not_a_number", "not_a_number", "not_a_number"),
+    ("#N/A", "not_a_number", "not_a_number", "not_a_number"),
+    ("1e3", "not_a_number", "not_a_number", "not_a_number"),
+    ("+5", "not_a_number", "not_a_number", "not_a_number"),
+    ("5.", "not_a_number", "not_a_number", "not_a_number"),
+    (".", "not_a_number", "not_a_number", "not_a_number"),
+    ("twelve", "not_a_number", "not_a_number", "not_a_number"),
+    ("12 pcs", "not_a_number", "not_a_number", "not_a_number"),
+    ("１２", "not_a_number", "not_a_number", "not_a_number"),
+    ("", "not_a_number", "not_a_number", "not_a_number"),
+    ("NaN", "not_a_number", "not_a_number", "not_a_number"),
+    ("9" * 61, "not_a_number", "not_a_number", "not_a_number"),
+]
+
+
+def _read(cell: object, form: str = "auto", currency: str | None = "EUR") -> str:
+    try:
+        return str(read_number(cell, form=form, currency=currency))  # type: ignore[arg-type]
+    except RowRefused as refused:
+        return refused.code
+
+
+@pytest.mark.parametrize(("text", "auto", "point", "comma"), TABLE)
+def test_a_text_is_one_number_or_is_refused(text: str, auto: str, point: str, comma: str) -> None:
+    """Templates E5, every sentence of it."""
+    found = [_read(text, form) for form in ("auto", "point", "comma")]
+    wanted = [auto, point, comma]
+    assert [_same(text) for text in found] == [_same(text) for text in wanted]
+
+
+def _same(text: str) -> object:
+    return text if text[-1:].isalpha() else Decimal(text)
+
+
+@pytest.mark.parametrize("currency", ["USD", "CAD", "AUD", "SGD", "TWD"])
+def test_a_plain_dollar_fits_every_dollar(currency: str) -> None:
+    """Templates E5."""
+    assert _read("$5", currency=currency) == "5"
+
+
+@pytest.mark.parametrize("sign", ["US$", "A$", "C$"])
+def test_a_named_dollar_fits_its_own_alone(sign: str) -> None:
+    """Templates E5: a sign of another currency than the store's."""
+    assert _read(f"{sign}5", currency="SGD") == "currency_differs"
+
+
+def test_a_sign_is_refused_when_the_currency_of_the_store_is_not_known() -> None:
+    """Templates E5: it cannot be said to be the store's."""
+    assert _read("€5", currency=None) == "currency_differs"
+    assert _read("5", currency=None) == "5"
+
+
+def test_every_sign_stands_for_known_currencies() -> None:
+    """A sign with a misspelt code would refuse good prices."""
+    assert set().union(*SIGNS.values()) <= CODES
+    assert not CODES & set(SIGNS)
+
+
+def test_number_cells_are_read_as_they_are() -> None:
+    """Templates E5: unformatted, so never ambiguous."""
+    assert _read(Decimal("1.234")) == "1.234"
+    assert _read(True) == "not_a_number"
+    assert _read(None) == "not_a_number"
+
+
+def _price(cell: object, currency: str) -> str:
+    try:
+        return money_text(read_price(cell, form="point", currency=currency), currency)  # type: ignore[arg-type]
+    except RowRefused as refused:
+        return refused.code
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "found"),
+    [
+        ("12.5", "EUR", "12.50"),
+        ("12.50", "EUR", "12.50"),
+        ("12.500", "EUR", "12.50"),
+        ("12.505", "EUR", "too_many_decimals"),
+        ("12", "JPY", "12"),
+        ("12.0", "JPY", "12"),
+        ("12.5", "JPY", "too_many_decimals"),
+        ("1.234", "KWD", "1.234"),
+        ("1.2345", "KWD", "too_many_decimals"),
+        ("-1", "EUR", "negative"),
+        ("0", "EUR", "0.00"),
+        (Decimal("19.990000000000002"), "EUR", "too_many_decimals"),
+        (Decimal("1E+30"), "EUR", "not_a_number"),
+    ],
+)
+def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, found: str) -> None:
+    """Templates E6: trailing zeros are not counted, and nothing is rounded silently."""
+    assert _price(text, currency) == found
+
+
+def test_what_the_service_works_out_is_rounded_half_up() -> None:
+    """Templates E6: decimal arithmetic, not the nearest even."""
+    assert [str(round_to(Decimal(each), 2)) for each in ("0.125", "0.135", "2.675", "-0.125")] == [
+        "0.13",
+        "0.14",
+        "2.68",
+        "-0.13",
+    ]
+    assert percent_text(Decimal("6.25")) == "+6.3 %"
+    assert percent_text(Decimal("-6.25")) == "-6.3 %"
+
+
+@given(st.decimals("0.01", "999999999", places=2), st.sampled_from(["point", "comma"]))
+def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, form: str) -> None:
+    """Templates E5: grouped by comma, point, blank or apostrophe, with the currency beside it."""
+    english = f"{amount:,}"
+    german = english.translate(str.maketrans(",.", ".,"))
+    swiss = english.replace(",", "'")
+    french = german.replace(".", "\u202f")
+    for text in (english, german, swiss, french, f"€ {english}", f"{german} EUR"):
+        assert read_number(text, form=form, currency="EUR") == amount
+
+
+@given(st.text(max_size=70), st.sampled_from(["auto", "point", "comma"]))
+def test_any_text_is_a_number_or_a_refusal(text: str, form: str) -> None:
+    """Templates 3: a row never stops the others."""
+    assert _read(text, form)
+
+
+@given(st.sampled_from(sorted(CODES)), st.integers(1, 10**6))
+def test_an_amount_has_exactly_the_minor_units(currency: str, number: int) -> None:
+    """Templates 2, "Money"."""
+    text = money_text(Decimal(number), currency)
+    assert len(text.partition(".")[2]) == currency_decimals(currency)

@@ -1,0 +1,346 @@
+"""A pretend outside and a short walk over a template's steps, for tests of templates.
+
+The shop, sheet and channel here are fakes of accounts; what is planned is planned by the real connectors.
+Every output goes through JSON between steps, as it does when a run is continued by another worker.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from steward.connectors.base import (
+    NotFound,
+    Page,
+    Product,
+    ProductsAsk,
+    SheetRow,
+    SheetTable,
+    Tag,
+    Variant,
+)
+from steward.connectors.teams.connector import Posting
+from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_TAGS, SET_VISIBLE
+from steward.model.change import Outcome, Proposal
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.plan import StepKind
+from steward.model.run import Counts, Mode
+from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StoreAccess, StoreEvent
+from steward.templates.base import Ended, LastWords, Template
+
+NOW = datetime(2026, 11, 20, 7, 0, tzinfo=UTC)
+SHOP, SHEET, TEAMS = IntegrationId(11), IntegrationId(12), IntegrationId(13)
+CHANGES = {op.name: op for op in (SET_PRICE, SET_VISIBLE, SET_TAGS, MAKE_TAG)}
+
+
+def connection(kind: str, number: IntegrationId, **changed: Any) -> Connection:
+    """A connected account of the one organisation."""
+    made = Connection(
+        org=OrgId(1),
+        integration_id=number,
+        kind=kind,
+        is_store=kind in ("shopify", "woocommerce"),
+        name={"woocommerce": "Northwind Tea", "spreadsheet": "Buying sheet"}.get(kind, kind.title()),
+        domain=None,
+        zone="Europe/Berlin",
+        currency="EUR",
+        state=ConnectionState.CONNECTED,
+        auth=Auth.SERVICE_ACCOUNT if kind == "spreadsheet" else Auth.KEY,
+        account_label="stock" if kind == "teams" else None,
+        facts={"subject": "1AbC"} if kind == "spreadsheet" else {},
+        version=1,
+        connected_at=NOW,
+        last_ok_at=NOW,
+        checked_at=NOW,
+        last_error=None,
+    )
+    return replace(made, **changed)
+
+
+def variant(number: str = "7", sku: str = "TEA-1", **changed: Any) -> Variant:
+    """A simple product's own variant, in stock, at 10.00."""
+    product, _, own = number.partition("/")
+    about: dict[str, Any] = {
+        "id": number,
+        "product_id": product,
+        "product_title": f"Tea {product}",
+        "title": own and f"size {own}",
+        "sku": sku,
+        "barcode": "",
+        "price": "10.00",
+        "compare_at": None,
+        "currency": "EUR",
+        "stock": 12,
+        "tracked": True,
+        "backorders_allowed": False,
+        "stock_target": number,
+        "product_type": "variable" if own else "simple",
+        "status": "publish",
+        "visible": True,
+        "regular_price": "10.00",
+        "url": f"https://shop.example/{product}",
+    }
+    return Variant(**{**about, **changed})
+
+
+def product(*variants: Variant, **changed: Any) -> Product:
+    """A published product made of `variants`."""
+    first = variants[0] if variants else variant(changed.get("id", "7"))
+    about: dict[str, Any] = {
+        "id": first.product_id,
+        "title": first.product_title,
+        "handle": "tea",
+        "kind": first.product_type,
+        "status": "publish",
+        "visible": True,
+        "visibility": "visible",
+        "tags": (),
+        "type": None,
+        "vendor": None,
+        "description": "Long words that no step needs.",
+        "images": (),
+        "variants": variants,
+        "currency": "EUR",
+        "stock": None,
+        "tracked": False,
+        "backorders_allowed": False,
+        "url": first.url,
+    }
+    return Product(**{**about, **changed})
+
+
+@dataclass
+class Shop:
+    """A pretend shop: products in the order of their ids, pages of two, and the tags it knows."""
+
+    products: list[Product] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
+    reads: list[str] = field(default_factory=list)
+
+    def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+        """As a store's reader."""
+        self.reads.append(op.name)
+        return {
+            "products": self._products,
+            "product": self._product,
+            "variants": self._variants,
+            "tags": self._tags,
+        }[op.name](params)
+
+    async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
+        found = [each for each in self.products if each.status == "publish" or not ask.published_only]
+        for at in range(0, len(found), 2):
+            # Each page repeats the last item of the one before, as lists do that change while read (E10).
+            yield Page(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))
+        yield Page(())
+
+    async def _product(self, ask: Any) -> AsyncIterator[Page[Product]]:
+        found = [each for each in self.products if each.id == ask.id]
+        if not found:
+            raise NotFound
+        yield Page((found[0],))
+
+    async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
+        async for page in self._products(ask):
+            yield Page(tuple(each for one in page.items if one.sellable for each in one.variants))
+
+    async def _tags(self, ask: Any) -> AsyncIterator[Page[Tag]]:
+        yield Page(tuple(Tag(number, name) for name, number in self.tags.items()))
+
+    def apply(self, proposal: Proposal, only: Sequence[str] = ()) -> Outcome:
+        """Does what a proposal's parts say, each only when the shop is as its `before` says."""
+        for part in proposal.parts:
+            if only and part.operation not in only:
+                return Outcome.FAILED
+            self._apply(part.operation, part.target, part.arguments)
+        return Outcome.APPLIED
+
+    def _apply(self, operation: str, target: str, arguments: Any) -> None:
+        if operation == "product_tag.create":
+            self.tags.setdefault(target, str(100 + len(self.tags)))
+            return
+        number = target.partition("/")[0]
+        at = next(at for at, each in enumerate(self.products) if each.id == number)
+        found = self.products[at]
+        if operation == "product.set_visible":
+            seen = arguments["catalog_visibility"]
+            self.products[at] = replace(found, visibility=seen, visible=seen != "hidden")
+        elif operation == "product.set_tags":
+            names = tuple(arguments["tags"])
+            ids = tuple((name, self.tags.get(name, "1")) for name in names)
+            self.products[at] = replace(found, tags=names, tag_ids=ids)
+        else:
+            regular, sale = arguments["regular_price"], arguments["sale_price"]
+            priced = {
+                "price": sale or regular,
+                "compare_at": regular if sale else None,
+                "regular_price": regular,
+                "sale_price": sale,
+            }
+            changed = [replace(v, **priced) if v.id == target else v for v in found.variants]
+            self.products[at] = replace(found, variants=tuple(changed))
+
+    def of(self, number: str) -> Product:
+        """The product as it is now."""
+        return next(each for each in self.products if each.id == number)
+
+
+@dataclass
+class Sheet:
+    """A pretend spreadsheet of one tab."""
+
+    rows: list[list[Any]] = field(default_factory=list)
+    tab: str = "Prices"
+
+    async def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+        """As a spreadsheet's reader."""
+        if params.tab not in (None, self.tab):
+            raise NotFound
+        rows = [tuple(map(_cell, row)) for row in self.rows]
+        numbered = tuple(SheetRow(at, cells) for at, cells in enumerate(rows, 1))
+        yield Page((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))
+
+
+def _cell(value: Any) -> Any:
+    return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+@dataclass
+class Remembered:
+    """An automation's memory."""
+
+    kept: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    async def all(self, space: str) -> Mapping[str, Any]:
+        """As the walker's."""
+        return {key: value for (of, key), value in self.kept.items() if of == space}
+
+    def write(self, writes: Iterable[MemoryWrite], outcomes: Mapping[int, Outcome]) -> None:
+        """As the walker writes: what is due, in order."""
+        for each in writes:
+            if not each.is_due(outcomes):
+                continue
+            assert len(each.key) <= 200
+            assert len(json.dumps(each.value)) <= 4096
+            if each.value is None:
+                self.kept.pop((each.space, each.key), None)
+            else:
+                self.kept[each.space, each.key] = each.value
+
+
+@dataclass
+class Ran:
+    """What one walk over a template's steps came to."""
+
+    outputs: dict[str, Any] = field(default_factory=dict)
+    proposals: list[Proposal] = field(default_factory=list)
+    titles: list[str | None] = field(default_factory=list)
+    messages: list[str | None] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    failed: StepFailed | None = None
+    words: LastWords = field(default_factory=lambda: LastWords("", {}))
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The run's result."""
+        return self.words.result
+
+
+@dataclass
+class Stage:
+    """The outside of one automation, and its memory between runs."""
+
+    template: Template
+    inputs: dict[str, Any]
+    shop: Any = field(default_factory=Shop)
+    sheet: Any = field(default_factory=Sheet)
+    store: Connection = field(default_factory=lambda: connection("woocommerce", SHOP))
+    changes: Mapping[str, Any] = field(default_factory=lambda: CHANGES)
+    memory: Remembered = field(default_factory=Remembered)
+    channel: Any = None
+
+    async def run(
+        self,
+        *,
+        mode: Mode = Mode.LIVE,
+        event: StoreEvent | None = None,
+        outcome: Outcome | None = None,
+        only: Sequence[str] = (),
+        approve: bool = True,
+    ) -> Ran:
+        """One run. `outcome`: what becomes of every change instead; `only`: the parts that go through."""
+        checked = self.template.check_inputs(self.inputs)
+        assert not checked.errors, checked.errors
+        ran, outcomes = Ran(), {}
+        for step in self.template.plan.steps:
+            at = self._context(checked.inputs, ran, mode, event)
+            try:
+                produced = await self.template.steps[step.name](at)
+            except StepFailed as failed:
+                ran.failed = failed
+                break
+            assert not produced.proposals or step.kind in (StepKind.CHANGE, StepKind.SEND)
+            ran.outputs[step.name] = json.loads(json.dumps(produced.output, allow_nan=False))
+            ran.proposals += produced.proposals
+            ran.titles.append(produced.title)
+            ran.messages.append(produced.message)
+            ran.counts = ran.counts.plus(produced.counts)
+            found: list[Outcome] = []
+            for proposal in produced.proposals:
+                if mode is Mode.TEST:
+                    found.append(Outcome.REFUSED_TEST)
+                elif outcome is not None or not approve:
+                    found.append(outcome or Outcome.PROPOSED)
+                elif step.kind is StepKind.SEND:
+                    found.append(Outcome.APPLIED)
+                else:
+                    found.append(self.shop.apply(proposal, only))
+            outcomes[step.name] = found
+            if mode is Mode.LIVE:
+                self.memory.write(produced.memory, dict(enumerate(found)))
+        ended = Ended(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
+        ran.words = self.template.finish(ended)
+        assert len(ran.words.text) <= 500
+        Draft202012Validator(self.template.facts.result_schema).validate(ran.words.result)
+        return ran
+
+    def _context(
+        self, inputs: Mapping[str, Any], ran: Ran, mode: Mode, event: StoreEvent | None
+    ) -> StepContext:
+        posting = {"teams.post": Posting()}
+        return StepContext(
+            org=OrgId(1),
+            run_id=RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6"),
+            automation_id=AutomationId("01KAGQ3W8ZJ4T6V9X2B5C7D8EF"),
+            mode=mode,
+            inputs=inputs,
+            zone="Europe/Berlin",
+            now=NOW,
+            day=date(2026, 11, 20),
+            event=event,
+            store=StoreAccess(self.store, self.shop, self.changes),
+            accounts={
+                SHEET: AccountAccess(connection("spreadsheet", SHEET), self.sheet, {}),
+                TEAMS: AccountAccess(connection("teams", TEAMS), self.channel, posting),
+            },
+            outputs=ran.outputs,
+            memory=self.memory,
+        )
+
+
+def card_lines(proposal: Proposal) -> list[str]:
+    """Every line of the one card a proposal would send, as text and value, escapes taken off."""
+    [part] = proposal.parts
+    arguments: Any = part.arguments
+    lines: list[str] = []
+    for block in arguments["attachments"][0]["content"]["body"]:
+        if block["type"] == "FactSet":
+            lines += [f"{fact['title']}: {fact['value']}" for fact in block["facts"]]
+        else:
+            lines.append(block["text"])
+    return [line.replace("\\", "") for line in lines]
