@@ -239,6 +239,14 @@ CREATE TABLE schedules (
 ) {rowless};
 CREATE INDEX schedules_due ON schedules (next_run_at, automation_id) WHERE next_run_at IS NOT NULL;
 CREATE INDEX schedules_next ON schedules (org_id, next_run_at, automation_id);
+CREATE INDEX schedules_audited ON schedules (audited_until, automation_id);
+
+-- The zone package slots were worked out with, and since when.
+CREATE TABLE zone_package (
+    one {int} NOT NULL PRIMARY KEY CHECK (one = 1),
+    version {text} NOT NULL,
+    since {ms} NOT NULL
+) {strict};
 
 CREATE TABLE automation_history (
     org_id {int} NOT NULL,

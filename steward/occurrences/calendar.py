@@ -1,0 +1,237 @@
+"""The calendar: stored rows and the slots still to come, merged by time; changes nothing."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from heapq import heapify, heappop, heapreplace
+from zoneinfo import ZoneInfo
+
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.occurrence import Occurrence, OccurrenceState
+from steward.model.refusals import ValidationFailed
+from steward.model.schedule import SEVERAL_A_DAY
+from steward.occurrences.projection import NEAR, near_until
+from steward.scheduling.slots import Slot, slots
+from steward.scheduling.zones import zone
+from steward.store import automations, calendar, connections
+from steward.store.calendar import Coming, Narrowing, Place
+from steward.store.engine import Tx
+
+LOOK_BACK = timedelta(days=31)
+USUAL_RANGE = timedelta(days=14)
+LONGEST_RANGE = timedelta(days=92)
+FARTHEST = timedelta(days=366)
+
+_INSTANT = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarAsk:
+    """A page of the calendar as asked for (contract 2.5); `after` is the last row of the page before.
+
+    `since` and `until` absent: the usual range. With `after` both are those of the first page, and are
+    not judged again: the days between two pages must not make a cursor useless.
+    """
+
+    limit: int
+    since: datetime | None = None
+    until: datetime | None = None
+    automation: AutomationId | None = None
+    integration: IntegrationId | None = None
+    states: Collection[OccurrenceState] = ()
+    after: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarPage:
+    """Rows in order, the range they are of, and whether more follow."""
+
+    rows: tuple[Occurrence, ...]
+    since: datetime
+    until: datetime
+    has_more: bool
+
+
+@dataclass(slots=True)
+class _Slots:
+    """One automation's slots without a stored row, as far as the page needs them."""
+
+    coming: Coming
+    zone: ZoneInfo
+    until: datetime
+    now: datetime
+    _stream: Iterator[Slot] | None = None
+    _near_until: datetime | None = field(default=None)
+
+    def first(self, since: datetime) -> datetime | None:
+        """The first slot at or after `since`; None when it lies behind the page."""
+        start = self.coming.next_slot_at
+        if start is None or start > self.until:
+            return None
+        if start >= since:  # already worked out when the automation was written last
+            return start
+        self._stream = self._after(since - _INSTANT)
+        return self.following(since)
+
+    def following(self, slot_at: datetime) -> datetime | None:
+        """The slot after `slot_at`, which was the last one given."""
+        if self._stream is None:
+            self._stream = self._after(slot_at)
+        slot = next(self._stream, None)
+        return None if slot is None else slot.slot_at
+
+    def _after(self, after: datetime) -> Iterator[Slot]:
+        return slots(
+            self.coming.schedule,
+            self.zone,
+            spread_minutes=self.coming.spread_minutes,
+            after=after,
+            until=self.until + _INSTANT,
+            slots_after=self.coming.slots_after,
+        )
+
+    def occurrence(self, slot_at: datetime) -> Occurrence:
+        """The row of a slot nobody has edited."""
+        coming = self.coming
+        return Occurrence(
+            coming.id,
+            coming.name,
+            coming.version,
+            coming.timezone,
+            slot_at,
+            slot_at,
+            is_projected=self._is_projected(slot_at),
+        )
+
+    def _is_projected(self, slot_at: datetime) -> bool:
+        if self.coming.schedule.cadence not in SEVERAL_A_DAY and slot_at <= self.now + NEAR:
+            return False
+        if self._near_until is None:
+            self._near_until = near_until(
+                self.coming.schedule,
+                self.zone,
+                spread_minutes=self.coming.spread_minutes,
+                slots_after=self.coming.slots_after,
+                now=self.now,
+            )
+        return slot_at > self._near_until
+
+
+async def page(tx: Tx, org: OrgId, ask: CalendarAsk) -> CalendarPage:
+    """Coming and past rows with `run_at` in [since, until), by `run_at`, `slot_at`, automation.
+
+    Raises ValidationFailed on `from`, `to`, `automation_id` and `integration_id`, all at once
+    (schedule.md 6, contract 2.5).
+    """
+    since, until = await _checked(tx, org, ask)
+    narrowing = Narrowing(ask.automation, ask.integration)
+    states = frozenset(ask.states or OccurrenceState)
+    start = since if ask.after is None else max(since, ask.after[0])
+    rows = await calendar.stored(
+        tx,
+        org,
+        narrowing,
+        since=start,
+        until=until,
+        after=ask.after,
+        states=states,
+        limit=ask.limit + 1,
+    )
+    if OccurrenceState.PENDING in states:
+        # Past the page's last stored row nothing more is needed.
+        last = rows[-1].run_at if len(rows) > ask.limit else until - _INSTANT
+        rows += await _unstored(tx, org, narrowing, start=start, last=last, ask=ask)
+        rows.sort(key=place_of)
+    return CalendarPage(tuple(rows[: ask.limit]), since, until, len(rows) > ask.limit)
+
+
+def place_of(row: Occurrence) -> Place:
+    """Where a row stands, for the cursor of the page after it."""
+    return row.run_at, row.slot_at, row.automation_id
+
+
+async def _unstored(
+    tx: Tx, org: OrgId, narrowing: Narrowing, *, start: datetime, last: datetime, ask: CalendarAsk
+) -> list[Occurrence]:
+    """The first slots from `start` to `last` without a stored row, one more than the page holds.
+
+    An automation due after `start` has a row at its `next_run_at`, so one more of them than the page
+    holds are enough, and nothing after the last of these is needed.
+    """
+    wanted = ask.limit + 1
+    found = await calendar.coming(tx, org, narrowing, due_by=start, until=last + _INSTANT, limit=wanted)
+    due_later = [one.next_run_at for one in found if one.next_run_at > start]
+    if len(due_later) == wanted:
+        last = min(last, due_later[-1])
+    if not found:
+        return []
+    known = await calendar.stored_slots(tx, org, [one.id for one in found], since=start, until=last)
+    return _merge(_streams(found, last, tx.now), known, start=start, after=ask.after, most=wanted)
+
+
+def _streams(found: Sequence[Coming], last: datetime, now: datetime) -> list[_Slots]:
+    streams = []
+    for one in found:
+        place = zone(one.timezone)
+        if place is None:
+            raise LookupError(f"the zone database has no {one.timezone}")
+        streams.append(_Slots(one, place, last, now))
+    return streams
+
+
+def _merge(
+    streams: Sequence[_Slots],
+    known: Collection[tuple[str, datetime]],
+    *,
+    start: datetime,
+    after: Place | None,
+    most: int,
+) -> list[Occurrence]:
+    heap = [
+        (first, stream.coming.id, number)
+        for number, stream in enumerate(streams)
+        if (first := stream.first(start)) is not None
+    ]
+    heapify(heap)
+    rows: list[Occurrence] = []
+    while heap and len(rows) < most:
+        slot_at, automation, number = heap[0]
+        stream = streams[number]
+        is_behind = after is None or (slot_at, slot_at, automation) > after
+        if is_behind and (automation, slot_at) not in known:
+            rows.append(stream.occurrence(slot_at))
+        following = stream.following(slot_at)
+        if following is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, (following, automation, number))
+    return rows
+
+
+async def _checked(tx: Tx, org: OrgId, ask: CalendarAsk) -> tuple[datetime, datetime]:
+    """The range, judged together with the filters; of a later page as it was."""
+    since = tx.now if ask.since is None else ask.since
+    until = ask.until
+    if until is None:  # the last years of the calendar have no fourteen days behind them
+        until = since + USUAL_RANGE if since <= tx.now + FARTHEST else since + _INSTANT
+    errors = {} if ask.after is not None else _range_faults(since, until, tx.now)
+    if ask.automation is not None and not await automations.among(tx, org, [ask.automation]):
+        errors["automation_id"] = ["There is no such automation. Take an id of the list of automations."]
+    if ask.integration is not None and await connections.get(tx, org, ask.integration) is None:
+        errors["integration_id"] = ["There is no such store or account. Take an id of the list of stores."]
+    if errors:
+        raise ValidationFailed(errors=errors)
+    return since, until
+
+
+def _range_faults(since: datetime, until: datetime, now: datetime) -> dict[str, list[str]]:
+    errors: dict[str, list[str]] = {}
+    if since < now - LOOK_BACK:
+        errors["from"] = [f"Give a time of the last {LOOK_BACK.days} days or later."]
+    if until <= since:
+        errors["to"] = ["Give a time after from."]
+    elif until - since > LONGEST_RANGE:
+        errors["to"] = [f"Give a time at most {LONGEST_RANGE.days} days after from."]
+    elif until > now + FARTHEST:
+        errors["to"] = [f"Give a time at most {FARTHEST.days} days from now."]
+    return errors

@@ -1,0 +1,179 @@
+"""One slot under the lock of its automation: found, checked against what was read, written back."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.automations import due
+from steward.automations.due import Locked
+from steward.model.account import Actor
+from steward.model.automation import Automation, AutomationState
+from steward.model.ids import AutomationId
+from steward.model.instants import wire_time
+from steward.model.occurrence import Occurrence
+from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
+from steward.model.run import RunStatus
+from steward.occurrences.projection import is_projected
+from steward.scheduling.moves import DAYS_AHEAD
+from steward.scheduling.slots import Slot, find_slot
+from steward.scheduling.zones import zone
+from steward.store import occurrences, runs
+from steward.store.engine import Tx
+from steward.store.history import FieldEdit
+from steward.store.occurrences import StoredSlot
+
+_FAR = timedelta(days=DAYS_AHEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAsk:
+    """Which coming run is meant, and the versions it was read with (interface 4.2)."""
+
+    automation: AutomationId
+    slot_at: datetime
+    occurrence_version: int
+    automation_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The coming run after the change, and the automation as it now is."""
+
+    occurrence: Occurrence
+    automation: Automation
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A slot as it is now; `row` of one that is not stored is the row it would get."""
+
+    locked: Locked
+    row: StoredSlot
+    is_stored: bool
+    is_projected: bool
+
+    @property
+    def automation(self) -> Automation:
+        """The automation as it is now."""
+        return self.locked.automation
+
+
+async def find(tx: Tx, actor: Actor, ask: SlotAsk) -> Found:
+    """The slot that is meant, its automation's schedule locked.
+
+    Raises NotFound, StaleVersion (`data` holds both records), ValidationFailed on `slot_at`
+    (schedule.md 8.1, checks 1, 3 and 4; interface 4.2 rule 1).
+    """
+    locked = await due.lock(tx, actor.org, ask.automation)
+    found = await _found(tx, locked, ask.slot_at)
+    is_stale = locked.automation.version != ask.automation_version
+    if is_stale or (found is not None and found.row.version != ask.occurrence_version):
+        raise StaleVersion(
+            data={
+                "occurrence": None if found is None else await _current(tx, found),
+                "automation": locked.automation,
+            }
+        )
+    if found is None:
+        words = "This automation has no run planned then. Read the calendar again."
+        raise ValidationFailed(errors={"slot_at": [words]})
+    return found
+
+
+def generated(locked: Locked, slot_at: datetime, now: datetime) -> Slot | None:
+    """The slot the present schedule has at `slot_at` and nobody has decided yet, stored or not.
+
+    Of an automation that is not active the slots still to come, as if it were (schedule.md 8.1, check 4).
+    """
+    automation, timing = locked.automation, locked.timing
+    if automation.state is AutomationState.ACTIVE:
+        is_open = timing.next_slot_at is not None and slot_at >= timing.next_slot_at
+    else:
+        is_open = slot_at > now
+    if not is_open or slot_at > now + _FAR:
+        return None
+    return find_slot(
+        automation.schedule,
+        place_of(automation),
+        slot_at,
+        spread_minutes=automation.spread_minutes,
+        slots_after=timing.slots_after,
+    )
+
+
+def place_of(automation: Automation) -> ZoneInfo:
+    """The automation's zone. Raises LookupError when the zone package no longer has it."""
+    place = zone(automation.timezone)
+    if place is None:
+        raise LookupError(f"the zone database has no {automation.timezone}")
+    return place
+
+
+async def write_row(tx: Tx, found: Found, row: StoredSlot) -> None:
+    """Writes the edited row over the one that was found, or as a new one."""
+    org, automation = found.automation.org, found.automation.id
+    if not found.is_stored:
+        await occurrences.insert_many(tx, org, automation, [row])
+    elif await occurrences.update(tx, org, automation, row=row, was=found.row) == 0:
+        raise WrongState("This run was changed at the same moment. Read it again.")
+
+
+def edited(
+    locked: Locked, row: StoredSlot, *, is_projected: bool = False, run_status: RunStatus | None = None
+) -> Edited:
+    """The answer to an edit; a row that was written is no longer projected."""
+    automation = locked.automation
+    occurrence = Occurrence(
+        automation_id=automation.id,
+        automation_name=automation.name,
+        automation_version=automation.version,
+        timezone=automation.timezone,
+        slot_at=row.slot_at,
+        run_at=row.run_at,
+        state=row.state,
+        reason=row.reason,
+        run_id=row.run_id,
+        run_status=run_status,
+        moved_from=row.moved_from,
+        version=row.version,
+        is_projected=is_projected,
+    )
+    return Edited(occurrence, automation)
+
+
+def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
+    """What an edit did to a run, for the history; `slot_at` says which run it was."""
+    slot_at = wire_time(before.slot_at)
+    edits = [FieldEdit("slot_at", slot_at, slot_at)]
+    if before.run_at != after.run_at:
+        edits.append(FieldEdit("run_at", wire_time(before.run_at), wire_time(after.run_at)))
+    if before.state is not after.state:
+        edits.append(FieldEdit("state", before.state.value, after.state.value))
+    return edits
+
+
+async def _found(tx: Tx, locked: Locked, slot_at: datetime) -> Found | None:
+    automation = locked.automation
+    row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
+    if row is not None:
+        return Found(locked, row, is_stored=True, is_projected=False)
+    slot = generated(locked, slot_at, tx.now)
+    if slot is None:
+        return None
+    projected = is_projected(
+        slot_at,
+        automation.schedule,
+        place_of(automation),
+        spread_minutes=automation.spread_minutes,
+        slots_after=locked.timing.slots_after,
+        now=tx.now,
+    )
+    row = StoredSlot(slot_at=slot_at, run_at=slot_at, local_key=slot.local_key)
+    return Found(locked, row, is_stored=False, is_projected=projected)
+
+
+async def _current(tx: Tx, found: Found) -> Occurrence:
+    run = found.row.run_id
+    status = None if run is None else await runs.status(tx, found.automation.org, run)
+    answer = edited(found.locked, found.row, is_projected=found.is_projected)
+    return replace(answer.occurrence, run_status=status)

@@ -1,0 +1,86 @@
+"""A newer zone package: coming rows follow their local keys, so that no run is lost or made twice."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from steward.automations import due
+from steward.automations.due import Locked
+from steward.model.automation import AutomationState
+from steward.model.occurrence import OccurrenceState
+from steward.occurrences.slot import place_of
+from steward.scheduling.slots import key_instant, slot_of_key, slots
+from steward.scheduling.zones import LAST
+from steward.store import occurrences, slot_audits
+from steward.store.engine import Tx
+from steward.store.occurrences import StoredSlot
+
+# How far a change of rules can move a slot, and how far back the slot before the next one can lie.
+_SHIFT = timedelta(days=3)
+_LOOK_BACK = timedelta(days=40)
+
+
+async def follow_zones(tx: Tx, locked: Locked) -> Locked:
+    """Fits an automation's rows and its next slot to the zone package in use (schedule.md 4).
+
+    A run a person moved keeps its instant, a skip goes over to the new slot of the same local key. Slots
+    are audited again from now on. Done twice it changes nothing more.
+    """
+    automation, timing = locked.automation, locked.timing
+    await _follow_rows(tx, locked)
+    next_slot_at = timing.next_slot_at
+    if automation.state is AutomationState.ACTIVE and next_slot_at is not None:
+        next_slot_at = await _next_slot(tx, locked, next_slot_at)
+    locked = await due.rewrite_next(tx, Locked(automation, replace(timing, next_slot_at=next_slot_at)))
+    audited = tx.now if next_slot_at is None else max(tx.now, next_slot_at)
+    await slot_audits.set_audited(tx, automation.org, {automation.id: audited})
+    return Locked(locked.automation, replace(locked.timing, audited_until=audited))
+
+
+async def _follow_rows(tx: Tx, locked: Locked) -> None:
+    org, automation = locked.automation.org, locked.automation.id
+    rows = await occurrences.open_rows(tx, org, automation, since=tx.now)
+    followed: dict[datetime, StoredSlot] = {}
+    for row in rows:
+        is_open = row.state is OccurrenceState.PENDING or row.is_skipped_by_person
+        slot_at = _slot_now(locked, row) if is_open and row.slot_at > tx.now else None
+        if slot_at is not None and slot_at != row.slot_at and slot_at > tx.now:
+            run_at = slot_at if row.moved_from is None else row.run_at
+            followed[row.slot_at] = replace(row, slot_at=slot_at, run_at=run_at)
+    await occurrences.delete_coming(tx, org, automation, slots=list(followed))
+    await occurrences.insert_many(tx, org, automation, list(followed.values()))
+
+
+def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
+    """Where the slot of a row lies now; None when the schedule no longer has it."""
+    automation = locked.automation
+    place, spread = place_of(automation), timedelta(minutes=automation.spread_minutes)
+    if row.kept and row.moved_from is None:  # of the schedule before the present one
+        return key_instant(automation.schedule.cadence, place, row.local_key) + spread
+    slot = slot_of_key(
+        automation.schedule,
+        place,
+        row.local_key,
+        spread_minutes=automation.spread_minutes,
+        slots_after=locked.timing.slots_after,
+    )
+    return None if slot is None else slot.slot_at
+
+
+async def _next_slot(tx: Tx, locked: Locked, was: datetime) -> datetime | None:
+    """The first slot whose local key comes after that of the last one decided."""
+    automation, slots_after = locked.automation, locked.timing.slots_after
+    decided = await occurrences.of_automation(
+        tx, automation.org, automation.id, since=max(slots_after, was - _LOOK_BACK), until=was
+    )
+    last_key = max((row.local_key for row in decided if not row.kept), default="")
+    for slot in slots(
+        automation.schedule,
+        place_of(automation),
+        spread_minutes=automation.spread_minutes,
+        after=was - _SHIFT,
+        until=LAST,
+        slots_after=slots_after,
+    ):
+        if slot.local_key > last_key:
+            return slot.slot_at
+    return None

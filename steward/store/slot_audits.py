@@ -1,0 +1,91 @@
+"""What the slot auditor reads and keeps: which automations are to be audited, and the zone package in use."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from steward.model.ids import AutomationId, OrgId
+from steward.model.json import JsonValue
+from steward.store.engine import Both, Json, Tx, at, at_or_none, ms
+from steward.store.schedules import Timing
+
+_DUE = Both(
+    sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
+    " WHERE s.audited_until < max(:before, :zones_since) AND (s.audited_until < :zones_since"
+    " OR s.next_run_at IS NULL OR s.next_run_at > :until)"
+    " ORDER BY s.audited_until, s.automation_id LIMIT :most",
+    postgresql="SELECT org_id, automation_id FROM queue_unaudited(:before, :until, :zones_since, :most)",
+)
+_SET_AUDITED = Both(
+    sqlite="UPDATE schedules SET audited_until = r.value ->> 1 FROM json_each(:rows) AS r"
+    " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
+    postgresql="UPDATE schedules SET audited_until = (r.value ->> 1)::bigint"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
+)
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ZonePackage:
+    """The version of the zone database slots are worked out with, and the first start with it."""
+
+    version: str
+    since: datetime
+
+
+async def zone_package(tx: Tx) -> ZonePackage | None:
+    """The zone package noted last; None in a new database."""
+    row = await tx.one("SELECT version, since FROM zone_package WHERE one = 1")
+    return None if row is None else ZonePackage(row["version"], at(row["since"]))
+
+
+async def note_zone_package(tx: Tx, version: str) -> ZonePackage:
+    """Notes the zone package of this start; another one than before is in use since now."""
+    known = await zone_package(tx)
+    if known is not None and known.version == version:
+        return known
+    package = ZonePackage(version, _NEVER if known is None else tx.now)
+    await tx.execute(
+        "INSERT INTO zone_package (one, version, since) VALUES (1, :version, :since)"
+        " ON CONFLICT (one) DO UPDATE SET version = excluded.version, since = excluded.since",
+        {"version": package.version, "since": package.since},
+    )
+    return package
+
+
+async def due(
+    tx: Tx, *, before: datetime, until: datetime, zones_since: datetime, most: int
+) -> list[tuple[OrgId, AutomationId]]:
+    """Automations of all organisations audited up to less than `before`, longest ago first.
+
+    Not those with a run due by `until`, which dispatch has yet to decide; but every one that has not
+    followed the zone package in use since `zones_since`.
+    """
+    rows = await tx.all(_DUE, {"before": before, "until": until, "zones_since": zones_since, "most": most})
+    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+
+
+async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
+    """Locks the schedules of the automations, by rising id; those others have locked are skipped."""
+    rows = await tx.all(
+        "SELECT s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until"
+        " FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
+        " ORDER BY s.automation_id {skip_locked}",
+        {"org": org, "automations": list(automations)},
+    )
+    return {
+        AutomationId(row["automation_id"]): Timing(
+            at_or_none(row["next_run_at"]),
+            at_or_none(row["next_slot_at"]),
+            at(row["slots_after"]),
+            at(row["audited_until"]),
+        )
+        for row in rows
+    }
+
+
+async def set_audited(tx: Tx, org: OrgId, audited: Mapping[AutomationId, datetime]) -> None:
+    """Writes up to when the slots of the automations have been audited; call it with them locked."""
+    rows: list[JsonValue] = [[automation, ms(until)] for automation, until in audited.items()]
+    await tx.execute(_SET_AUDITED, {"org": org, "rows": Json(rows)})
