@@ -176,7 +176,9 @@ async def count_full(worker: Worker) -> bool:
 async def dispatch_due(worker: Worker) -> bool:
     """Starts or skips what is due."""
     tools = worker.tools
-    again: bool = await dispatch.dispatch_due(tools.engine, tools.clock.now(), rules=tools.automation_rules)
+    again: bool = await dispatch.dispatch_due(
+        tools.engine, tools.clock.now(), rules=tools.automation_rules, log=tools.log
+    )
     worker.hints.wake("ready")
     return again
 

@@ -144,9 +144,9 @@ def _alike(one: Part, other: Part) -> bool:
 
 
 def _split(applying: Applying, pieces: list[Piece]) -> Iterator[list[Piece]]:
-    rest = iter(pieces)
+    by_part = {id(piece.part): piece for piece in pieces}
     for parts in applying.operation(pieces[0].part).group([piece.part for piece in pieces]):
-        yield [next(rest) for _ in parts]
+        yield [by_part[id(part)] for part in parts]
 
 
 async def _apply_group(applying: Applying, group: list[Piece]) -> None:

@@ -1,0 +1,222 @@
+"""Wiring only: settings become engine, keys, connectors, API and worker tools; nothing is decided here."""
+
+import base64
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from steward import connectors, templates
+from steward.accounts import keys
+from steward.accounts.passwords import Hashing
+from steward.api.calls import Fittings, Rules
+from steward.api.gate import Gate
+from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.automations.rules import AutomationRules
+from steward.clock import Clock
+from steward.config import Environment, Settings
+from steward.connections.opening import RunAccess
+from steward.connections.vault import Vault
+from steward.connectors import Options
+from steward.outbound.client import Outbound
+from steward.outbound.wire import Wire
+from steward.runs.tools import RunRules, Tools
+from steward.scheduling import zones
+from steward.security.envelope import MasterKey
+from steward.security.passwords import PRODUCTION, SMALL
+from steward.store.engine import Engine
+from steward.store.engine_postgres import PostgresEngine
+from steward.store.engine_sqlite import SqliteEngine
+from steward.store.migrate import is_sqlite, sqlite_path
+from steward.telemetry.log import Level, Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Register
+from steward.worker import VERSION, Hints
+
+KEY_FILE = "master.keys"
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """One process of the service, wired."""
+
+    settings: Settings
+    clock: Clock
+    engine: Engine
+    log: Log
+    metrics: Metrics
+    outbound: Outbound
+    fittings: Fittings
+    tools: Tools
+    hints: Hints
+    gate: Gate
+
+    async def close(self) -> None:
+        """Ends sockets, threads and connections."""
+        await self.outbound.aclose()
+        self.fittings.hashing.close()
+        await self.engine.close()
+
+
+async def build(
+    settings: Settings,
+    *,
+    clock: Clock,
+    serve: bool = True,
+    transport: Any = None,
+    write_log: Callable[[str], object] = sys.stderr.write,
+) -> Wired:
+    """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
+
+    `transport` replaces the sockets of outgoing calls, for tests over applications in process.
+    """
+    zones.use_packaged_zones()
+    register = Register()
+    log = make_log(settings, clock, register, write_log)
+    engine = await open_engine(settings, clock, serve=serve)
+    masters = master_keys(settings)
+    ring = await keys.open_ring(
+        engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
+    )
+    wire = Wire(
+        clock, register, log, private_hosts=frozenset(settings.allow_private_hosts), transport=transport
+    )
+    outbound = Outbound(wire)
+    made = connectors.build(_options(settings))
+    vault = Vault(masters, made, outbound, register)
+    offered = {template.template_id: template for template in templates.ALL}
+    hints = Hints()
+    fittings = Fittings(
+        engine=engine,
+        clock=clock,
+        rules=_rules(settings),
+        keys=ring,
+        hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
+        log=log,
+        templates=offered,
+        connectors=made,
+        vault=vault,
+        wake=hints.wake,
+    )
+    tools = Tools(
+        engine=engine,
+        clock=clock,
+        log=log,
+        rules=_run_rules(settings),
+        automation_rules=AutomationRules(
+            offered,
+            made,
+            late_limit=timedelta(minutes=settings.late_limit_minutes),
+            spread_max=settings.spread_max,
+        ),
+        templates=offered,
+        access=RunAccess(engine, clock, vault),
+        wake=hints.wake,
+    )
+    gate = Gate(fittings, OPERATIONS, RAW_OPERATIONS)
+    return Wired(settings, clock, engine, log, Metrics(), outbound, fittings, tools, hints, gate)
+
+
+def make_log(settings: Settings, clock: Clock, register: Register, write: Callable[[str], object]) -> Log:
+    """The one log of a process."""
+    level = Level[settings.log_level.upper()]
+    if settings.log_format == "text":
+        return Log(write, clock, register, level=level, form="text")
+    return Log(write, clock, register, level=level)
+
+
+async def open_engine(settings: Settings, clock: Clock, *, serve: bool) -> Engine:
+    """The database the settings name. Raises AlreadyServed, Unavailable."""
+    if is_sqlite(settings.database_url):
+        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve)
+    return await PostgresEngine.open(
+        settings.database_url,
+        size=settings.database_pool,
+        clock=clock,
+        test=settings.env is Environment.TEST,
+    )
+
+
+def master_keys(settings: Settings) -> list[MasterKey]:
+    """The key-encryption keys: given, or outside production made once in the data folder (contract 8)."""
+    if settings.master_keys:
+        return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
+    file = settings.data_dir / KEY_FILE
+    if not file.exists():
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        made = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
+        _write_private(file, f"local:{made}\n")
+    key_id, _, text = file.read_text("ascii").strip().partition(":")
+    return [MasterKey(key_id, base64.b64decode(text))]
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Writes a file only its owner may read; the first of two processes wins."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+    try:
+        os.link(fresh, file)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        private_hosts=frozenset(settings.allow_private_hosts),
+        read_s=float(settings.outbound_timeout_seconds),
+        sheets_url=settings.google_sheets_url,
+        token_url=settings.google_token_url,
+        teams_hosts=settings.teams_hosts,
+        bounded=settings.env is Environment.TEST,
+    )
+
+
+def _rules(settings: Settings) -> Rules:
+    return Rules(
+        base_url=settings.base_url,
+        auth_url=settings.auth_url,
+        web_origin=settings.web_origin,
+        service_version=VERSION,
+        api_access=settings.api_access,
+        limit_person=settings.limit_person,
+        limit_organization=settings.limit_organization,
+        limit_web=settings.limit_web,
+        limit_login=settings.limit_login,
+        trusted_proxies=settings.trusted_proxies,
+        session_idle_minutes=settings.session_idle_minutes,
+        session_hours=settings.session_hours,
+        spread_max=settings.spread_max,
+        late_limit_minutes=settings.late_limit_minutes,
+        approver_not_starter=settings.approver_not_starter,
+        queue_limit_hours=settings.queue_limit_hours,
+        max_waiting_events=settings.max_waiting_events,
+        max_waiting_hand=settings.max_waiting_hand,
+        imports_kept=settings.imports_kept,
+    )
+
+
+def _run_rules(settings: Settings) -> RunRules:
+    longest_write = 60.0
+    if settings.env is Environment.TEST:
+        longest_write = min(longest_write, float(settings.outbound_timeout_seconds))
+    approval = timedelta(hours=settings.approval_hours)
+    if settings.approval_seconds is not None:
+        approval = timedelta(seconds=settings.approval_seconds)
+    return RunRules(
+        approval=approval,
+        time_limit=timedelta(seconds=settings.run_time_limit_seconds),
+        queue_limit=timedelta(hours=settings.queue_limit_hours),
+        lease=timedelta(seconds=settings.lease_seconds),
+        settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
+        write_timeout=timedelta(seconds=longest_write),
+        concurrency=settings.worker_concurrency,
+        organization_concurrency=settings.organization_concurrency,
+    )

@@ -1,0 +1,239 @@
+"""serve and worker: API and ticks in one process, on PostgreSQL also apart; stops gracefully."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import uvicorn
+
+from steward import app, worker
+from steward.clock import SystemClock
+from steward.config import Settings
+from steward.store.migrate import is_sqlite, migrate
+
+GRACE_SECONDS = 10
+KEEP_ALIVE_SECONDS = 15
+SECOND = timedelta(seconds=1)
+Ready = Callable[[Mapping[str, object]], None]
+
+
+class CannotServe(Exception):
+    """Why the process does not start, in plain words with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeAsk:
+    """How to serve: where, and with or without a worker; `handle` is a listening socket of a parent."""
+
+    host: str | None = None
+    port: int | None = None
+    processes: int | None = None
+    with_worker: bool = True
+    handle: int | None = None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: one place handles signals for API and worker together."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
+    """Serves until a signal. Raises CannotServe, AlreadyServed."""
+    if is_sqlite(settings.database_url) and not ask.with_worker:
+        raise CannotServe("On SQLite one process serves the file: leave --no-worker out.")
+    await refuse_pending(settings)
+    listening = _listen(settings, ask)
+    service = await app.build(settings, clock=SystemClock())
+    stop = _stop_on_signals()
+    host, port = listening.getsockname()[:2]
+    with _more_processes(settings, ask, listening):
+        try:
+            facts = {
+                "base_url": settings.base_url,
+                "auth_url": settings.auth_url,
+                "web_url": settings.web_origin,
+                "listen": f"{host}:{port}",
+                "pid": os.getpid(),
+            }
+            await run_service(
+                service, listening, stop, with_worker=ask.with_worker, started=lambda: ready(facts)
+            )
+        finally:
+            await service.close()
+
+
+async def run_service(
+    service: app.Wired,
+    listening: socket.socket,
+    stop: asyncio.Event,
+    *,
+    with_worker: bool,
+    started: Callable[[], None],
+    beside: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """API, figures and worker of one process until `stop`; `started` is told once requests are taken."""
+    servers = [_server(service.gate), *_figures(service)]
+    sockets: list[list[socket.socket] | None] = [[listening], None]
+    running = [
+        asyncio.create_task(server.serve(sockets=given))
+        for server, given in zip(servers, sockets, strict=False)
+    ]
+    working = asyncio.create_task(_work(service, stop)) if with_worker else None
+    while not servers[0].started and not running[0].done():
+        await service.clock.sleep(0.01)
+    if beside is not None:
+        await beside()
+    started()
+    ended = [*running, *([working] if working else [])]
+    waiting = asyncio.create_task(stop.wait())
+    await asyncio.wait([waiting, *ended], return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    for server in servers:
+        server.should_exit = True
+    results = await asyncio.gather(*ended, return_exceptions=True)
+    waiting.cancel()
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def _work(service: app.Wired, stop: asyncio.Event) -> None:
+    tick = timedelta(seconds=service.settings.tick_seconds)
+    poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
+    own = await worker.register(service.tools, service.hints, poll=poll)
+    await worker.run(own, worker.ticks(own, tick=tick), stop)
+
+
+async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
+    """A worker without API, on PostgreSQL alone. Raises CannotServe."""
+    if is_sqlite(settings.database_url):
+        raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
+    await refuse_pending(settings)
+    settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
+    service = await app.build(settings, clock=SystemClock(), serve=False)
+    stop = _stop_on_signals()
+    own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
+    ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
+    try:
+        tick = timedelta(seconds=settings.tick_seconds)
+        await worker.run(own, worker.ticks(own, tick=tick), stop)
+    finally:
+        await service.close()
+
+
+async def refuse_pending(settings: Settings) -> None:
+    """Raises CannotServe while migrations are pending."""
+    found = await migrate(settings.database_url, SystemClock().now(), only_look=True)
+    if found.pending:
+        names = ", ".join(found.pending)
+        raise CannotServe(f"Migrations are pending ({names}). Run `steward migrate` first.")
+
+
+def _listen(settings: Settings, ask: ServeAsk) -> socket.socket:
+    if ask.handle is not None:
+        return socket.socket(fileno=ask.handle)
+    host = ask.host or settings.listen.host
+    port = settings.listen.port if ask.port is None else ask.port
+    return listen(host, port)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises CannotServe when the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise CannotServe(f"{host}:{port} cannot be listened on: {error.strerror}.") from error
+    made.listen(1024)
+    made.setblocking(False)
+    return made
+
+
+def _server(application: Any) -> _Server:
+    config = uvicorn.Config(
+        application,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    return _Server(config)
+
+
+def _figures(service: app.Wired) -> list[_Server]:
+    """The server of /metrics, on its own address alone (contract 2.10)."""
+    where = service.settings.metrics_listen
+    if where is None:
+        return []
+
+    async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        found = scope["type"] == "http" and scope["path"] == "/metrics"
+        body = service.metrics.text().encode() if found else b""
+        headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    server = _server(answer)
+    server.config.host, server.config.port = where.host, where.port
+    return [server]
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; a second one exits at once (engine 15)."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(1)
+        stop.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, asked)
+    return stop
+
+
+@contextlib.contextmanager
+def _more_processes(settings: Settings, ask: ServeAsk, listening: socket.socket) -> Iterator[None]:
+    """Further API processes on the same socket; ended with this one."""
+    wanted = ask.processes or settings.processes
+    if wanted > 1 and is_sqlite(settings.database_url):
+        raise CannotServe("More than one process needs PostgreSQL.")
+    handle = listening.fileno()
+    command = [sys.executable, "-m", "steward", "serve", "--no-worker", "--handle", str(handle)]
+    children = [
+        subprocess.Popen(
+            command,
+            pass_fds=[handle],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
+        )
+        for _ in range(wanted - 1)
+    ]
+    try:
+        yield
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait()

@@ -1,0 +1,65 @@
+"""The main job end to end: a run reads, asks, applies exactly what was approved, and says what it did."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.run import Mode, RunStatus
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service beside the pretend shop, everything connected."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Shop) -> None:
+    """safety 1 promise 2; contract 4.3"""
+    run = await shop.drained(await shop.pricing())
+    assert (run.status, run.code) == (RunStatus.WAITING_APPROVAL, None)
+    asked = await shop.changes(run)
+    assert [change.outcome for change in asked] == [Outcome.PROPOSED] * 10
+    assert shop.writes() == []
+
+    left_out = asked[3:5]
+    await shop.approve(run, leave_out=left_out)
+    await shop.drain()
+
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    outcomes = [change.outcome for change in await shop.changes(run)]
+    assert outcomes.count(Outcome.APPLIED) == 8
+    assert outcomes[3:5] == [Outcome.DECLINED] * 2
+    written = {item["id"] for entry in shop.applied() for item in entry["objects"]}
+    assert written == {change.proposal.object.id for change in asked if change not in left_out}
+    assert ended.summary is not None
+    assert ended.result is not None
+    assert ended.result["changed"] == 8
+
+
+async def test_a_test_run_writes_nothing(shop: Shop) -> None:
+    """interface 1, mode test; contract 9: no write entry in the ledger"""
+    run = await shop.drained(await shop.pricing(), Mode.TEST)
+    assert run.status is RunStatus.SUCCEEDED
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.REFUSED_TEST}
+    assert shop.writes() == []
+
+
+async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
+    """templates 4: marker and visibility are one change row"""
+    run = await shop.drained(await shop.hiding(threshold=5))
+    assert run.status is RunStatus.WAITING_APPROVAL
+    await shop.approve(run)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.message) == (RunStatus.SUCCEEDED, None)
+    again = await shop.drained(await shop.hiding(threshold=5))
+    assert again.status is RunStatus.SUCCEEDED
+    assert await shop.changes(again) == []
