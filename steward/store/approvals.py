@@ -10,6 +10,7 @@ from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId,
 from steward.model.refusals import NotFound
 from steward.store.engine import Both, Json, Row, Tx, at, at_or_none
 
+ENDED_AT_ONCE = 100
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
@@ -115,7 +116,7 @@ async def find(
     return [_approval(row) for row in rows]
 
 
-async def ended(tx: Tx, most: int = 100) -> list[tuple[OrgId, ApprovalId]]:
+async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, ApprovalId]]:
     """Pending approvals past their end, of every organisation."""
     rows = await tx.all(
         Both(
