@@ -19,6 +19,9 @@ from steward.store.migrate import is_sqlite, sqlite_path
 from tests.databases import Clones, copy_migrated_sqlite, migrate_template
 from tests.fake_clock import FakeClock
 from tests.postgres_server import NoPostgres, shared_server, stop_shared
+from tests.service import approver, member, nobody, owner, service, stranger
+
+__all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
 
 _SESSION = pytest.StashKey[dict[str, str]]()
 _SKIPPED = "SKIPPED LOUDLY"

@@ -7,7 +7,7 @@ from steward.accounts.names import folded
 from steward.accounts.sessions import memberships
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
-from steward.model.refusals import NotFound, ValidationFailed, WrongState
+from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.passwords import problem_with
 from steward.store import audit, people, sessions
 from steward.store.engine import Tx
@@ -70,15 +70,9 @@ async def set_active(tx: Tx, person: Person, active: bool) -> Person:
 
 
 async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) -> None:
-    """Makes the person an active member with this role, or changes the role.
-
-    Raises WrongState when the organisation would lose its last owner (contract 6.6).
-    """
+    """Makes the person an active member with this role, or changes the role."""
     await tx.enter([org])
     before = await people.membership(tx, org, person.id)
-    if before is not None and before.active and before.role is Role.OWNER and role is not Role.OWNER:
-        if await people.active_owners(tx, org) <= 1:
-            raise WrongState("This is the organisation's last owner. Make somebody else owner first.")
     await people.put_member(
         tx, org, person, role=role, email_norm=folded(person.email), username_norm=folded(person.username)
     )

@@ -145,13 +145,3 @@ async def seen(tx: Tx, org: OrgId, person: PersonId) -> None:
         "UPDATE members SET last_seen_at = :now WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},
     )
-
-
-async def active_owners(tx: Tx, org: OrgId) -> int:
-    """How many active owners an organisation has."""
-    row = await tx.one(
-        "SELECT count(*) AS owners FROM members"
-        " WHERE org_id = :org AND role = 'owner' AND active AND account_active",
-        {"org": org},
-    )
-    return 0 if row is None else int(row["owners"])

@@ -1,0 +1,383 @@
+"""Both forms of the login, its refusals and its answer (contract 5.1 to 5.4)."""
+
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+import pytest
+
+from steward.accounts import credentials, organizations, people
+from tests.people import Heard, basic
+from tests.service import LOGIN, Service
+
+FORM = "application/x-www-form-urlencoded"
+
+
+async def form(
+    service: Service, fields: dict[str, str] | list[tuple[str, str]], *, authorization: str | None = None
+) -> Heard:
+    """A login in the form variant."""
+    headers = {"Content-Type": FORM}
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    return await service.nobody().call(
+        "POST", LOGIN, content=urlencode(fields).encode("ascii"), headers=headers
+    )
+
+
+def names(service: Service, **more: str) -> dict[str, str]:
+    """The form's fields without client id and secret."""
+    body = service.login_body("member", client_id=..., client_secret=...)
+    return {"grant_type": "client_credentials", **body, **more}
+
+
+async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
+    """interface 5.1, contract 5.4"""
+    heard = await service.log_in("member")
+    expires_at = service.clock.now() + timedelta(hours=1)
+    fields = {
+        "token_type": "Bearer",
+        "expires_in": 3600,
+        "scope": "automations:read automations:write",
+        "service_url": "http://127.0.0.1:8400",
+        "direct": True,
+        "user": {"email": "member@example.com", "first_name": "Mia", "last_name": "Member"},
+        "organization": {"id": service.own.organization.id, "name": "Demo Shop"},
+        "expires_at": expires_at.isoformat(timespec="seconds"),
+    }
+    token = heard.body["access_token"]
+    assert heard.status == 200
+    assert heard.data == {"access_token": token, **fields}
+    assert heard.body == {"success": True, "contract_version": 1, **heard.data, "data": heard.data}
+    assert heard.data["expires_at"].endswith("+00:00")
+    assert heard.headers["cache-control"] == "no-store"
+    assert heard.headers["pragma"] == "no-cache"
+
+
+async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
+    """interface 5"""
+    token = (await service.log_in("member")).body["access_token"]
+    caller = service.nobody()
+    caller.headers["Authorization"] = f"Bearer {token}"
+    assert (await caller.get("/v1/automations/status")).status == 200
+
+
+async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service) -> None:
+    """contract 5.5"""
+    token = (await service.log_in("member")).body["access_token"]
+    header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
+    now = int(service.clock.now().timestamp())
+    jti = claims.pop("jti")
+    assert header == {"alg": "ES256", "typ": "at+jwt", "kid": service.fittings.keys.kid}
+    assert len(jti) == 26
+    assert claims == {
+        "iss": "http://127.0.0.1:8400",
+        "aud": "http://127.0.0.1:8400",
+        "sub": str(service.members["member"].person.id),
+        "org": service.own.organization.id,
+        "cid": service.own.issued.credential.client_id,
+        "scope": "automations:read automations:write",
+        "epoch": 1,
+        "iat": now,
+        "nbf": now,
+        "exp": now + 3600,
+    }
+
+
+async def test_grant_type_and_scope_are_accepted_in_json(service: Service) -> None:
+    """contract 5.1"""
+    heard = await service.log_in("member", grant_type="client_credentials", scope="anything")
+    assert heard.status == 200
+
+
+async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
+    """contract 5.3: username, e-mail address and organisation name"""
+    heard = await service.log_in(
+        "member",
+        username="  MIA ｍember ",
+        email=" MEMBER@Example.com",
+        organization_name="DEMO shop ",
+    )
+    assert heard.status == 200
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"username": "Olga Owner"},
+        {"email": "owner@example.com"},
+        {"email": "nobody@example.com"},
+        {"email": "stranger@example.com", "username": "Sven Stranger"},
+        {"organization_name": "Other Shop"},
+        {"organization_name": "No such shop"},
+        {"client_id": "st_0000000000000000"},
+        {"client_secret": "stw_0000000000000000000000000000000000000000000"},
+        {"client_id": "ST_LOWER"},
+    ],
+    ids=str,
+)
+async def test_a_wrong_value_is_never_told(service: Service, changes: dict[str, str]) -> None:
+    """contract 5.3: one message and one body whichever value is wrong"""
+    heard = await service.log_in("member", **changes)
+    other = await service.log_in("member", client_secret="wrong")
+    assert (heard.status, heard.code) == (401, "invalid_credentials")
+    assert heard.body == other.body
+    assert "www-authenticate" not in heard.headers
+
+
+async def test_a_secret_of_another_organisation_does_not_log_in(service: Service) -> None:
+    """contract 5.3: values that do not belong together"""
+    issued = service.other.issued
+    heard = await service.log_in("member", client_id=issued.credential.client_id, client_secret=issued.secret)
+    assert (heard.status, heard.code) == (401, "invalid_credentials")
+
+
+async def test_secrets_are_compared_exactly(service: Service) -> None:
+    """contract 5.3: client id and secret"""
+    issued = service.own.issued
+    assert (await service.log_in("member", client_secret=issued.secret + " ")).status == 401
+    assert (await service.log_in("member", client_id=issued.credential.client_id.upper())).status == 401
+
+
+async def test_a_disabled_credential_does_not_log_in(service: Service) -> None:
+    """contract 5.3"""
+    client_id = service.own.issued.credential.client_id
+    await service.write(lambda tx: credentials.set_enabled(tx, client_id, False))
+    assert (await service.log_in("member")).code == "invalid_credentials"
+
+
+async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
+    """interface 5.2: rotation keeps the client id and changes only the secret"""
+    client_id = service.own.issued.credential.client_id
+    issued = await service.write(lambda tx: credentials.rotate(tx, service.fittings.keys, client_id))
+    assert issued.credential.client_id == client_id
+    assert (await service.log_in("member")).status == 401
+    assert (await service.log_in("member", client_secret=issued.secret)).status == 200
+
+
+async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
+    """interface 5.2 rule 3"""
+    person = service.members["member"].person
+    await service.write(lambda tx: people.set_active(tx, person, False))
+    assert (await service.log_in("member")).code == "invalid_credentials"
+    await service.write(lambda tx: people.set_active(tx, person, True))
+    assert (await service.log_in("member")).status == 200
+
+
+async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refused(service: Service) -> None:
+    """contract 5.3"""
+    org = service.own.organization.id
+    await service.write(lambda tx: organizations.switch(tx, org, False))
+    heard = await service.log_in("member")
+    caller = service.nobody()
+    caller.headers["Authorization"] = f"Bearer {heard.body['access_token']}"
+    refused = await caller.get("/v1/automations/status")
+    assert heard.status == 200
+    assert (refused.status, refused.code) == (403, "forbidden")
+    assert refused.body["message"] == "Automations are switched off for this organisation"
+
+
+@pytest.mark.parametrize("name", ["username", "email", "organization_name", "client_id", "client_secret"])
+@pytest.mark.parametrize("value", [..., None, "", 5, ["x"], "x" * 321])
+async def test_a_field_missing_empty_long_or_not_text_is_named(
+    service: Service, name: str, value: object
+) -> None:
+    """contract 5.3 order 4"""
+    heard = await service.log_in("member", **{name: value})
+    assert (heard.status, heard.code) == (422, "validation_failed")
+    assert list(heard.errors) == [name]
+
+
+async def test_320_characters_are_not_too_many(service: Service) -> None:
+    """contract 5.1: at most 320"""
+    assert (await service.log_in("member", username="x" * 320)).status == 401
+
+
+async def test_all_faults_are_told_at_once(service: Service) -> None:
+    """contract 1.1"""
+    heard = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
+    assert set(heard.errors) == {
+        "username",
+        "email",
+        "organization_name",
+        "client_id",
+        "client_secret",
+        "grant_type",
+        "surplus",
+    }
+
+
+async def test_a_body_that_is_no_object_is_refused(service: Service) -> None:
+    """contract 1.2"""
+    heard = await service.nobody().post(LOGIN, ["x"])
+    assert (heard.status, list(heard.errors)) == (422, ["body"])
+
+
+async def test_the_query_string_is_ignored(service: Service) -> None:
+    """contract 5.2: a field only there counts as missing"""
+    body = service.login_body("member")
+    secret = body.pop("client_secret")
+    heard = await service.nobody().call("POST", LOGIN, body=body, params={"client_secret": secret, "x": 1})
+    assert list(heard.errors) == ["client_secret"]
+
+
+async def test_a_bearer_header_on_the_login_is_ignored(service: Service) -> None:
+    """contract 5.2"""
+    heard = await service.nobody().post(LOGIN, service.login_body("member"), Authorization="Bearer nonsense")
+    assert heard.status == 200
+
+
+async def test_the_form_takes_basic(service: Service) -> None:
+    """contract 5.2"""
+    issued = service.own.issued
+    heard = await form(
+        service, names(service), authorization=basic(issued.credential.client_id, issued.secret)
+    )
+    assert heard.status == 200
+
+
+async def test_basic_without_padding_and_form_encoded_values_log_in(service: Service) -> None:
+    """contract 5.2: padding optional, id and secret form-urldecoded"""
+    issued = service.own.issued
+    encoded = basic(quote_plus(issued.credential.client_id), "%" + f"{ord('s'):02X}" + issued.secret[1:])
+    heard = await form(service, names(service), authorization=encoded.rstrip("="))
+    assert heard.status == 200
+
+
+async def test_the_form_takes_client_fields_and_ignores_unknown_ones(service: Service) -> None:
+    """contract 5.2"""
+    issued = service.own.issued
+    client = {"client_id": issued.credential.client_id, "client_secret": issued.secret}
+    assert (await form(service, names(service, surplus="x", **client))).status == 200
+
+
+async def test_both_ways_at_once_are_refused(service: Service) -> None:
+    """contract 5.2"""
+    issued = service.own.issued
+    header = basic(issued.credential.client_id, issued.secret)
+    both = await form(service, names(service, client_secret=issued.secret), authorization=header)
+    json_too = await service.nobody().post(LOGIN, service.login_body("member"), Authorization=header)
+    assert (both.status, list(both.errors)) == (422, ["client_id"])
+    assert (json_too.status, list(json_too.errors)) == (422, ["client_id"])
+
+
+async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
+    """contract 5.2"""
+    issued = service.own.issued
+    fields = [*names(service).items(), ("email", "member@example.com")]
+    heard = await form(service, fields, authorization=basic(issued.credential.client_id, issued.secret))
+    assert (heard.status, list(heard.errors)) == (422, ["email"])
+
+
+async def test_the_form_needs_its_grant_type(service: Service) -> None:
+    """contract 5.3 order 4"""
+    issued = service.own.issued
+    header = basic(issued.credential.client_id, issued.secret)
+    fields = names(service)
+    del fields["grant_type"]
+    missing = await form(service, fields, authorization=header)
+    other = await form(service, {**fields, "grant_type": "password"}, authorization=header)
+    assert list(missing.errors) == list(other.errors) == ["grant_type"]
+
+
+@pytest.mark.parametrize("value", ["Basic !!!", "Basic " + base64.b64encode(b"no colon").decode(), "Basic "])
+async def test_an_unreadable_basic_value_is_a_failed_login(service: Service, value: str) -> None:
+    """contract 5.2, 5.3 order 5"""
+    heard = await form(service, names(service), authorization=value)
+    assert (heard.status, heard.code) == (401, "invalid_credentials")
+    assert heard.headers["www-authenticate"] == 'Basic realm="steward"'
+
+
+async def test_a_wrong_basic_secret_asks_for_basic(service: Service) -> None:
+    """contract 5.3 order 5"""
+    header = basic(service.own.issued.credential.client_id, "wrong\x00")
+    heard = await form(service, names(service), authorization=header)
+    assert (heard.status, heard.headers["www-authenticate"]) == (401, 'Basic realm="steward"')
+
+
+@pytest.mark.parametrize(
+    ("headers", "content", "refused"),
+    [
+        ({"Content-Type": "text/plain"}, b"{}", (415, "unsupported_media_type")),
+        ({"Content-Type": "application/json; charset=latin-1"}, b"{}", (415, "unsupported_media_type")),
+        (
+            {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+            b"{}",
+            (415, "unsupported_media_type"),
+        ),
+        ({"Content-Type": "application/json"}, b" " * (16 * 1024 + 1), (413, "too_large")),
+        ({"Content-Type": "application/json"}, b"{", (400, "malformed")),
+        ({"Content-Type": FORM}, b"email=%ff", (400, "malformed")),
+    ],
+)
+async def test_type_size_and_syntax_come_first(
+    service: Service, headers: dict[str, str], content: bytes, refused: tuple[int, str]
+) -> None:
+    """contract 5.3 order 2"""
+    heard = await service.nobody().call("POST", LOGIN, content=content, headers=headers)
+    assert (heard.status, heard.code) == refused
+
+
+async def test_access_that_is_off_comes_before_everything(service: Service) -> None:
+    """contract 5.3 order 1"""
+    service.restart(api_access=False)
+    heard = await service.nobody().call("POST", LOGIN, content=b"{", headers={"Content-Type": "text/plain"})
+    assert (heard.status, heard.code) == (503, "not_configured")
+    assert int(heard.headers["retry-after"]) >= 1
+
+
+async def test_only_post_logs_in(service: Service) -> None:
+    """contract 1.2"""
+    heard = await service.nobody().get(LOGIN)
+    assert (heard.status, heard.headers["allow"]) == (405, "POST")
+
+
+async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:
+    """contract 1.6, interface 8: sliding, failures and successes alike, before any field is checked"""
+    caller = service.nobody()
+    body = service.login_body("member")
+    bodies: list[dict[str, Any]] = [body, {**body, "client_secret": "wrong"}, {}, *[body] * 7]
+    statuses = []
+    for sent in bodies:
+        statuses.append((await caller.post(LOGIN, sent)).status)
+        service.clock.tick(1)
+    refused = await caller.post(LOGIN, {"surplus": 1})
+    assert statuses == [200, 401, 422, *[200] * 7]
+    assert (refused.status, refused.code) == (429, "rate_limited")
+    assert refused.headers["retry-after"] == "50"
+    service.clock.tick(49.9)
+    assert (await caller.post(LOGIN, body)).headers["retry-after"] == "1"
+    service.clock.tick(0.1)
+    assert (await caller.post(LOGIN, body)).status == 200
+    assert (await caller.post(LOGIN, body)).headers["retry-after"] == "1"
+
+
+async def test_attempts_count_by_client_and_apart_from_it_by_address(service: Service) -> None:
+    """contract 1.6: a refused attempt counts for neither"""
+    body = service.login_body("member")
+    for number in range(10):
+        caller = service.nobody(f"198.51.100.{number}")
+        assert (await caller.post(LOGIN, body)).status == 200
+    fresh = service.nobody("198.51.100.99")
+    for _ in range(12):
+        assert (await fresh.post(LOGIN, body)).status == 429
+    assert (await fresh.post(LOGIN, service.login_body("stranger"))).status == 200
+
+
+async def test_an_ipv6_address_counts_by_its_network(service: Service) -> None:
+    """contract 1.6"""
+    for number in range(10):
+        await service.nobody(f"2001:db8:9:9::{number:x}").post(LOGIN, {})
+    assert (await service.nobody("2001:db8:9:9:ffff::1").post(LOGIN, {})).status == 429
+    assert (await service.nobody("2001:db8:9:a::1").post(LOGIN, {})).status == 422
+
+
+async def test_a_failure_is_logged_without_the_values(service: Service) -> None:
+    """safety 3.1 rule 4"""
+    await service.log_in("member", client_secret="stw_plain-secret-of-the-test")
+    line = json.loads(service.lines[-1])
+    assert (line["action"], len(line["client"])) == ("login_failed", 64)
+    assert "example.com" not in service.lines[-1]
+    assert "plain-secret" not in service.lines[-1]

@@ -1,0 +1,104 @@
+"""The cast: owner, approver, member, and the stranger of another organisation; and how they call."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+
+from steward.model.account import Person, Role
+from steward.model.ids import OrgId
+
+PASSWORD = "correct sparrow lantern"
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the cast, with the organisation they belong to."""
+
+    person: Person
+    org: OrgId
+    organization_name: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Heard:
+    """An answer as a client hears it."""
+
+    status: int
+    body: Any
+    headers: httpx.Headers
+
+    @property
+    def code(self) -> str | None:
+        """The refusal's code."""
+        found: str | None = self.body.get("code")
+        return found
+
+    @property
+    def data(self) -> Any:
+        """What was asked for."""
+        return self.body["data"]
+
+    @property
+    def errors(self) -> dict[str, list[str]]:
+        """The faults by field of a 422."""
+        found: dict[str, list[str]] = self.body["errors"]
+        return found
+
+
+@dataclass
+class Caller:
+    """Calls the service in process with the headers of one token, one session, or nobody."""
+
+    client: httpx.AsyncClient
+    headers: dict[str, str] = field(default_factory=dict)
+    csrf: str | None = None
+
+    async def get(self, path: str, **params: object) -> Heard:
+        """GET with these query parameters."""
+        return await self.call("GET", path, params=params)
+
+    async def post(self, path: str, body: object = None, **headers: str) -> Heard:
+        """POST of a JSON body."""
+        return await self.call("POST", path, body={} if body is None else body, headers=headers)
+
+    async def patch(self, path: str, body: object) -> Heard:
+        """PATCH of a JSON body."""
+        return await self.call("PATCH", path, body=body)
+
+    async def delete(self, path: str) -> Heard:
+        """DELETE."""
+        return await self.call("DELETE", path)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        content: bytes | None = None,
+        params: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Heard:
+        """Any call; `content` goes out as it is, `body` as JSON."""
+        sent = {"Accept": "application/json", **self.headers}
+        if body is not None:
+            content = json.dumps(body).encode("utf-8")
+            sent["Content-Type"] = "application/json"
+        if self.csrf is not None and method in ("POST", "PATCH", "DELETE"):
+            sent["X-CSRF-Token"] = self.csrf
+        query = f"?{urlencode(params)}" if params else ""
+        answer = await self.client.request(
+            method, path + query, content=content, headers={**sent, **(headers or {})}
+        )
+        return Heard(answer.status_code, answer.json(), answer.headers)
+
+
+def basic(client_id: str, secret: str) -> str:
+    """The value of an HTTP Basic header."""
+    return "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode("ascii")

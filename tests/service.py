@@ -1,0 +1,227 @@
+"""A running service in process: the API over a fresh database, with the cast and two organisations."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.accounts import credentials, organizations, people
+from steward.accounts.credentials import Issued
+from steward.accounts.keys import open_ring
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.passwords import Hashing
+from steward.accounts.people import CreatePerson
+from steward.api.application import create
+from steward.api.calls import Fittings, Rules
+from steward.api.gate import Gate
+from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.model.account import Organization, Role
+from steward.security.envelope import MasterKey
+from steward.security.passwords import Cost, hash_password
+from steward.store.engine import Engine, Tx
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from steward.templates import ALL as TEMPLATES
+from tests.fake_clock import FakeClock
+from tests.people import PASSWORD, Caller, Heard, Member
+
+BASE_URL = "http://127.0.0.1:8400"
+MASTERS = (MasterKey("test", bytes(range(32))),)
+# Far below what is served with: tests ask whether a password is right, not what finding out costs.
+CHEAP = Cost(memory=64, passes=1)
+LOGIN = "/v2/api/automations/login"
+
+RULES = Rules(base_url=BASE_URL, auth_url=BASE_URL, web_origin=BASE_URL, service_version="0.1.0")
+
+
+@lru_cache(maxsize=1)
+def hashed_password() -> str:
+    """The hash of the password all of the cast have."""
+    return hash_password(PASSWORD, CHEAP)
+
+
+@dataclass
+class House:
+    """One organisation of the tests and its API credential."""
+
+    organization: Organization
+    issued: Issued
+
+
+class Service:
+    """The application and short ways to call it."""
+
+    def __init__(self, fittings: Fittings, clock: FakeClock, lines: list[str]) -> None:
+        self.fittings = fittings
+        self.clock = clock
+        self.lines = lines
+        self.extra: list[Any] = []
+        self.members: dict[str, Member] = {}
+        self.own: House
+        self.other: House
+        self._clients: list[httpx.AsyncClient] = []
+        self.gate = self._gate()
+
+    def _gate(self) -> Gate:
+        return create(self.fittings, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
+
+    def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
+        """The service anew, with other rules or further operations; callers made before call the new one."""
+        self.fittings = replace(self.fittings, rules=replace(self.fittings.rules, **rules))
+        self.extra = self.extra if extra is None else extra
+        self.gate = self._gate()
+
+    async def app(self, scope: Any, receive: Any, send: Any) -> None:
+        """The application as it now is, for a transport."""
+        await self.gate(scope, receive, send)
+
+    def nobody(self, address: str = "203.0.113.7") -> Caller:
+        """A caller without token or session."""
+        transport = httpx.ASGITransport(app=self.app, client=(address, 50_000))
+        client = httpx.AsyncClient(transport=transport, base_url=self.fittings.rules.base_url)
+        self._clients.append(client)
+        return Caller(client)
+
+    def login_body(self, name: str, **changes: Any) -> dict[str, Any]:
+        """The login of one of the cast, with `changes`."""
+        member = self.members[name]
+        house = self.other if name == "stranger" else self.own
+        body = {
+            "username": member.person.username,
+            "email": member.person.email,
+            "organization_name": member.organization_name,
+            "client_id": house.issued.credential.client_id,
+            "client_secret": house.issued.secret,
+        }
+        return {key: value for key, value in {**body, **changes}.items() if value is not ...}
+
+    async def log_in(self, name: str, **changes: Any) -> Heard:
+        """What the login answers."""
+        return await self.nobody(f"2001:db8:{len(self._clients):x}::1").post(
+            LOGIN, self.login_body(name, **changes)
+        )
+
+    async def token(self, name: str) -> Caller:
+        """One of the cast by a token of their organisation's credential."""
+        caller = self.nobody()
+        house = self.other if name == "stranger" else self.own
+        member = self.members[name]
+        now = self.clock.now()
+        token = self.fittings.keys.signer.sign(
+            person=member.person.id,
+            org=member.org,
+            client_id=house.issued.credential.client_id,
+            scopes=["automations:read", "automations:write"],
+            epoch=house.issued.credential.epoch,
+            jti="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
+            now=int(now.timestamp()),
+        )
+        caller.headers["Authorization"] = f"Bearer {token}"
+        return caller
+
+    async def web(self, name: str, password: str = PASSWORD) -> Caller:
+        """One of the cast signed in to the web app, with their organisation chosen."""
+        caller = self.nobody(f"2001:db8:{len(self._clients):x}::1")
+        body = {"email": self.members[name].person.email, "password": password}
+        heard = await caller.post("/app/session", body)
+        assert heard.status == 200, heard.body
+        caller.csrf = heard.data["session"]["csrf_token"]
+        return caller
+
+    async def write(self, act: Any, **args: Any) -> Any:
+        """Runs `act(tx)` in a transaction at the clock's time."""
+        return await self.fittings.engine.write(self.clock.now(), act, **args)
+
+    async def close(self) -> None:
+        """Ends clients and threads."""
+        for client in self._clients:
+            await client.aclose()
+        self.fittings.hashing.close()
+
+
+async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Service:
+    """The service with its cast; `fittings` replace those of the tests (connectors, vault, templates)."""
+    lines: list[str] = []
+    log = Log(lines.append, clock, Register())
+    ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
+    given: Mapping[str, Any] = {
+        "templates": {template.facts.template_id: template for template in TEMPLATES},
+        **fittings,
+    }
+    made = Fittings(
+        engine=engine,
+        clock=clock,
+        rules=given.get("rules", RULES),
+        keys=ring,
+        hashing=Hashing(CHEAP),
+        log=log,
+        **{name: value for name, value in given.items() if name != "rules"},
+    )
+    service = Service(made, clock, lines)
+    await service.write(lambda tx: _settle(tx, service))
+    return service
+
+
+async def _settle(tx: Tx, service: Service) -> None:
+    ring = service.fittings.keys
+    own = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
+    other = await organizations.create(tx, CreateOrganization("Other Shop"))
+    cast = {
+        "owner": (own, Role.OWNER, "Olga", "Owner"),
+        "approver": (own, Role.APPROVER, "Anton", "Approver"),
+        "member": (own, Role.MEMBER, "Mia", "Member"),
+        "stranger": (other, Role.OWNER, "Sven", "Stranger"),
+    }
+    for name, (organization, role, first_name, last_name) in cast.items():
+        ask = CreatePerson(
+            email=f"{name}@example.com",
+            first_name=first_name,
+            last_name=last_name,
+            password_hash=hashed_password(),
+        )
+        person = await people.create(tx, ask)
+        await people.add_to_organization(tx, person, organization.id, role)
+        service.members[name] = Member(person, organization.id, organization.name, role)
+    service.own = House(own, await credentials.issue(tx, ring, own.id, "tests"))
+    service.other = House(other, await credentials.issue(tx, ring, other.id, "tests"))
+
+
+@pytest.fixture
+async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
+    """A running service over a fresh database, once on each engine."""
+    made = await make_service(engine, clock)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def nobody(service: Service) -> Caller:
+    """A caller without token or session."""
+    return service.nobody()
+
+
+@pytest.fixture
+async def owner(service: Service) -> Caller:
+    """The owner, by token."""
+    return await service.token("owner")
+
+
+@pytest.fixture
+async def approver(service: Service) -> Caller:
+    """The approver, by token."""
+    return await service.token("approver")
+
+
+@pytest.fixture
+async def member(service: Service) -> Caller:
+    """The member, by token."""
+    return await service.token("member")
+
+
+@pytest.fixture
+async def stranger(service: Service) -> Caller:
+    """The owner of another organisation, by its token."""
+    return await service.token("stranger")
