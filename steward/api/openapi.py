@@ -27,6 +27,7 @@ from steward.model.refusals import (
 
 Json = dict[str, Any]
 _SCHEMAS = "#/components/schemas/{name}"
+_MODELS = "#/components/schemas/{model}"
 _ALWAYS: tuple[type[Refusal], ...] = (Unauthenticated, Forbidden, RateLimited, ValidationFailed, Unavailable)
 _WITH_BODY: tuple[type[Refusal], ...] = (Malformed, TooLarge, UnsupportedMediaType)
 _WORDS = {
@@ -104,7 +105,7 @@ def _path_parameters(row: Operation) -> list[Json]:
 def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
     if row.query is None:
         return []
-    schema = row.query.model_json_schema(ref_template=_SCHEMAS)
+    schema = row.query.model_json_schema(ref_template=_MODELS)
     _adopt(schema, schemas)
     parameters = []
     for name, shape in schema.get("properties", {}).items():
@@ -121,7 +122,7 @@ def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
 
 
 def _body_schema(row: Operation, schemas: Json) -> Json:
-    schema = row.body.model_json_schema(ref_template=_SCHEMAS)
+    schema = row.body.model_json_schema(ref_template=_MODELS)
     _adopt(schema, schemas)
     schemas[row.body.__name__] = schema
     return {"$ref": _SCHEMAS.format(name=row.body.__name__)}

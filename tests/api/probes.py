@@ -1,0 +1,173 @@
+"""Operations of the tests' own, so that the gate's rules are tried apart from any endpoint."""
+
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from steward.api.calls import Answered, Call, Entry, Nothing, Operation, PreparedIsStale, replayed
+from steward.api.fields import (
+    Body,
+    CommaList,
+    CommentText,
+    Flag,
+    IdempotencyKey,
+    IdText,
+    Int64,
+    NameText,
+    Number,
+    OpenObject,
+    Page,
+    QueryFlag,
+    QueryInt,
+    Text,
+    Timestamp,
+    Unique,
+)
+from steward.api.paging import after, next_cursor
+from steward.model.account import Role, Scope
+from steward.model.instants import wire_time
+from steward.model.refusals import StaleVersion, WrongState
+from steward.store.engine import Tx
+
+READ, WRITE, APPROVE = Scope.READ, Scope.WRITE, Scope.APPROVE
+
+
+class Echo(msgspec.Struct):
+    """What came in."""
+
+    echo: Any
+
+
+class Inner(Body):
+    """A typed object inside a body."""
+
+    kind: Text
+    count: Int64 | None = None
+
+
+class EchoBody(Body):
+    """One field of every kind."""
+
+    whole: Int64 | None = None
+    number: Number | None = None
+    flag: Flag | None = None
+    text: Text | None = None
+    name: NameText | None = None
+    comment: CommentText | None = None
+    id: IdText | None = None
+    at: Timestamp | None = None
+    key: IdempotencyKey | None = None
+    inputs: OpenObject | None = None
+    inner: Inner | None = None
+    items: Annotated[list[Inner], Field(max_length=2)] | None = None
+    days: Annotated[list[Annotated[Int64, Field(ge=1, le=7)]], Field(max_length=7), Unique] | None = None
+
+
+class EchoQuery(Page):
+    """One parameter of every kind."""
+
+    number: QueryInt | None = None
+    flag: QueryFlag | None = None
+    words: Annotated[list[str], CommaList] | None = None
+    at: Timestamp | None = None
+
+
+async def read(tx: Tx, call: Call) -> Echo:
+    """Answers its query and where the page starts."""
+    query = call.query.model_dump(mode="json", exclude_none=True)
+    return Echo({"query": query, "after": after(call), "next": next_cursor(call, ["ä", 5]), "ids": call.ids})
+
+
+async def write(tx: Tx, call: Call) -> Echo:
+    """Answers its body."""
+    body = call.body.model_dump(exclude_none=True)
+    if "at" in body:
+        body["at"] = wire_time(body["at"])
+    return Echo(body)
+
+
+async def replay(tx: Tx, call: Call) -> Answered:
+    """Answers as to a repeated request."""
+    return replayed(Nothing())
+
+
+async def stale(tx: Tx, call: Call) -> Nothing:
+    """Refuses with what is current."""
+    raise StaleVersion(data={"occurrence": None, "automation": tx.now})
+
+
+async def break_down(tx: Tx, call: Call) -> Nothing:
+    """Is a bug."""
+    raise ZeroDivisionError("the secret of the bug")
+
+
+async def refuse(tx: Tx, call: Call) -> Nothing:
+    """Says no."""
+    raise WrongState
+
+
+async def prepare(call: Call) -> int:
+    """Works something out before the transaction."""
+    call.fittings.wake("prepared")
+    return 42
+
+
+async def prepared(tx: Tx, call: Call) -> Echo:
+    """Answers what was prepared."""
+    return Echo(call.prepared)
+
+
+async def outdated(tx: Tx, call: Call) -> Echo:
+    """Finds what was prepared out of date."""
+    raise PreparedIsStale
+
+
+async def linger(call: Call) -> None:
+    """Waits longer than the operation may take."""
+    await call.fittings.clock.sleep(3600)
+
+
+def _row(method: str, name: str, function: Any, **more: Any) -> Operation:
+    more = {"scope": READ if method == "GET" else WRITE, "answer": Echo, **more}
+    return Operation(
+        method=method, path=f"/v1/automations/probe/{name}", function=function, summary=name, **more
+    )
+
+
+PROBES = [
+    _row("GET", "small", read, query=EchoQuery, small=True),
+    _row("GET", "far", read, query=EchoQuery),
+    _row("GET", "named/{automation_id}", read, query=EchoQuery, small=True),
+    _row("GET", "templates/{template_id}", read, query=EchoQuery, small=True),
+    _row("POST", "echo", write, body=EchoBody, writes=True, status=201),
+    _row("POST", "named/{automation_id}", write, body=EchoBody, writes=True),
+    _row("POST", "few", write, body=EchoBody, body_values=10, body_limit=300),
+    _row("POST", "empty", replay, answer=Nothing, writes=True),
+    _row(
+        "POST",
+        "stale",
+        stale,
+        answer=Nothing,
+        writes=True,
+        current=lambda call, data: {**data, "automation": wire_time(data["automation"])},
+    ),
+    _row("POST", "bug", break_down, answer=Nothing, writes=True),
+    _row("GET", "bug", break_down, answer=Nothing, small=True),
+    _row("POST", "refuse", refuse, answer=Nothing, writes=True, wakes=("ready",)),
+    _row("POST", "wake", replay, answer=Nothing, writes=True, wakes=("ready",)),
+    _row("POST", "prepared", prepared, prepare=prepare),
+    _row("POST", "outdated", outdated, prepare=prepare),
+    _row("POST", "slow", prepared, prepare=linger, seconds=0.01),
+    _row("POST", "approve/{approval_id}", replay, answer=Nothing, scope=APPROVE, writes=True),
+    Operation(
+        method="POST",
+        path="/app/probe",
+        entry=Entry.APP,
+        role=Role.OWNER,
+        function=replay,
+        answer=Nothing,
+        summary="An owner's operation",
+        writes=True,
+    ),
+]

@@ -1,0 +1,472 @@
+"""Automations over HTTP: fields, faults, replays, lists and their cursors (interface 2.3, contract 2.2)."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from steward.api.operations import OPERATIONS
+from steward.api.operations_automations import AUTOMATIONS
+from steward.model.connection import ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.store import connections
+from steward.store.engine import Engine, Tx
+from tests.automations.world import RULES, connection
+from tests.fake_clock import FakeClock
+from tests.people import Caller, Heard
+from tests.service import Service, make_service
+
+PATH = "/v1/automations"
+DAILY = {"cadence": "daily", "run_at": "08:00"}
+
+
+@dataclass
+class Desk:
+    """The service with a store in each organisation, and the member and the stranger by token."""
+
+    service: Service
+    member: Caller
+    stranger: Caller
+    store: IntegrationId
+    other_store: IntegrationId
+    foreign_store: IntegrationId
+
+    async def connect(self, org: OrgId, name: str, zone: str | None = None) -> IntegrationId:
+        """A connected store."""
+
+        async def act(tx: Tx) -> IntegrationId:
+            one = await connections.new_integration_id(tx, org)
+            await connections.insert(tx, org, connection(org, one, "woocommerce", name, zone, tx.now))
+            return one
+
+        made: IntegrationId = await self.service.write(act, org=org)
+        return made
+
+    def body(self, **fields: Any) -> dict[str, Any]:
+        """A sound body to create."""
+        sound = {
+            "template_id": "stock-watch",
+            "name": "Stock watch",
+            "inputs": {},
+            "schedule": DAILY,
+            "integration_id": self.store,
+        }
+        return {name: value for name, value in {**sound, **fields}.items() if value is not ...}
+
+    async def create(self, **fields: Any) -> dict[str, Any]:
+        """A new automation, a second after the one before."""
+        self.service.clock.tick(1)
+        heard = await self.member.post(PATH, self.body(**fields))
+        assert heard.status == 201, heard.body
+        made: dict[str, Any] = heard.data["automation"]
+        return made
+
+    async def names(self, **query: Any) -> list[str]:
+        """The names a list answers, all of its pages."""
+        found: list[str] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            heard = await self.member.get(PATH, **query, **cursor)
+            assert heard.status == 200, heard.body
+            found += [one["name"] for one in heard.data["automations"]]
+            if heard.data["next_cursor"] is None:
+                return found
+            cursor = {"cursor": heard.data["next_cursor"]}
+
+
+@pytest.fixture
+async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
+    """The service with the templates of these tests."""
+    service = await make_service(engine, clock, templates=RULES.templates, connectors=RULES.connectors)
+    in_table = {(row.method, row.path) for row in OPERATIONS}
+    service.restart(extra=[row for row in AUTOMATIONS if (row.method, row.path) not in in_table])
+    none = IntegrationId(0)
+    made = Desk(service, await service.token("member"), await service.token("stranger"), none, none, none)
+    made.store = await made.connect(service.own.organization.id, "Corner", "Europe/Berlin")
+    made.other_store = await made.connect(service.own.organization.id, "Second")
+    made.foreign_store = await made.connect(service.other.organization.id, "Theirs")
+    yield made
+    await service.close()
+
+
+async def test_a_created_automation_has_every_field(desk: Desk) -> None:
+    """interface 2.3, contract 2.3: of a template's automation"""
+    made = await desk.create(inputs={"threshold": 3.0})
+    spread = made["spread_minutes"]
+    member = desk.service.members["member"]
+    assert made == {
+        "id": made["id"],
+        "version": 1,
+        "kind": "template",
+        "import_id": None,
+        "template_id": "stock-watch",
+        "template_version": 1,
+        "platform": "woocommerce",
+        "integration_id": desk.store,
+        "store_label": "Corner",
+        "name": "Stock watch",
+        "state": "active",
+        "paused_by": None,
+        "paused_reason": None,
+        "inputs": {"threshold": 3},
+        "schedule": {
+            "cadence": "daily",
+            "run_at": "08:00",
+            "day_of_week": None,
+            "day_of_month": None,
+            "date": None,
+            "days": None,
+            "week_of_month": None,
+        },
+        "timezone": "Europe/Berlin",
+        "spread_minutes": spread,
+        "next_run_at": f"2026-05-02T06:{spread:02}:00.000Z",
+        "last_run_at": None,
+        "consecutive_failures": 0,
+        "created_at": "2026-05-01T06:00:01.000Z",
+        "updated_at": "2026-05-01T06:00:01.000Z",
+        "bindings": {},
+        "connections": [],
+        "trigger": {"kind": "schedule"},
+        "created_by": member.person.id,
+        "created_via": "api-token",
+        "api_client_id": desk.service.own.issued.credential.client_id,
+    }
+    heard = await desk.member.get(f"{PATH}/{made['id']}")
+    assert (heard.status, heard.data) == (200, {"automation": made})
+
+
+async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
+    """interface 2.5: all seven; off while it is not active"""
+    trigger = {"kind": "event", "topics": ["orders/create"]}
+    made = await desk.create(schedule={"cadence": "manual"}, trigger=trigger)
+    assert made["state"] == "draft"
+    assert made["trigger"] == {
+        "kind": "event",
+        "topics": ["orders/create"],
+        "words": "When an order is created",
+        "listening": "off",
+        "reason": None,
+        "events_dropped": 0,
+        "events_dropped_at": None,
+    }
+    heard = await desk.member.post(f"{PATH}/{made['id']}/resume")
+    assert heard.data["automation"]["trigger"]["listening"] == "not_yet"
+
+
+async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
+    """interface 2.3: created_via"""
+    web = await desk.service.web("owner")
+    heard = await web.post(PATH, desk.body())
+    made = heard.data["automation"]
+    assert (made["created_via"], made["api_client_id"]) == ("ui", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"name": ..., "inputs": ..., "schedule": ...}, ["inputs", "name", "schedule"]),
+        ({"name": " "}, ["name"]),
+        ({"name": "x" * 121}, ["name"]),
+        ({"name": "a\u0007b"}, ["name"]),
+        (
+            {"name": "", "schedule": {"cadence": "weekly", "run_at": "25:00"}},
+            ["name", "schedule.day_of_week", "schedule.run_at"],
+        ),
+        ({"schedule": {"cadence": "daily", "run_at": "08:00", "more": 1}}, ["schedule.more"]),
+        ({"schedule": []}, ["schedule"]),
+        ({"schedule": {}}, ["schedule.cadence"]),
+        ({"inputs": []}, ["inputs"]),
+        ({"inputs": {"threshold": 101}}, ["inputs.threshold"]),
+        ({"timezone": None}, ["timezone"]),
+        ({"timezone": "europe/berlin"}, ["timezone"]),
+        ({"template_id": "Nope"}, ["template_id"]),
+        ({"template_id": "no-such"}, ["template_id"]),
+        ({"template_id": "imported-workflow"}, ["template_id"]),
+        ({"integration_id": "1"}, ["integration_id"]),
+        ({"integration_id": True}, ["integration_id"]),
+        ({"integration_id": 0}, ["integration_id"]),
+        ({"connections": [{"integration_id": 1}]}, ["connections.0.kind"]),
+        ({"connections": [{"integration_id": 1, "kind": "woocommerce", "x": 1}]}, ["connections.0.x"]),
+        ({"bindings": {}}, ["bindings"]),
+        ({"send_mode": "ask"}, ["send_mode"]),
+        ({"state": "active"}, ["state"]),
+        ({"idempotency_key": "with blank"}, ["idempotency_key"]),
+        ({"idempotency_key": "x" * 201}, ["idempotency_key"]),
+        ({"trigger": {"kind": "event", "topics": ["a"], "words": ""}}, ["trigger.words"]),
+        ({"trigger": {"kind": "schedule", "topics": []}}, ["trigger.topics"]),
+        ({"trigger": {"kind": "other"}}, ["trigger"]),
+    ],
+)
+async def test_every_fault_is_on_its_path(desk: Desk, fields: dict[str, Any], paths: list[str]) -> None:
+    """contract 1.1 errors, 1.2, 2.2; interface 4.3: name, inputs and schedule when absent"""
+    heard = await desk.member.post(PATH, desk.body(**fields))
+    assert (heard.status, heard.code) == (422, "validation_failed")
+    assert sorted(heard.errors) == paths
+
+
+async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
+    """contract 1.2: name-like strings; length counted afterwards"""
+    made = await desk.create(name="  Cafe\u0301 " + "x" * 115)
+    assert made["name"] == "Caf\u00e9 " + "x" * 115
+
+
+async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
+    """contract 1.1, 2.2: 200 with Idempotent-Replayed"""
+    body = desk.body(idempotency_key="a-key")
+    first = await desk.member.post(PATH, body)
+    second = await desk.member.post(PATH, body)
+    assert (first.status, second.status) == (201, 200)
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert first.data == second.data
+    third = await desk.member.post(PATH, {**body, "name": "Other"})
+    assert (third.status, third.code, list(third.errors)) == (422, "key_reused", ["idempotency_key"])
+
+
+async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
+    """contract 1.5: not_connected"""
+    org = desk.service.own.organization.id
+
+    async def disconnect(tx: Tx) -> None:
+        found = await connections.get(tx, org, desk.store)
+        assert found is not None
+        lost = replace(found, state=ConnectionState.NEEDS_RECONNECTING, version=2)
+        await connections.save(tx, org, lost, was=1)
+
+    await desk.service.write(disconnect, org=org)
+    heard = await desk.member.post(PATH, desk.body())
+    assert (heard.status, heard.code, list(heard.errors)) == (422, "not_connected", ["integration_id"])
+
+
+async def test_an_update_replaces_given_fields(desk: Desk) -> None:
+    """contract 2.2: each given field replaces the whole field; absent means unchanged"""
+    made = await desk.create(inputs={"note": "x"})
+    desk.service.clock.tick(1)
+    heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "inputs": {"threshold": 9}})
+    assert heard.status == 200
+    assert heard.data["automation"] == {
+        **made,
+        "version": 2,
+        "inputs": {"threshold": 9},
+        "updated_at": "2026-05-01T06:00:02.000Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ({}, ["version"]),
+        ({"version": 0}, ["version"]),
+        ({"version": 1, "name": None}, ["name"]),
+        ({"version": 1, "inputs": None, "schedule": None}, ["inputs", "schedule"]),
+        ({"version": 1, "timezone": None, "trigger": None}, ["timezone", "trigger"]),
+        ({"version": 1, "integration_id": None}, ["integration_id"]),
+        ({"version": 1, "platform": "woocommerce", "state": "paused"}, ["platform", "state"]),
+        ({"version": 1, "bindings": {}, "send_mode": "send"}, ["bindings", "send_mode"]),
+        ({"version": 1, "template_version": 2}, ["template_version"]),
+    ],
+)
+async def test_faults_of_an_update(desk: Desk, body: dict[str, Any], paths: list[str]) -> None:
+    """contract 2.2: update; null only where the interface shows it"""
+    made = await desk.create()
+    heard = await desk.member.patch(f"{PATH}/{made['id']}", body)
+    assert (heard.status, sorted(heard.errors)) == (422, paths)
+
+
+async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
+    """interface 2.1: occurrence null and the automation"""
+    made = await desk.create()
+    changed = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "First"})
+    heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Second"})
+    assert (heard.status, heard.code) == (409, "stale_version")
+    assert heard.data == {"occurrence": None, **changed.data}
+
+
+async def test_a_life_over_http(desk: Desk) -> None:
+    """contract 4.1 and 2.2: pause, resume, archive, restore"""
+    made = await desk.create()
+    path = f"{PATH}/{made['id']}"
+    seen = []
+    for verb, body in (
+        ("pause", {"reason": " Holidays ", "version": 1}),
+        ("resume", {}),
+        ("archive", {"version": 3}),
+        ("restore", None),
+    ):
+        heard = await desk.member.post(f"{path}/{verb}", body)
+        assert heard.status == 200, heard.body
+        one = heard.data["automation"]
+        seen.append((one["state"], one["version"], one["paused_by"], one["paused_reason"]))
+    assert seen == [
+        ("paused", 2, "merchant", "Holidays"),
+        ("active", 3, None, None),
+        ("archived", 4, None, None),
+        ("paused", 5, "merchant", "Restored from the archive"),
+    ]
+    refused = await desk.member.post(f"{path}/pause")
+    assert (refused.status, refused.code) == (409, "wrong_state")
+    stale = await desk.member.post(f"{path}/resume", {"version": 1})
+    assert (stale.status, stale.code, stale.data["automation"]["version"]) == (409, "stale_version", 5)
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "paths"),
+    [
+        ("resume", {"reason": "x"}, ["reason"]),
+        ("pause", {"reason": ""}, ["reason"]),
+        ("pause", {"reason": "x" * 501}, ["reason"]),
+        ("archive", {"version": None}, ["version"]),
+    ],
+)
+async def test_faults_of_a_change_of_state(
+    desk: Desk, verb: str, body: dict[str, Any], paths: list[str]
+) -> None:
+    """contract 2.2: version and reason"""
+    made = await desk.create()
+    heard = await desk.member.post(f"{PATH}/{made['id']}/{verb}", body)
+    assert (heard.status, list(heard.errors)) == (422, paths)
+
+
+async def test_a_stranger_finds_nothing(desk: Desk) -> None:
+    """interface 1: everything another organisation owns answers 404, as what is not there"""
+    made = await desk.create()
+
+    def told(heard: Heard) -> tuple[int, Any]:
+        return heard.status, heard.body
+
+    for one in (made["id"], "0" * 26):
+        path = f"{PATH}/{one}"
+        answers = [
+            await desk.stranger.get(path),
+            await desk.stranger.patch(path, {"version": 1, "name": "Mine"}),
+            *[
+                await desk.stranger.post(f"{path}/{verb}")
+                for verb in ("pause", "resume", "archive", "restore")
+            ],
+        ]
+        assert {heard.status for heard in answers} == {404}
+        assert len({str(told(heard)) for heard in answers}) == 1
+    assert (await desk.stranger.get(PATH)).data == {"automations": [], "next_cursor": None}
+    foreign = await desk.stranger.get(PATH, integration_id=desk.store)
+    assert foreign.data["automations"] == []
+
+
+async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
+    """contract 2.2 sort, 1.3 paging"""
+    later = {"cadence": "daily", "run_at": "23:00"}
+    for name, schedule in (("beta", later), ("Alpha", DAILY), ("gamma", {"cadence": "manual"})):
+        await desk.create(name=name, schedule=schedule)
+    expected = {
+        "created_at": ["beta", "Alpha", "gamma"],
+        "-created_at": ["gamma", "Alpha", "beta"],
+        "name": ["Alpha", "beta", "gamma"],
+        "next_run_at": ["beta", "Alpha", "gamma"],  # 23:00 in Berlin is today, 08:00 tomorrow
+    }
+    for sort, names in expected.items():
+        for limit in (1, 2, 200):
+            assert await desk.names(sort=sort, limit=limit) == names
+    assert await desk.names() == expected["-created_at"]
+
+
+async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
+    """contract 2.2: ties by id; 1.3: no row twice or left out"""
+    for number in range(5):
+        await desk.create(name="same", schedule={"cadence": "manual"}, inputs={"threshold": number})
+    for sort in ("created_at", "-created_at", "name", "next_run_at"):
+        assert await desk.names(sort=sort, limit=2) == ["same"] * 5
+
+
+async def test_lists_are_filtered(desk: Desk) -> None:
+    """contract 2.2: every filter"""
+    await desk.create(name="100% Tea")
+    await desk.create(name="Stra\u00dfe", integration_id=desk.other_store)
+    bound = [{"integration_id": desk.other_store, "kind": "woocommerce"}]
+    await desk.create(name="Report", template_id="stores-report", integration_id=None, connections=bound)
+    trigger = {"kind": "event", "topics": ["orders/create"]}
+    by_event = await desk.create(name="Event", schedule={"cadence": "manual"}, trigger=trigger)
+    gone = await desk.create(name="Gone")
+    await desk.member.post(f"{PATH}/{gone['id']}/archive")
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, ["Event", "Report", "Stra\u00dfe", "100% Tea"]),
+        ({"state": "archived"}, ["Gone"]),
+        ({"state": "draft,archived"}, ["Gone", "Event"]),
+        ({"kind": "workflow"}, []),
+        ({"kind": "template", "trigger": "event"}, ["Event"]),
+        ({"trigger": "schedule"}, ["Report", "Stra\u00dfe", "100% Tea"]),
+        ({"template_id": "stores-report"}, ["Report"]),
+        ({"template_id": "unknown-one"}, []),
+        ({"platform": "woocommerce"}, ["Event", "Stra\u00dfe", "100% Tea"]),
+        ({"platform": "shopify"}, []),
+        ({"integration_id": desk.other_store}, ["Report", "Stra\u00dfe"]),
+        ({"integration_id": desk.foreign_store}, []),
+        ({"integration_id": -1}, []),
+        ({"source": "workflow_tool"}, []),
+        ({"q": "TEA"}, ["100% Tea"]),
+        ({"q": "STRASSE"}, ["Stra\u00dfe"]),
+        ({"q": "%"}, ["100% Tea"]),
+        ({"q": "_"}, []),
+        ({"updated_since": by_event["updated_at"]}, ["Event"]),
+    ]
+    for query, names in cases:
+        assert await desk.names(**query) == names, query
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"state": "gone"}, "state.0"),
+        ({"state": "draft,draft"}, "state"),
+        ({"sort": "id"}, "sort"),
+        ({"limit": 0}, "limit"),
+        ({"q": ""}, "q"),
+        ({"q": "x" * 121}, "q"),
+        ({"integration_id": "1.0"}, "integration_id"),
+        ({"updated_since": "2026-05-01"}, "updated_since"),
+        ({"nope": 1}, "nope"),
+        ({"cursor": "abc"}, "cursor"),
+    ],
+)
+async def test_faults_of_a_list(desk: Desk, query: dict[str, Any], field: str) -> None:
+    """contract 1.2, 1.3, 2.2"""
+    heard = await desk.member.get(PATH, **query)
+    assert (heard.status, list(heard.errors)) == (422, [field])
+
+
+async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
+    """contract 1.3: used with others refused; limit may change"""
+    for _ in range(3):
+        await desk.create()
+    cursor = (await desk.member.get(PATH, limit=1)).data["next_cursor"]
+    assert (await desk.member.get(PATH, limit=2, cursor=cursor)).status == 200
+    for query in ({"sort": "name"}, {"q": "s"}, {"state": "active"}):
+        heard = await desk.member.get(PATH, cursor=cursor, **query)
+        assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+    assert (await desk.stranger.get(PATH, cursor=cursor)).status == 422
+
+
+async def test_the_web_app_shows_the_history(desk: Desk) -> None:
+    """contract 6.8"""
+    made = await desk.create()
+    desk.service.clock.tick(1)
+    await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Renamed"})
+    desk.service.clock.tick(1)
+    web = await desk.service.web("owner")
+    await web.post(f"{PATH}/{made['id']}/pause", {"reason": "Holidays"})
+    heard = await web.get(f"/app/automations/{made['id']}/history")
+    assert heard.status == 200
+    assert heard.data["next_cursor"] is None
+    paused, changed, created = heard.data["entries"]
+    assert changed["fields"] == [{"field": "name", "before": "Stock watch", "after": "Renamed"}]
+    assert (created["action"], created["via"], created["person"]["first_name"]) == (
+        "created",
+        "api-token",
+        "Mia",
+    )
+    assert (paused["action"], paused["via"], paused["reason"], paused["version"]) == (
+        "paused",
+        "ui",
+        "Holidays",
+        3,
+    )
+    assert (await web.get(f"/app/automations/{'0' * 26}/history")).status == 404

@@ -1,0 +1,279 @@
+"""Who is let in and what is answered first (contract 1.4, 5.4, 6.1)."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+from steward.accounts import credentials, keys, organizations, people
+from steward.security.tokens import Signer, SigningKey
+from tests.people import Caller
+from tests.service import BASE_URL, MASTERS, Service
+
+STATUS = "/v1/automations/status"
+ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+
+
+async def bearing(service: Service, token: str) -> Caller:
+    """A caller with this token."""
+    caller = service.nobody()
+    caller.headers["Authorization"] = f"Bearer {token}"
+    return caller
+
+
+async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) -> None:
+    """contract 1.5: no error word when none was sent"""
+    heard = await nobody.get(STATUS)
+    assert (heard.status, heard.code) == (401, "unauthenticated")
+    assert heard.headers["www-authenticate"] == 'Bearer realm="steward"'
+
+
+async def test_the_path_does_not_matter_without_a_token(nobody: Caller) -> None:
+    """contract 1.4: 401 comes before 404 and 405"""
+    assert (await nobody.get("/v1/automations/no/such/path")).status == 401
+    assert (await nobody.call("PUT", STATUS, body={})).status == 401
+
+
+async def test_other_kinds_of_authorization_are_no_token(service: Service, nobody: Caller) -> None:
+    """contract 5.5: Authorization: Bearer is the only way"""
+    token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
+    assert (await nobody.get(STATUS, access_token=token)).status == 401
+    assert (await nobody.call("GET", STATUS, headers={"Authorization": f"Basic {token}"})).status == 401
+    assert (await nobody.call("GET", STATUS, headers={"Authorization": token})).status == 401
+
+
+def _changed(part: int, change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
+    def forge(token: str) -> str:
+        parts = token.split(".")
+        plain = json.loads(base64.urlsafe_b64decode(parts[part] + "=="))
+        change(plain)
+        parts[part] = base64.urlsafe_b64encode(json.dumps(plain).encode()).rstrip(b"=").decode()
+        return ".".join(parts)
+
+    return forge
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda token: token[:-4] + ("AAAA" if not token.endswith("AAAA") else "BBBB"),
+        lambda token: token + "=",
+        lambda token: token + ".x",
+        lambda token: token.rpartition(".")[0] + ".",
+        lambda token: "",
+        lambda token: "x" * 5000,
+        _changed(0, lambda header: header.update(alg="none")),
+        _changed(0, lambda header: header.update(alg="HS256")),
+        _changed(0, lambda header: header.update(crit=["exp"])),
+        _changed(0, lambda header: header.update(kid="other")),
+        _changed(1, lambda claims: claims.update(org=2)),
+        _changed(1, lambda claims: claims.update(scope="automations:approve")),
+        _changed(1, lambda claims: claims.update(exp=claims["exp"] + 1)),
+    ],
+)
+async def test_a_changed_token_is_refused(service: Service, forge: Callable[[str], str]) -> None:
+    """interface 5.4: any change invalidates it"""
+    token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
+    heard = await (await bearing(service, forge(token))).get(STATUS)
+    assert (heard.status, heard.code) == (401, "unauthenticated")
+    assert heard.headers["www-authenticate"] == 'Bearer realm="steward", error="invalid_token"'
+
+
+async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> None:
+    """contract 5.5: under a known key id too"""
+    foreign = SigningKey(service.fittings.keys.kid, generate_private_key(SECP256R1()))
+    signer = Signer(foreign, issuer=BASE_URL, audience=BASE_URL)
+    member = service.members["member"]
+    token = signer.sign(
+        person=member.person.id,
+        org=member.org,
+        client_id=service.own.issued.credential.client_id,
+        scopes=["automations:read", "automations:write"],
+        epoch=1,
+        jti=ID,
+        now=int(service.clock.now().timestamp()),
+    )
+    assert jwt.get_unverified_header(token)["kid"] == service.fittings.keys.kid
+    assert (await (await bearing(service, token)).get(STATUS)).status == 401
+
+
+async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Caller) -> None:
+    """contract 5.5: exp is exact"""
+    service.clock.tick(3599)
+    assert (await member.get(STATUS)).status == 200
+    service.clock.tick(1)
+    assert (await member.get(STATUS)).status == 401
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+async def test_disabling_and_enabling_end_tokens_on_the_next_call(
+    service: Service, member: Caller, enabled: bool
+) -> None:
+    """interface 5.4, contract 5.5: the epoch is raised by both"""
+    client_id = service.own.issued.credential.client_id
+    assert (await member.get(STATUS)).status == 200
+    await service.write(lambda tx: credentials.set_enabled(tx, client_id, enabled))
+    heard = await member.get(STATUS)
+    assert (heard.status, heard.headers["www-authenticate"]) == (
+        401,
+        'Bearer realm="steward", error="invalid_token"',
+    )
+
+
+async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: Caller) -> None:
+    """interface 5.4"""
+    client_id = service.own.issued.credential.client_id
+    await service.write(lambda tx: credentials.rotate(tx, service.fittings.keys, client_id))
+    assert (await member.get(STATUS)).status == 401
+
+
+async def test_deactivating_a_person_ends_their_tokens_alone(
+    service: Service, member: Caller, owner: Caller
+) -> None:
+    """contract 5.5"""
+    person = service.members["member"].person
+    await service.write(lambda tx: people.set_active(tx, person, False))
+    assert (await member.get(STATUS)).status == 401
+    assert (await owner.get(STATUS)).status == 200
+
+
+async def test_switching_an_organisation_off_refuses_every_call(
+    service: Service, member: Caller, stranger: Caller
+) -> None:
+    """interface 5.2 rule 2, contract 1.4 step 3: before unknown paths"""
+    org = service.own.organization.id
+    await service.write(lambda tx: organizations.switch(tx, org, False))
+    for path in (STATUS, "/v1/automations/no-such", "/app/session"):
+        heard = await member.get(path)
+        assert (heard.status, heard.code) == (403, "forbidden")
+        assert heard.body["message"] == "Automations are switched off for this organisation"
+    assert (await stranger.get(STATUS)).status == 200
+    await service.write(lambda tx: organizations.switch(tx, org, True))
+    assert (await member.get(STATUS)).status == 200
+
+
+async def test_a_token_outside_the_automations_api_is_refused(probed: Service, member: Caller) -> None:
+    """contract 6.1: existing path or not"""
+    for path in ("/app/session", "/app/no-such", "/", "/v1/other", "/v1/automationsx"):
+        heard = await member.get(path)
+        assert (heard.status, heard.code) == (403, "forbidden")
+    bad = await (await bearing(probed, "x.y.z")).get("/app/session")
+    assert bad.status == 401
+
+
+async def test_a_token_does_not_matter_on_open_paths(member: Caller) -> None:
+    """contract 6.1"""
+    for path in ("/healthz", "/readyz", "/openapi.json", "/.well-known/jwks.json"):
+        assert (await member.get(path)).status == 200
+
+
+async def test_an_unknown_path_answers_404_without_a_token(nobody: Caller) -> None:
+    """contract 6.1"""
+    heard = await nobody.get("/no/such")
+    assert (heard.status, heard.code) == (404, "not_found")
+
+
+async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
+    """contract 1.2: exactly as listed; 1.4 step 4"""
+    for path in ("/v1/automations/status/", "/v1/automations//status", "/v1/automations/Status"):
+        assert (await member.get(path)).code == "not_found"
+    for method in ("PUT", "DELETE", "OPTIONS"):
+        heard = await member.call(method, STATUS)
+        assert (heard.status, heard.code, heard.headers["allow"]) == (405, "method_not_allowed", "GET")
+    assert (await member.client.head(STATUS, headers=member.headers)).status_code == 405
+
+
+async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
+    probed: Service, member: Caller
+) -> None:
+    """interface 1, contract 1.4 step 5, 2.9: whatever the id and the body"""
+    path = f"/v1/automations/probe/approve/{ID}"
+    answers = [
+        await member.post(path, {"surplus": 1}),
+        await member.call("POST", path, content=b"{", headers={"Content-Type": "text/plain"}),
+        await member.post("/v1/automations/probe/approve/x"),
+    ]
+    for heard in answers:
+        assert (heard.status, heard.code) == (403, "forbidden")
+        assert heard.headers["www-authenticate"] == (
+            'Bearer realm="steward", error="insufficient_scope", scope="automations:approve"'
+        )
+
+
+async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
+    probed: Service, member: Caller
+) -> None:
+    """contract 1.4 steps 7 to 9"""
+    path = "/v1/automations/probe/named/not-an-id"
+    assert (await member.call("POST", path, content=b"{")).status == 415
+    assert (
+        await member.call("POST", path, content=b"{", headers={"Content-Type": "application/json"})
+    ).status == 400
+    assert (await member.post(path, {"surplus": 1})).status == 404
+    assert (await member.post(f"/v1/automations/probe/named/{ID}", {"surplus": 1})).status == 422
+
+
+async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> None:
+    """contract 1.2 "Id" """
+    good = await member.get(f"/v1/automations/probe/named/{ID}")
+    assert good.data["echo"]["ids"] == {"automation_id": ID}
+    for wrong in (ID.lower(), ID[:-1], ID + "0", ID.replace("A", "U"), "%30" + ID[1:]):
+        heard = await member.get(f"/v1/automations/probe/named/{wrong}")
+        assert (heard.status, heard.code) == (404, "not_found")
+    assert (await member.get("/v1/automations/probe/templates/low-stock")).status == 200
+    assert (await member.get("/v1/automations/probe/templates/Low")).status == 404
+
+
+async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: Service) -> None:
+    """contract 1.4 step 1, 8: before the token is looked at"""
+    service.restart(api_access=False)
+    heard = await (await bearing(service, "nonsense")).get(STATUS)
+    web = await service.web("member")
+    assert (heard.status, heard.code) == (503, "not_configured")
+    assert (await web.get(STATUS)).status == 200
+
+
+async def test_a_token_and_a_cookie_together_are_refused(service: Service) -> None:
+    """contract 5.5, safety 4"""
+    web = await service.web("member")
+    web.headers.update((await service.token("member")).headers)
+    assert (await web.get(STATUS)).status == 401
+
+
+async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
+    service: Service, member: Caller
+) -> None:
+    """safety 3.2: a new key signs at once, old ones verify until their last token has expired"""
+    ring = service.fittings.keys
+    before = ring.kid
+    rotated = await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
+    assert (await member.get(STATUS)).status == 200
+    token = (await service.log_in("member")).body["access_token"]
+    assert jwt.get_unverified_header(token)["kid"] == rotated.kid != before
+    assert rotated.retired == (before,)
+    published = (await member.get("/.well-known/jwks.json")).body["keys"]
+    assert {key["kid"] for key in published} == {before, rotated.kid}
+    service.clock.tick((rotated.retires_at - service.clock.now()).total_seconds())
+    await keys.refresh(service.fittings.engine, service.clock.now(), ring)
+    published = (await member.get("/.well-known/jwks.json")).body["keys"]
+    assert {key["kid"] for key in published} == {rotated.kid}
+
+
+async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service) -> None:
+    """safety 3.2: several processes"""
+    other = await keys.open_ring(
+        service.fittings.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL
+    )
+    await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
+    await keys.refresh(service.fittings.engine, service.clock.now(), other)
+    here = service.fittings
+    service.fittings = replace(here, keys=other)
+    fresh = await service.token("member")
+    service.fittings = here
+    service.clock.tick(2)
+    assert (await fresh.get(STATUS)).status == 200
