@@ -55,7 +55,7 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
     await refuse_pending(settings)
     listening = _listen(settings, ask)
     service = await app.build(settings, clock=SystemClock())
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, ask, listening):
         try:
@@ -122,7 +122,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False)
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
     ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:
@@ -151,7 +151,8 @@ def _listen(settings: Settings, ask: ServeAsk) -> socket.socket:
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises CannotServe when the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
@@ -198,7 +199,7 @@ def _figures(service: app.Wired) -> list[_Server]:
     return [server]
 
 
-def _stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> asyncio.Event:
     """Set by the first SIGTERM or SIGINT; a second one exits at once (engine 15)."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -1,0 +1,312 @@
+"""demo: the service beside a pretend world, with a sample organisation that has something to look at."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from steward import app
+from steward.accounts import credentials, organizations, people
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.people import CreatePerson
+from steward.automations import setup
+from steward.automations.setup import CreateAsk
+from steward.cli import serve
+from steward.cli.serve import CannotServe, Ready
+from steward.clock import SystemClock
+from steward.config import Settings, read
+from steward.connections import connect
+from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.automation import Automation
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.json import JsonObject
+from steward.model.run import Mode, RunStatus
+from steward.runs import start
+from steward.runs.start import RunNow
+from steward.store import runs
+from steward.store.engine import Tx
+from steward.store.migrate import migrate
+
+ORGANIZATION = "Demo Shop"
+KEPT = "demo.json"
+WAIT_SECONDS = 4.0
+PEOPLE = (
+    (Role.OWNER, "owner@demo.example", "Olive", "Owner"),
+    (Role.APPROVER, "approver@demo.example", "Arno", "Approver"),
+    (Role.MEMBER, "member@demo.example", "Mira", "Member"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoAsk:
+    """Where the demo listens and keeps its data; `reset` begins anew."""
+
+    host: str = "127.0.0.1"
+    port: int = 8400
+    folder: Path = Path("steward-demo")
+    reset: bool = False
+
+
+async def demo(ask: DemoAsk, *, ready: Ready) -> None:
+    """Serves the demo until a signal. Raises CannotServe, AlreadyServed."""
+    if ask.reset:
+        shutil.rmtree(ask.folder, ignore_errors=True)
+    ask.folder.mkdir(parents=True, exist_ok=True)
+    listening = serve.listen(ask.host, ask.port)
+    async with _sandbox(ask) as sandbox:
+        settings = _settings(ask, sandbox)
+        await migrate(settings.database_url, SystemClock().now())
+        service = await app.build(settings, clock=SystemClock())
+        try:
+            facts = await _world(service, ask, sandbox)
+            await serve.run_service(
+                service,
+                listening,
+                serve.stop_on_signals(),
+                with_worker=True,
+                started=lambda: ready(facts),
+                beside=partial(_first_run, service, ask, facts),
+            )
+        finally:
+            await service.close()
+
+
+@contextlib.asynccontextmanager
+async def _sandbox(ask: DemoAsk) -> AsyncIterator[Mapping[str, Any]]:
+    """The pretend world in a process of its own, ended with this one; gives what it says of itself."""
+    command = [sys.executable, "-m", "steward", "sandbox", "--json", "--host", ask.host]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    child = await asyncio.create_subprocess_exec(
+        *command, "--port", str(ask.port + 1), stdout=subprocess.PIPE, env=environ
+    )
+    try:
+        assert child.stdout is not None
+        line = await child.stdout.readline()
+        if not line or "url" not in json.loads(line):
+            raise CannotServe(f"The pretend world could not start on port {ask.port + 1}.")
+        yield json.loads(line)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.terminate()
+        await child.wait()
+
+
+def _settings(ask: DemoAsk, sandbox: Mapping[str, Any]) -> Settings:
+    address = f"http://{ask.host}:{ask.port}"
+    pretend = f"{ask.host}:{ask.port + 1}"
+    sheets = sandbox["spreadsheet"]
+    return read(
+        {
+            "STEWARD_ENV": "demo",
+            "STEWARD_DATABASE_URL": f"sqlite:///{ask.folder / 'steward.db'}",
+            "STEWARD_DATA_DIR": str(ask.folder),
+            "STEWARD_BASE_URL": address,
+            "STEWARD_LISTEN": f"{ask.host}:{ask.port}",
+            "STEWARD_METRICS_LISTEN": "off",
+            "STEWARD_SPREAD_MAX": "0",
+            "STEWARD_LOG_LEVEL": "warning",
+            "STEWARD_LOG_FORMAT": "text",
+            "STEWARD_ALLOW_PRIVATE_HOSTS": pretend,
+            "STEWARD_TEAMS_HOSTS": pretend,
+            "STEWARD_GOOGLE_SHEETS_URL": sheets["sheets_url"],
+            "STEWARD_GOOGLE_TOKEN_URL": sheets["token_url"],
+            "STEWARD_GOOGLE_AUTHORIZE_URL": sheets["authorize_url"],
+        }
+    )
+
+
+async def _world(service: app.Wired, ask: DemoAsk, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+    """What the demo consists of: made at the first start, read back at every other."""
+    file = ask.folder / KEPT
+    kept = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
+    settings = service.settings
+    return {
+        "base_url": settings.base_url,
+        "auth_url": settings.auth_url,
+        "web_url": settings.web_origin,
+        "sandbox_url": sandbox["url"],
+        "data_dir": str(ask.folder),
+        **kept,
+    }
+
+
+async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+    organization, cast, owner = await _accounts(service)
+    connections = await _connect(service, owner, sandbox)
+    automations = await _automations(service, owner, connections)
+
+    async def issue(tx: Tx) -> credentials.Issued:
+        return await credentials.issue(tx, service.fittings.keys, owner.org, "Demo")
+
+    issued = await service.engine.write(service.clock.now(), issue, org=owner.org)
+    kept = {
+        "organization": organization,
+        "people": cast,
+        "credential": {"client_id": issued.credential.client_id, "client_secret": issued.secret},
+        "connections": connections,
+        "automations": [{"id": one.id, "name": one.name} for one in automations],
+    }
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w") as out:
+        json.dump(kept, out, indent=1)
+    return kept
+
+
+async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
+    cast: list[dict[str, Any]] = []
+    passwords = [secrets.token_urlsafe(12) for _ in PEOPLE]
+    hashes = [await service.fittings.hashing.hash(password) for password in passwords]
+
+    async def make(tx: Tx) -> Actor:
+        cast.clear()
+        organization = await organizations.create(tx, CreateOrganization(ORGANIZATION, "Europe/Berlin"))
+        actor: Actor | None = None
+        for (role, email, first, last), password, hashed in zip(PEOPLE, passwords, hashes, strict=True):
+            person = await people.create(tx, CreatePerson(email, first, last, password_hash=hashed))
+            await people.add_to_organization(tx, person, organization.id, role)
+            cast.append(
+                {
+                    "id": person.id,
+                    "email": email,
+                    "username": person.username,
+                    "password": password,
+                    "role": role,
+                }
+            )
+            if role is Role.OWNER:
+                actor = Actor(organization.id, person.id, ROLE_SCOPES[role], Via.UI, None, role)
+        assert actor is not None
+        return actor
+
+    owner = await service.engine.write(service.clock.now(), make)
+    return {"id": owner.org, "name": ORGANIZATION}, cast, owner
+
+
+async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Connections of every kind there is to the pretend world."""
+    shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
+    account = {"service_account": sheets["service_account"]}
+    wanted: list[tuple[str, str, dict[str, Any]]] = [
+        (
+            "woocommerce",
+            "Northwind Tea",
+            {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")},
+        ),
+        ("spreadsheet", "Buying prices", {**account, "spreadsheet_id": "sheet-prices"}),
+        ("spreadsheet", "Log", {**account, "spreadsheet_id": "sheet-log"}),
+        ("teams", "Shop floor", {"webhook_url": sandbox["teams"]["webhook_url"]}),
+    ]
+    made = []
+    vault = service.fittings.vault
+    for kind, name, settings in wanted:
+        tried = await connect.try_settings(vault, owner.org, kind, given=settings, now=service.clock.now())
+        keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
+        kept = await service.engine.write(service.clock.now(), keep, org=owner.org)
+        number = kept.connection.integration_id
+        made.append({"integration_id": number, "kind": kind, "name": name})
+    return made
+
+
+async def _automations(
+    service: app.Wired, owner: Actor, connections: list[dict[str, Any]]
+) -> list[Automation]:
+    """Three automations, one of each template: prices daily, hiding hourly, the alert on weekdays."""
+    number = {one["name"]: IntegrationId(one["integration_id"]) for one in connections}
+    shop = number["Northwind Tea"]
+    sheet: JsonObject = {"integration_id": number["Buying prices"], "tab": "Prices"}
+    teams: JsonObject = {"integration_id": number["Shop floor"]}
+    wanted = [
+        CreateAsk(
+            template_id="price-update-from-spreadsheet",
+            name="Prices from the buying sheet",
+            inputs={"sheet": sheet, "sku_column": "SKU", "price_column": "Price"},
+            schedule={"cadence": "daily", "run_at": "06:00"},
+            integration_id=shop,
+        ),
+        CreateAsk(
+            template_id="hide-out-of-stock-products",
+            name="Hide what is sold out",
+            inputs={},
+            schedule={"cadence": "hourly"},
+            integration_id=shop,
+        ),
+        CreateAsk(
+            template_id="low-stock-alert",
+            name="Low stock to the shop floor",
+            inputs={"threshold": 5, "teams": teams},
+            schedule={"cadence": "weekdays", "run_at": "08:00"},
+            integration_id=shop,
+        ),
+    ]
+    rules = service.tools.automation_rules
+    made = []
+    for ask in wanted:
+        create = partial(setup.create, actor=owner, ask=ask, rules=rules)
+        created = await service.engine.write(service.clock.now(), create, org=owner.org)
+        made.append(created.automation)
+    return made
+
+
+async def _first_run(service: app.Wired, ask: DemoAsk, facts: Mapping[str, Any]) -> None:
+    """At the first start one automation runs, so that something waits for approval when people come."""
+    org = OrgId(facts["organization"]["id"])
+    owner = facts["people"][0]
+    actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
+    wish = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
+    templates = service.tools.templates
+    run_now = partial(start.run_now, actor=actor, ask=wish, templates=templates, max_waiting=1000)
+    run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
+    service.hints.wake("ready")
+    until = service.clock.monotonic() + WAIT_SECONDS
+    look = partial(runs.get, org=org, run=run.id)
+    while run.status in (RunStatus.QUEUED, RunStatus.RUNNING) and service.clock.monotonic() < until:
+        await service.clock.sleep(0.05)
+        run = await service.engine.read(service.clock.now(), look, org=org)
+
+
+def in_words(facts: Mapping[str, Any]) -> str:
+    """What a person needs to look around: addresses, sign-ins, a credential and three calls."""
+    base, person = facts["base_url"], facts["people"][0]
+    credential = facts["credential"]
+    login = {
+        "username": person["username"],
+        "email": person["email"],
+        "organization_name": facts["organization"]["name"],
+        **credential,
+    }
+    run_now = f"{base}/v1/automations/{facts['automations'][0]['id']}/runs"
+    wish = {"idempotency_key": "try-1", "mode": "test"}
+    json_body, bearer = "-H 'Content-Type: application/json'", '-H "Authorization: Bearer $TOKEN"'
+    token, run = _taking('["access_token"]'), _taking('["data"]["run"]["id"]')
+    lines = [
+        "",
+        f"Steward is ready at {base}, beside a pretend shop at {facts['sandbox_url']}.",
+        "",
+        "Sign in:",
+        *(f"  {one['role']:<9} {one['email']:<24} {one['password']}" for one in facts["people"]),
+        "",
+        f"Organisation “{facts['organization']['name']}”, API credential {credential['client_id']}",
+        f"  secret {credential['client_secret']}",
+        "",
+        "One automation has run and waits for approval. Log in, run it as a test, follow the run:",
+        "",
+        f"  TOKEN=$(curl -s {base}/v2/api/automations/login {json_body} -d '{json.dumps(login)}' | {token})",
+        f"  RUN=$(curl -s {run_now} {bearer} {json_body} -d '{json.dumps(wish)}' | {run})",
+        f"  curl -s {base}/v1/automations/runs/$RUN {bearer} | python3 -m json.tool",
+        "",
+        f"Data is kept in {facts['data_dir']}. Stop with Ctrl-C.",
+    ]
+    return "\n".join(lines)
+
+
+def _taking(path: str) -> str:
+    return f"python3 -c 'import json, sys; print(json.load(sys.stdin){path})'"
