@@ -1,0 +1,164 @@
+"""Short ways to a connector over the pretend world, with every request counted by the world's ledger."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import httpx
+
+from steward.connectors import Options, build
+from steward.connectors.base import (
+    Connector,
+    Page,
+    Part,
+    Planned,
+    Proposal,
+    Reader,
+    ReadOp,
+    Secrets,
+    WriteOutcome,
+    WriteState,
+)
+from steward.connectors.writing import Writer
+from steward.model.change import Batch, batch_key, effect_key
+from steward.model.ids import IntegrationId, OrgId, RunId
+from steward.outbound.client import Outbound
+from steward.outbound.grant import WriteGrant
+from steward.outbound.wire import Wire
+from steward.sandbox.world import World, create
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import FakeClock
+
+URL = "http://127.0.0.1:8500"
+HOST = "127.0.0.1:8500"
+ORG = OrgId(1)
+SHOP, SHEET, TEAMS = IntegrationId(11), IntegrationId(12), IntegrationId(13)
+_NUMBERS = {"woocommerce": SHOP, "spreadsheet": SHEET, "teams": TEAMS}
+RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
+I = TypeVar("I")  # noqa: E741
+P = TypeVar("P")
+
+
+@dataclass
+class Outside:
+    """The pretend world, a client over it, and the connectors."""
+
+    clock: FakeClock
+    world: World
+    transport: httpx.AsyncBaseTransport
+    register: Register = field(default_factory=Register)
+    lines: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        log = Log(self.lines.append, self.clock, self.register)
+        wire = Wire(self.clock, self.register, log, private_hosts=[HOST], transport=self.transport)
+        self.outbound = Outbound(wire, jitter=lambda: 0.5)
+        self.connectors = build(
+            Options(
+                private_hosts=frozenset([HOST]),
+                read_s=20.0,
+                sheets_url=f"{URL}/sheets",
+                token_url=f"{URL}/google/token",
+                teams_hosts=(".logic.azure.com", ".environment.api.powerplatform.com", HOST),
+            )
+        )
+        self._position = 0
+
+    def connection(self, kind: str, given: dict[str, Any] | None = None) -> "Connection":
+        """A connection of `kind` with the world's own keys, or with `given` settings."""
+        described = self.world.described()[kind]
+        if kind == "spreadsheet":
+            described = {
+                "service_account": described["service_account"],
+                "spreadsheet_id": described["spreadsheet_ids"][0],
+            }
+        elif kind == "woocommerce":
+            described = {name: described[name] for name in ("url", "consumer_key", "consumer_secret")}
+        connector = self.connectors[kind]
+        settings = connector.settings({**described, **(given or {})})
+        secrets = Secrets(_NUMBERS[kind], settings.plain, settings.sealed, currency="EUR")
+        return Connection(self, connector, secrets)
+
+    def keys(self, count: int) -> list[str]:
+        """Effect keys nobody used yet."""
+        self._position += 1
+        return [
+            effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
+            for part in range(1, count + 1)
+        ]
+
+    def written(self) -> list[dict[str, Any]]:
+        """Every write that arrived, also when it was refused or cut off."""
+        return self.world.state.ledger.writes()
+
+
+@dataclass
+class Connection:
+    """One connection of the world and what a run would be given of it."""
+
+    outside: Outside
+    connector: Connector
+    secrets: Secrets
+
+    @property
+    def number(self) -> IntegrationId:
+        """Its integration id."""
+        return self.secrets.integration_id
+
+    def reader(self) -> Reader:
+        """A reader."""
+        http = self.outside.outbound.reading(ORG, self.number, self.connector.link(self.secrets))
+        return self.connector.reader(http, self.secrets)
+
+    def writer(self, keys: Sequence[str], **changed: Any) -> Writer:
+        """A writer for effects whose intent is kept."""
+        now = self.outside.clock.now()
+        grant: dict[str, Any] = {
+            "org": ORG,
+            "run": RUN,
+            "epoch": 1,
+            "change_hash": "0" * 64,
+            "effects": dict.fromkeys(keys, self.number),
+            "confirmed_until": lambda: now + timedelta(seconds=30),
+            "send_by": now + timedelta(seconds=5),
+        }
+        link = self.connector.link(self.secrets)
+        http = self.outside.outbound.writing(WriteGrant(**{**grant, **changed}), self.number, link)
+        return self.connector.writer(http, self.secrets)
+
+    async def check(self) -> Any:
+        """A check, as connecting makes it."""
+        http = self.outside.outbound.upkeep(ORG, None, self.connector.link(self.secrets))
+        return await self.connector.check(http, self.secrets)
+
+    async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
+        """Every item of a read."""
+        pages: AsyncIterator[Page[I]] = self.reader().read(op, params)
+        return [item async for page in pages for item in page.items]
+
+    def plan(self, name: str, *asks: Any) -> Planned:
+        """What an operation works out."""
+        return self.connector.changes[name].plan(asks, integration_id=self.number)
+
+    async def send(self, parts: Sequence[Part], writer: Writer | None = None) -> list[WriteOutcome]:
+        """One request for `parts`."""
+        keys = self.outside.keys(len(parts))
+        batch = Batch(tuple(parts), tuple(keys), batch_key(keys))
+        return await (writer or self.writer(keys)).apply(batch)
+
+    async def apply(self, proposals: Sequence[Proposal]) -> list[WriteState]:
+        """All parts, grouped by their operation, in order; the states of all."""
+        states: list[WriteState] = []
+        for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
+            parts = [part for each in proposals for part in each.parts if part.operation == op]
+            for group in self.connector.changes[op].group(parts):
+                states += [outcome.state for outcome in await self.send(group)]
+        return states
+
+
+def outside(clock: FakeClock, seed: int = 1) -> Outside:
+    """A fresh pretend world in this process."""
+    world = create(seed, URL, clock.now, deliver=httpx.MockTransport(lambda request: httpx.Response(200)))
+    return Outside(clock, world, world.transport())

@@ -1,0 +1,60 @@
+"""The recorded exchanges of a real shop, and a transport that answers from them."""
+
+import json
+from functools import cache
+from typing import Any
+
+import httpx
+
+from steward.outbound.answer import Answer
+from tests.shared_data import shared
+
+FILES = (
+    "auth", "store_info", "products_read", "products_write", "products_batch", "product_terms", "stock",
+    "variations", "orders_read", "orders_write", "customers", "webhooks_manage",
+)  # fmt: skip
+
+
+@cache
+def _all() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name in FILES:
+        held = json.loads(shared(f"woocommerce/{name}.json").read_text("utf-8"))
+        found |= {exchange["id"]: exchange for exchange in held["exchanges"]}
+    return found
+
+
+def exchange(name: str) -> dict[str, Any]:
+    """One exchange by its id."""
+    return _all()[name]
+
+
+def _body(response: dict[str, Any]) -> bytes:
+    if "body" in response:
+        return json.dumps(response["body"]).encode()
+    return str(response.get("body_text", "")).encode()
+
+
+def answer(name: str) -> Answer:
+    """The answer of an exchange, as the client hands it on."""
+    response = exchange(name)["response"]
+    return Answer(response["status"], response["headers"], _body(response))
+
+
+class Recorded(httpx.AsyncBaseTransport):
+    """Answers each call with the next exchange given for its method and path, and keeps what was asked."""
+
+    def __init__(self, *names: str) -> None:
+        self._left = [exchange(name) for name in names]
+        self.requests: list[httpx.Request] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The recorded answer. Raises LookupError for a call that was not recorded."""
+        self.requests.append(request)
+        for held in self._left:
+            if (held["request"]["method"], held["request"]["path"]) == (request.method, request.url.path):
+                self._left.remove(held)
+                response = held["response"]
+                raw = httpx.ByteStream(_body(response))
+                return httpx.Response(response["status"], headers=response["headers"], stream=raw)
+        raise LookupError(f"{request.method} {request.url.path} is not recorded")

@@ -1,0 +1,154 @@
+"""The connecting forms: what is taken, refused on which field, and kept secret (contract 6.4)."""
+
+from typing import Any
+
+import pytest
+
+from steward.connectors import ALL, Options, build
+from steward.connectors.base import BadSettings, Recovery, Secret
+from tests.connectors.outside import HOST, Connection, Outside
+
+GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret": "cs_1"}
+HOOK = "https://prod-1.westeurope.logic.azure.com/workflows/abc/triggers/manual?sig=abcdefgh"
+
+
+def errors_of(world: Outside, kind: str, given: dict[str, Any]) -> set[str]:
+    """The fields that are refused."""
+    with pytest.raises(BadSettings) as refused:
+        world.connectors[kind].settings(given)
+    return set(refused.value.errors)
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("https://shop.example", "https://shop.example"),
+        ("https://shop.example/", "https://shop.example"),
+        (" https://Shop.Example/blog/ ", "https://shop.example/blog"),
+        ("https://shop.example/wp-json/wc/v3", "https://shop.example"),
+        (f"http://{HOST}/", f"http://{HOST}"),
+        ("https://shop.example:443/", "https://shop.example"),
+        ("https://münchen.example/", "https://xn--mnchen-3ya.example"),
+    ],
+)
+def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, base: str) -> None:
+    """contract 6.4"""
+    settings = world.connectors["woocommerce"].settings({**GOOD, "url": url})
+    assert settings.plain == {"url": base}
+    assert settings.domain == settings.subject == base.partition("://")[2]
+    assert all(isinstance(value, Secret) for value in settings.sealed.values())
+    assert "cs_1" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://shop.example",
+        "https://user:word@shop.example",
+        "https://shop.example/?a=1",
+        "https://127.0.0.1",
+        "https://2130706433/",
+        "https://shop.example:8443",
+        "shop.example",
+        "",
+        "http://127.0.0.1:8501",
+        "https://shop.example/../x",
+        "https://shop.example/#x",
+        "javascript:alert(1)",
+        7,
+        None,
+    ],
+)
+def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outside, url: object) -> None:
+    """contract 6.4; connectors 5.1 rule 5"""
+    assert errors_of(world, "woocommerce", {**GOOD, "url": url}) == {"url"}
+
+
+def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
+    """contract 6.4"""
+    assert errors_of(world, "woocommerce", {}) == set(GOOD)
+    assert errors_of(world, "woocommerce", {**GOOD, "extra": "x"}) == {"extra"}
+    for wrong in ("a:b", "a b", "ä", "", "x" * 501, 5):
+        assert errors_of(world, "woocommerce", {**GOOD, "consumer_key": wrong}) == {"consumer_key"}
+    assert errors_of(world, "spreadsheet", {}) == {"service_account", "spreadsheet_id"}
+    assert errors_of(world, "teams", {}) == {"webhook_url"}
+
+
+def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
+    """contract 6.4, connectors 7.3"""
+    account = world.world.described()["spreadsheet"]["service_account"]
+    given = {"service_account": account, "spreadsheet_id": "sheet-prices"}
+    settings = world.connectors["spreadsheet"].settings(given)
+    assert settings.plain["client_email"] == account["client_email"]
+    assert settings.subject == "sheet-prices"
+    assert account["private_key"] not in repr(settings)
+    for wrong in ({}, {**account, "private_key": "x"}, {**account, "client_email": "x"}, "text", None):
+        assert errors_of(world, "spreadsheet", {**given, "service_account": wrong}) == {"service_account"}
+    for sheet in ("", "a/b", "x" * 129, "../x", 5):
+        assert errors_of(world, "spreadsheet", {**given, "spreadsheet_id": sheet}) == {"spreadsheet_id"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/workflows/a?sig=b",
+        "http://prod-1.logic.azure.com/workflows/a?sig=b",
+        "https://evillogic.azure.com/a?sig=b",
+        "https://x.logic.azure.com.evil.example/a?sig=b",
+        "https://x.logic.azure.com/?sig=b",
+        "https://x.logic.azure.com/workflows/a",
+        "https://x.logic.azure.com:8443/a?sig=b",
+        "https://outlook.webhook.office.com/webhookb2/a?sig=b",
+        "http://127.0.0.1:8501/a?sig=b",
+        "",
+        None,
+    ],
+)
+def test_only_a_workflows_address_is_taken_for_teams(world: Outside, url: object) -> None:
+    """connectors 5.2, 7.4"""
+    assert errors_of(world, "teams", {"webhook_url": url}) == {"webhook_url"}
+
+
+def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
+    """connectors 7.4"""
+    with pytest.raises(BadSettings, match="workflow"):
+        world.connectors["teams"].settings({"webhook_url": "https://a.webhook.office.com/webhookb2/x?sig=y"})
+
+
+async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
+    world: Outside, teams: Connection
+) -> None:
+    """contract 6.4"""
+    settings = world.connectors["teams"].settings({"webhook_url": HOOK})
+    assert "abcdefgh" not in repr(settings)
+    assert settings.plain["host"] == "prod-1.westeurope.logic.azure.com"
+    assert (await teams.check()).ok
+    assert world.lines == []
+
+
+def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
+    """connectors 1 rule 3, 11.1 Load rule"""
+    assert len(ALL) == len(world.connectors) == 3
+    classes = {name: op.recovery for each in world.connectors.values() for name, op in each.changes.items()}
+    assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.BLIND
+    assert {name for name, recovery in classes.items() if recovery is Recovery.READABLE} == {
+        "variant.set_price",
+        "inventory.set",
+        "product.set_visible",
+        "product.set_tags",
+        "product_tag.create",
+        "sheet.write_cells",
+    }
+
+
+def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
+    """connectors 5.4, contract 8"""
+
+    def made(read_s: float, bounded: bool) -> list[tuple[float, float]]:
+        options = Options(frozenset(), read_s, "https://s.example", "https://t.example", (), bounded)
+        times = [each.facts.timeouts for each in build(options).values()]
+        return [(each.read_s, each.write_s) for each in times]
+
+    assert made(20, False) == [(30, 60), (20, 30), (20, 30)]
+    assert made(90, False) == [(90, 60), (90, 30), (90, 30)]
+    assert made(2, True) == [(2, 2), (2, 2), (2, 2)]

@@ -1,0 +1,318 @@
+"""Sheets and Teams over the pretend world: whole tabs, keyed appends, raw cells, one card (connectors 7)."""
+
+import asyncio
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steward.connectors.base import (
+    TABS,
+    VALUES,
+    AppendRows,
+    CallError,
+    NotFound,
+    Nothing,
+    PostCard,
+    Recovery,
+    Unauthorized,
+    ValuesAsk,
+    WriteCells,
+    WriteState,
+)
+from steward.connectors.spreadsheet.cells import column_range, same_rows, tab_range
+from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
+from steward.connectors.teams.card import CARD_BYTES, escaped, message
+from tests.connectors.outside import ORG, SHEET, Connection, Outside
+
+APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
+
+
+async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any, ...]]:
+    """A tab's rows by their number."""
+    [table] = await sheet.all(VALUES, ValuesAsk(tab))
+    return {row.number: row.cells for row in table.rows}
+
+
+async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
+    sheet: Connection, world: Outside
+) -> None:
+    """connectors 7.3, Values"""
+    health = await sheet.check()
+    assert (health.ok, health.account_label) == (True, "Prices")
+    assert [tab.title for tab in await sheet.all(TABS, Nothing())] == ["Prices"]
+    found = await rows(sheet)
+    assert found[1] == ("SKU", "Price")
+    assert len(found) == 21
+    assert all(cell is None or isinstance(cell, str | Decimal) for cells in found.values() for cell in cells)
+    assert any(
+        isinstance(cell, Decimal) and cell % 1
+        for cells in found.values()
+        for cell in cells
+        if isinstance(cell, Decimal)
+    )
+    assert world.written() == []
+
+
+async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connection, world: Outside) -> None:
+    """connectors 7.3: tab gone, deleted or no longer shared"""
+    with pytest.raises(NotFound):
+        await rows(sheet, "Old name")
+    other = world.connection("spreadsheet")
+    stranger = Connection(world, other.connector, other.secrets)
+    stranger.secrets.plain["spreadsheet_id"] = "unknown"  # type: ignore[index]
+    with pytest.raises(Unauthorized):
+        await rows(stranger)
+    assert isinstance((await stranger.check()).error, Unauthorized)
+
+
+async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, teams: Connection) -> None:
+    """contract 2.7"""
+    for held, parent, names in (
+        (sheet, None, ["Prices"]),
+        (sheet, "sheet-prices", ["Prices"]),
+        (sheet, "x", []),
+    ):
+        http = held.outside.outbound.reading(ORG, held.number, held.connector.link(held.secrets))
+        assert [each.name for each in await held.connector.destinations(http, held.secrets, parent)] == names
+    http = teams.outside.outbound.reading(ORG, teams.number, teams.connector.link(teams.secrets))
+    assert [each.kind for each in await teams.connector.destinations(http, teams.secrets, None)] == [
+        "channel"
+    ]
+
+
+async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
+    sheet: Connection, world: Outside
+) -> None:
+    """connectors 3 rule 4, 7.1: asked again at 80 % of its life"""
+    asked: list[str] = []
+    inner = world.transport.handle_async_request
+
+    async def counted(request: Any) -> Any:
+        asked.append(request.url.path)
+        return await inner(request)
+
+    world.transport.handle_async_request = counted  # type: ignore[method-assign]
+    await sheet.check()
+    await rows(sheet)
+    assert asked.count("/google/token") == 1
+    await world.clock.advance(2_879)
+    await sheet.check()
+    assert asked.count("/google/token") == 1
+    await world.clock.advance(1)
+    await sheet.check()
+    assert asked.count("/google/token") == 2
+
+
+async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Connection) -> None:
+    """connectors 6, 7.3: text that begins with = stays text; rows already there are left out"""
+    given = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
+    ask = AppendRows("Prices", given, key_column=0, present=frozenset({"GIF-015-L"}))
+    [proposal] = sheet.plan("sheet.append_rows", ask).proposals
+    [part] = proposal.parts
+    assert APPEND.recovery_of(part) is Recovery.MARKED
+    assert not await sheet.reader().find_marker(part)
+    assert await sheet.apply([proposal]) == [APPLIED]
+    found = await rows(sheet)
+    assert (found[22], found[23], len(found)) == (("=1+1", Decimal("8.4")), ("X-2", Decimal(3)), 23)
+    assert await sheet.reader().find_marker(part)
+    assert (await sheet.reader().confirm(part)).state is APPLIED
+    [now] = await sheet.reader().current([part])
+    assert now.value == part.after
+
+
+async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -> None:
+    """engine 11.3 blind: at most once"""
+    [proposal] = sheet.plan("sheet.append_rows", AppendRows("Prices", (("a",),))).proposals
+    [part] = proposal.parts
+    assert APPEND.recovery_of(part) is Recovery.BLIND
+    world.world.state.faults.make({"method": "POST", "path": "/sheets/**", "kind": "drop_after"})
+    [outcome] = await sheet.send([part])
+    assert outcome.state is UNKNOWN
+    assert (await sheet.reader().confirm(part)).state is UNKNOWN
+    assert len(world.written()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "settled"),
+    [
+        ({"kind": "drop_after"}, UNKNOWN, APPLIED),
+        ({"kind": "drop_before"}, UNKNOWN, NOT_SENT),
+        ({"kind": "status", "status": 500}, UNKNOWN, NOT_SENT),
+        ({"kind": "throttle", "retry_after": 3}, NOT_SENT, NOT_SENT),
+        ({"kind": "status_after", "status": 200, "body": "<html>"}, UNKNOWN, APPLIED),
+    ],
+)
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
+    sheet: Connection,
+    world: Outside,
+    keyed: bool,
+    fault: dict[str, Any],
+    state: WriteState,
+    settled: WriteState,
+) -> None:
+    """engine 11.3 marked and readable"""
+    before = (await rows(sheet))[2][1]
+    planned = (
+        sheet.plan("sheet.append_rows", AppendRows("Prices", (("K-1", "v"),), key_column=0))
+        if keyed
+        else sheet.plan("sheet.write_cells", WriteCells("Prices", "B2", ((Decimal("9.99"),),), ((before,),)))
+    )
+    [part] = planned.proposals[0].parts
+    world.world.state.faults.make({"method": "POST", "path": "/sheets/**", **fault})
+    [outcome] = await sheet.send([part])
+    assert outcome.state is state
+    await world.clock.advance(60)
+    assert (await sheet.reader().confirm(part)).state is settled
+    assert len(world.written()) == 1
+
+
+async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connection) -> None:
+    """connectors 6: sheet.write_cells"""
+    block = ((Decimal("1.5"), "=x"), (None, True))
+    ask = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
+    assert await sheet.apply(sheet.plan("sheet.write_cells", ask).proposals) == [APPLIED]
+    found = await rows(sheet)
+    assert (found[2][3:], found[3][4]) == ((Decimal("1.5"), "=x"), True)
+    assert sheet.plan("sheet.write_cells", WriteCells("Prices", "D2", block, block)).unchanged == (
+        "'Prices'!D2:E3",
+    )
+    bad = sheet.plan("sheet.write_cells", WriteCells("Prices", "2D", block, ((),)))
+    assert [problem.code for problem in bad.problems] == ["not_a_cell"]
+
+
+def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() -> None:
+    """connectors 7.3, Pace"""
+    many = tuple((f"K-{number}", "x" * 1_000) for number in range(2_500))
+    planned = APPEND.plan([AppendRows("Log", many, key_column=0)], integration_id=SHEET)
+    sizes = [len(json.dumps(each.parts[0].arguments["rows"])) for each in planned.proposals]
+    assert len(sizes) == 3
+    assert max(sizes) <= CALL_BYTES
+    for wrong in (
+        AppendRows("Log", (("x" * 50_001,),)),
+        AppendRows("", (("x",),)),
+        AppendRows("Log", ((None, "a"),), key_column=0),
+        AppendRows("Log", (("a",),), key_column=1),
+    ):
+        assert len(APPEND.plan([wrong], integration_id=SHEET).problems) == 1
+    assert APPEND.plan([AppendRows("Log", (("x" * 50_000,),))], integration_id=SHEET).proposals
+
+
+def test_ranges_name_the_tab_safely() -> None:
+    """connectors 1 rule 7"""
+    assert tab_range("It's") == "'It''s'"
+    assert tab_range("T", "AA9", [["x"] * 28, ["y"]]) == "'T'!AA9:BB10"
+    assert column_range("T", 26) == "'T'!AA:AA"
+    assert same_rows({"rows": [[{"number": "8.40"}, None]]}, {"rows": [[{"number": "8.4"}], []]})
+    assert not same_rows({"rows": [["8.4"]]}, {"rows": [[{"number": "8.4"}]]})
+    assert not same_rows({"rows": [[True]]}, {"rows": [["True"]]})
+
+
+async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, world: Outside) -> None:
+    """connectors 7.4; contract 9.2"""
+    planned = teams.plan("teams.post", PostCard("Low stock", ("3 variants",), (("SKU-1", "2"),)))
+    assert await teams.apply(planned.proposals) == [APPLIED]
+    [entry] = world.written()
+    assert entry["marks"] == [entry["idempotency_key"]]
+    assert "sig" not in "".join(world.lines)
+    assert teams.connector.changes["teams.post"].plan([PostCard(" ")], integration_id=SHEET).problems
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [
+        ({"kind": "drop_after"}, UNKNOWN),
+        ({"kind": "drop_before"}, UNKNOWN),
+        ({"kind": "status", "status": 500}, UNKNOWN),
+        ({"kind": "throttle", "retry_after": 5}, NOT_SENT),
+        ({"kind": "status", "status": 413}, WriteState.REFUSED),
+        (
+            {"kind": "status", "status": 200, "body": "failed: returned HTTP error 429 with ContextId x"},
+            NOT_SENT,
+        ),
+        (
+            {"kind": "status", "status": 200, "body": "failed: returned HTTP error 500 with ContextId x"},
+            UNKNOWN,
+        ),
+        ({"kind": "status", "status": 200}, APPLIED),
+        ({"kind": "status", "status": 302}, WriteState.REFUSED),
+    ],
+)
+async def test_what_teams_answers_is_never_asked_for_twice(
+    teams: Connection, world: Outside, fault: dict[str, Any], state: WriteState
+) -> None:
+    """connectors 7.4, Answer; engine 11.3 blind"""
+    [proposal] = teams.plan("teams.post", PostCard("Hello")).proposals
+    world.world.state.faults.make({"method": "POST", "path": "/teams/**", **fault})
+    [outcome] = await teams.send(proposal.parts)
+    assert outcome.state is state
+    assert len(world.written()) == 1
+    assert (await teams.reader().confirm(proposal.parts[0])).state is UNKNOWN
+    assert not await teams.reader().find_marker(proposal.parts[0])
+
+
+async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:
+    """connectors 7.4, Pace"""
+    for expected in (0, 1, 2):
+        [proposal] = teams.plan("teams.post", PostCard(f"Message {expected}")).proposals
+        begun = world.clock.monotonic()
+        task = asyncio.create_task(teams.send(proposal.parts))
+        await world.clock.advance(1 if expected else 0)
+        [outcome] = await task
+        assert outcome.state is APPLIED
+        assert world.clock.monotonic() - begun == (1 if expected else 0)
+
+
+def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -> None:
+    """connectors 7.4, templates E17"""
+    lines = tuple(f"line {number} " + "ä*" * 60 for number in range(400))
+    made = message(
+        PostCard("Long", lines[:200], tuple((f"k{n}", line) for n, line in enumerate(lines[200:])))
+    )
+    raw = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+    assert len(raw) <= CARD_BYTES
+    attachments: Any = made["attachments"]
+    body = attachments[0]["content"]["body"]
+    kept = sum(block["type"] == "TextBlock" for block in body) - 2
+    assert body[-1]["text"] == f"and {400 - kept} more"
+    assert attachments[0]["content"]["version"] == "1.4"
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300), st.lists(st.text(max_size=3_000), max_size=40), st.text(max_size=80))
+def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[str], link: str) -> None:
+    """connectors 7.4: no Action.Submit, only https links"""
+    ask = PostCard(title, tuple(lines), tuple((line, line) for line in lines[:3]), link=("Open", link))
+    raw = json.dumps(message(ask), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    assert len(raw) <= CARD_BYTES
+    assert b"Action.Submit" not in raw
+    assert b'"Table"' not in raw
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a *b* _c_", "a \\*b\\* \\_c\\_"),
+        ("[x](https://e.vil)", "\\[x\\]\\(https:\u200b//e.vil\\)"),
+        ("<at>all</at>", "\\<at\\>all\\</at\\>"),
+        ("www.e.vil", "www.\u200be.vil"),
+        ("a\u202eb\u200bc\x07", "abc"),
+        ("two\nlines", "two\nlines"),
+        ("&lt;", "\\&lt;"),
+        ("HTTPS://X", "HTTPS:\u200b//X"),
+    ],
+)
+def test_store_text_is_text(text: str, shown: str) -> None:
+    """connectors 7.4, Text"""
+    assert escaped(text) == shown
+
+
+def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:
+    """connectors 5.6"""
+    url = teams.secrets.sealed["webhook_url"].reveal()
+    error = CallError("x", platform_text=str(teams.secrets))
+    assert url not in f"{error} {error.platform_text} {teams.connector.link(teams.secrets)!r}"
