@@ -53,7 +53,7 @@ def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
     """Templates E9."""
     whole = product(variant("3/1", "A", **_SHARED), variant("3/2", "B", **_SHARED), variant("3/9", stock=1))
     assert total_of(whole) == 5
-    assert [(unit.id, unit.label, unit.stock) for unit in units_of(whole)][0] == ("3", "Tea 3", 4)
+    assert next((unit.id, unit.label, unit.stock) for unit in units_of(whole)) == ("3", "Tea 3", 4)
 
 
 def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:

@@ -1,0 +1,236 @@
+"""Hide sold-out products: which are hidden, marked, left alone and put right (templates 5.4)."""
+
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.ids import IntegrationId
+from steward.model.run import Mode
+from steward.steps.base import StoreEvent
+from steward.templates.hide_out_of_stock_products import TEMPLATE
+from tests.templates.stage import Shop, Stage, connection, product, variant
+
+
+def _stage(*products: Any, **inputs: Any) -> Stage:
+    return Stage(TEMPLATE, inputs, shop=Shop(list(products)))
+
+
+def _out(number: str = "7", **changed: Any) -> Any:
+    return product(variant(number, stock=0), **changed)
+
+
+async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
+    """Templates 5.4: marker and visibility are one change row."""
+    stage = _stage(_out(tags=("tea",), tag_ids=(("tea", "1"),)), product(variant("8", stock=1)))
+    ran = await stage.run()
+    [proposal] = ran.proposals
+    assert proposal.action.value == "unpublish"
+    assert (proposal.object.type, proposal.object.id, proposal.message) == ("product", "7", "Stock 0.")
+    assert [(each.label, each.before, each.after) for each in proposal.fields] == [
+        ("Visible", True, False),
+        ("Tags", ["tea"], ["auto-hidden", "tea"]),
+    ]
+    assert [part.operation for part in proposal.parts] == [
+        "product_tag.create",
+        "product.set_visible",
+        "product.set_tags",
+    ]
+    assert ran.result == {
+        "checked": 2,
+        "sold_out": 1,
+        "hidden": 1,
+        "already_hidden": 0,
+        "products": [{"label": "Tea 7 (TEA-1)", "stock": 0}],
+    }
+    assert stage.shop.of("7").visible is False
+    assert "auto-hidden" in stage.shop.of("7").tags
+
+
+async def test_a_second_run_proposes_nothing() -> None:
+    """Templates 5.4: what it hid is already hidden."""
+    stage = _stage(_out())
+    await stage.run()
+    again = await stage.run()
+    assert again.proposals == []
+    assert (again.result["sold_out"], again.result["already_hidden"]) == (1, 1)
+
+
+async def test_the_level_itself_is_sold_out_and_one_above_is_not() -> None:
+    """Templates 5.4, `threshold`."""
+    stage = _stage(product(variant("1", stock=3)), product(variant("2", stock=4)), threshold=3)
+    assert [each.object.id for each in (await stage.run()).proposals] == ["1"]
+
+
+async def test_the_stock_is_the_sum_over_the_variants() -> None:
+    """Templates 5.4; E7: a negative one counts as 0."""
+    keeps = product(variant("1/1", stock=2), variant("1/2", stock=-5))
+    hides = product(variant("2/1", stock=0), variant("2/2", stock=-5))
+    ran = await _stage(keeps, hides).run()
+    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert ran.result["products"][0]["stock"] == 0
+
+
+async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible() -> None:
+    """Templates 5.4; E8."""
+    odd = (variant("1/2", stock=None, tracked=False), variant("1/2", stock=0, backorders_allowed=True))
+    for each in odd:
+        assert (await _stage(product(variant("1/1", stock=0), each)).run()).proposals == []
+
+
+async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
+    """Templates E9."""
+    shared = {"stock_target": "1", "stock_managed_by_parent": True, "stock": 2}
+    one = product(variant("1/1", **shared), variant("1/2", **shared))
+    assert (await _stage(one, threshold=2).run()).result["products"] == [{"label": "Tea 1", "stock": 2}]
+
+
+async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
+    """Templates E9."""
+    ran = await _stage(product(id="8", kind="grouped", sellable=False)).run()
+    assert (ran.result["checked"], ran.proposals) == (0, [])
+
+
+async def test_what_a_person_hid_is_left_alone_and_never_marked() -> None:
+    """Templates 5.4: not visible and no marker."""
+    ran = await _stage(_out(visible=False, visibility="hidden")).run()
+    assert (ran.proposals, ran.result["already_hidden"]) == ([], 1)
+
+
+async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
+    """Templates 5.4: having been hidden by us once is no mark for ever."""
+    stage = _stage(_out())
+    await stage.run()
+    stage.shop.products = [_out()]
+    stage.shop.products = [_out(visible=False, visibility="hidden")]
+    assert (await stage.run()).proposals == []
+
+
+async def test_a_marked_product_that_is_visible_again_is_hidden_again() -> None:
+    """Templates 5.4: then the marker is there and only visibility changes."""
+    ran = await _stage(_out(tags=("Auto-Hidden",))).run()
+    assert [part.operation for part in ran.proposals[0].parts] == ["product.set_visible"]
+
+
+async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
+    """Templates 5.18, said for every WooCommerce tag: one that exists in other letters is used."""
+    stage = _stage(_out())
+    stage.shop.tags = {"AUTO-Hidden": "5"}
+    [proposal] = (await stage.run()).proposals
+    assert [part.operation for part in proposal.parts] == ["product.set_visible", "product.set_tags"]
+    assert proposal.parts[1].arguments["tags"] == ["AUTO-Hidden"]
+
+
+async def test_the_visibility_before_is_remembered() -> None:
+    """Templates 5.4: WooCommerce, so that it can be put back."""
+    stage = _stage(_out(visibility="search"))
+    await stage.run()
+    assert stage.memory.kept == {("visibility", "11:7"): "search"}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CONFLICT, Outcome.EXPIRED])
+async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
+    """Templates 1, "Memory"."""
+    stage = _stage(_out())
+    ran = await stage.run(outcome=outcome)
+    assert stage.memory.kept == {}
+    assert (ran.result["hidden"], ran.result["products"]) == (0, [])
+
+
+async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> None:
+    """Templates 5.4: `failed`, then marked; and the visibility before is not lost."""
+    stage = _stage(_out())
+    first = await stage.run(only=["product_tag.create", "product.set_visible"])
+    assert first.result["hidden"] == 0
+    assert (stage.shop.of("7").visible, stage.shop.of("7").tags) == (False, ())
+    second = await stage.run()
+    assert [part.operation for part in second.proposals[0].parts] == ["product.set_tags"]
+    assert stage.shop.of("7").tags == ("auto-hidden",)
+    assert stage.memory.kept == {("visibility", "11:7"): "visible"}
+    assert (await stage.run()).proposals == []
+
+
+async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
+    """Templates 5.4: a later hiding by hand is then not marked."""
+    stage = _stage(_out())
+    await stage.run(only=["product_tag.create", "product.set_visible"])
+    stage.shop.products = [product(variant("7", stock=4))]
+    await stage.run()
+    stage.shop.products = [_out(visible=False, visibility="hidden")]
+    assert (await stage.run()).proposals == []
+
+
+async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
+    """Templates 5.4: both or neither."""
+    ran = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
+    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert "Tea 1" in str(ran.messages[1])
+    assert ran.result["sold_out"] == 2
+
+
+async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
+    """Templates E11."""
+    many = [_out(str(number)) for number in range(1, 4)]
+    assert len((await _stage(*many, limit=3).run()).proposals) == 3
+    ran = await _stage(*many, limit=2).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+    assert ran.failed.message.startswith("3 ")
+    assert ran.result["sold_out"] == 3
+    assert "Nothing was hidden." in ran.words.text
+
+
+async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> None:
+    """Templates 1, "Test run"."""
+    stage = _stage(_out())
+    ran = await stage.run(mode=Mode.TEST)
+    assert "1 product would be hidden." in ran.words.text
+    assert (ran.result["hidden"], stage.shop.of("7").visible, stage.memory.kept) == (1, True, {})
+
+
+async def test_a_waiting_run_says_what_would_be_hidden() -> None:
+    """Contract 3.2: the summary is there once the run waits."""
+    ran = await _stage(_out()).run(approve=False)
+    assert "1 product would be hidden." in ran.words.text
+    assert ran.result["hidden"] == 0
+
+
+async def test_an_event_looks_at_its_own_product_alone() -> None:
+    """Templates 1, "Trigger"."""
+    stage = _stage(_out("1"), product(variant("2/1", stock=0), variant("2/2", stock=0)))
+    ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
+    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert stage.shop.reads == ["product", "tags"]
+
+
+async def test_an_event_of_a_product_that_is_gone_hides_nothing() -> None:
+    """Templates 1, "Trigger"."""
+    ran = await _stage(_out("1")).run(event=StoreEvent("inventory_levels/update", "product", "9"))
+    assert (ran.failed, ran.proposals) == (None, [])
+
+
+async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
+    """Templates 5.4: `channel_missing` once it is running."""
+    facts = {"channels": [["1", "Till", True]]}
+    stage = _stage(_out())
+    stage.store = connection("shopify", IntegrationId(11), facts=facts)
+    ran = await stage.run()
+    assert ran.failed is not None
+    assert ran.failed.code == "channel_missing"
+    assert ran.result["checked"] == 0
+
+
+async def test_the_channels_stand_beside_the_change_where_there_are_any() -> None:
+    """Templates 5.4, "Approver sees"; without ids of tags none has to be made."""
+    facts = {"channels": [["1", "Online Store", True]]}
+    stage = _stage(_out())
+    stage.store = connection("shopify", IntegrationId(11), facts=facts)
+    stage.changes = {name: op for name, op in stage.changes.items() if name != "product_tag.create"}
+    [proposal] = (await stage.run()).proposals
+    assert proposal.message == "Stock 0. Channels: Online Store."
+
+
+async def test_only_the_products_wanted_are_hidden() -> None:
+    """Templates 4, `products`."""
+    stage = _stage(_out("1", tags=("keep",)), _out("2"), products={"tags_none": ["KEEP"]})
+    assert [each.object.id for each in (await stage.run()).proposals] == ["2"]

@@ -1,0 +1,236 @@
+"""Low stock alert: what it tells, when it tells it again, and what it never tells (templates 5.1)."""
+
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.run import Mode
+from steward.steps.base import StoreEvent
+from steward.templates.low_stock_alert import TEMPLATE
+from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, variant
+
+
+def _stage(*products: Any, **inputs: Any) -> Stage:
+    given = {"threshold": 5, "teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(TEMPLATE, given, shop=Shop(list(products)))
+
+
+def _stock(stage: Stage, **levels: int) -> None:
+    stage.shop.products = [
+        product(variant(number[1:], stock=level)) for number, level in sorted(levels.items())
+    ]
+
+
+async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
+    """Templates 5.1: at the level, and one above it."""
+    low = [product(variant(n, f"S{n}", stock=stock)) for n, stock in (("1", 5), ("2", 6), ("3", 0))]
+    ran = await _stage(*low).run()
+    assert ran.result == {
+        "checked": 3,
+        "low": 2,
+        "new": 2,
+        "untracked": 0,
+        "variants": [
+            {"sku": "S1", "label": "Tea 1 (S1)", "stock": 5},
+            {"sku": "S3", "label": "Tea 3 (S3)", "stock": 0},
+        ],
+    }
+    [proposal] = ran.proposals
+    assert (proposal.action.value, proposal.parts[0].operation) == ("send", "teams.post")
+    assert card_lines(proposal) == [
+        "2 variants low in stock at Northwind Tea",
+        "At or under 5:",
+        "Tea 1 (S1): 5 left",
+        "Tea 3 (S3): 0 left",
+    ]
+    assert ran.words.text == "2 variants are at or under 5, 2 of them new. A message was handed to Teams."
+
+
+async def test_nothing_to_tell_sends_no_message() -> None:
+    """Templates 5.1; E17: the run is succeeded."""
+    ran = await _stage(product(variant(stock=6))).run()
+    assert ran.proposals == []
+    assert ran.failed is None
+    assert "no message was sent" in ran.words.text
+
+
+async def test_an_empty_store_sends_no_message() -> None:
+    """Templates 5.1."""
+    ran = await _stage().run()
+    assert (ran.proposals, ran.result["checked"]) == ([], 0)
+
+
+async def test_a_second_run_tells_nothing_again() -> None:
+    """Templates 5.1, `only_new`: the first run tells all."""
+    stage = _stage(product(variant(stock=1)))
+    assert len((await stage.run()).proposals) == 1
+    again = await stage.run()
+    assert again.proposals == []
+    assert (again.result["low"], again.result["new"], again.result["variants"]) == (1, 0, [])
+
+
+async def test_only_the_new_one_is_told() -> None:
+    """Templates 5.1: low counts all, the list holds what was told."""
+    stage = _stage()
+    _stock(stage, n1=1, n2=9)
+    await stage.run()
+    _stock(stage, n1=1, n2=2)
+    ran = await stage.run()
+    assert (ran.result["low"], ran.result["new"]) == (2, 1)
+    assert [each["label"] for each in ran.result["variants"]] == ["Tea 2 (TEA-1)"]
+
+
+async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
+    """Templates 5.1: also when no message went out in between."""
+    stage = _stage()
+    for level, messages in ((1, 1), (9, 0), (1, 1)):
+        _stock(stage, n1=level)
+        assert len((await stage.run()).proposals) == messages
+
+
+async def test_all_are_told_every_time_without_only_new() -> None:
+    """Templates 5.1, `only_new` false."""
+    stage = _stage(product(variant(stock=1)), only_new=False)
+    assert len((await stage.run()).proposals) == 1
+    assert len((await stage.run()).proposals) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.FAILED])
+async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome) -> None:
+    """Templates 5.1: the memory is of the last live run that sent."""
+    stage = _stage(product(variant(stock=1)))
+    await stage.run(outcome=outcome)
+    assert stage.memory.kept == {}
+    assert len((await stage.run()).proposals) == 1
+
+
+async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
+    """Templates 1, "Test run" and "Memory"."""
+    stage = _stage(product(variant(stock=1)))
+    ran = await stage.run(mode=Mode.TEST)
+    assert len(ran.proposals) == 1
+    assert "would go to Teams" in ran.words.text
+    assert stage.memory.kept == {}
+
+
+async def test_a_test_run_reads_the_memory() -> None:
+    """Templates 1: a test run reads it and never writes."""
+    stage = _stage(product(variant(stock=1)))
+    await stage.run()
+    assert (await stage.run(mode=Mode.TEST)).proposals == []
+
+
+async def test_negative_stock_counts_as_low_and_is_shown_as_it_is() -> None:
+    """Templates 5.1; E7."""
+    ran = await _stage(product(variant(stock=-2))).run()
+    assert ran.result["variants"][0]["stock"] == -2
+    assert card_lines(ran.proposals[0])[-1].endswith(": -2 left")
+
+
+async def test_a_missing_sku_does_not_hide_a_variant() -> None:
+    """Templates 5.1; E2: listed by product and variant name."""
+    ran = await _stage(product(variant("7/1", "", stock=1))).run()
+    assert ran.result["variants"] == [{"sku": None, "label": "Tea 7, size 1", "stock": 1}]
+
+
+async def test_two_variants_with_one_sku_are_two_lines() -> None:
+    """Templates 5.1; E3."""
+    ran = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
+    assert [each["stock"] for each in ran.result["variants"]] == [1, 2]
+
+
+async def test_untracked_and_back_orderable_are_counted_apart() -> None:
+    """Templates E8."""
+    odd = [variant("7/1", tracked=False, stock=None), variant("7/2", backorders_allowed=True, stock=-3)]
+    ran = await _stage(product(*odd)).run()
+    assert (ran.result["checked"], ran.result["low"], ran.result["untracked"]) == (2, 0, 2)
+    assert ran.proposals == []
+
+
+async def test_untracked_ones_are_listed_when_asked_for() -> None:
+    """Templates 5.1, `include_untracked`."""
+    stage = _stage(product(variant(tracked=False, stock=None)), include_untracked=True)
+    ran = await stage.run()
+    assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
+    assert (ran.result["low"], ran.result["new"], ran.result["untracked"]) == (0, 0, 1)
+    assert card_lines(ran.proposals[0])[-1].endswith("not tracked")
+    assert (await stage.run()).proposals == []
+
+
+async def test_a_stock_shared_through_the_parent_is_one_line() -> None:
+    """Templates E9."""
+    shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 2}
+    ran = await _stage(product(variant("7/1", "A", **shared), variant("7/2", "B", **shared))).run()
+    assert ran.result["variants"] == [{"sku": None, "label": "Tea 7", "stock": 2}]
+
+
+async def test_kinds_without_stock_of_their_own_are_left_out_and_counted() -> None:
+    """Templates E9: grouped, external and unknown types."""
+    ran = await _stage(product(id="8", kind="grouped", sellable=False), product(variant(stock=9))).run()
+    assert ran.result["checked"] == 1
+    assert "1 product" in str(ran.messages[0])
+
+
+async def test_drafts_are_not_looked_at_unless_all_are() -> None:
+    """Templates 5.1: absent means all published ones; a variation switched off is none."""
+    draft = product(variant("1", stock=0), status="draft")
+    off = product(variant("2/1", stock=0, status="private"), variant("2/2", stock=9))
+    assert (await _stage(draft, off).run()).result["low"] == 0
+    assert (await _stage(draft, off, products={"all": True}).run()).result["low"] == 2
+
+
+async def test_only_the_products_wanted_are_looked_at() -> None:
+    """Templates 4, `products`."""
+    tagged, other = product(variant("1", stock=0), tags=("Tea",)), product(variant("2", stock=0))
+    ran = await _stage(tagged, other, products={"tags_any": ["tea"]}).run()
+    assert ran.result["checked"] == 1
+
+
+async def test_every_page_is_read_and_what_is_seen_twice_counts_once() -> None:
+    """Templates E10."""
+    many = [product(variant(str(n), stock=1)) for n in range(1, 8)]
+    assert (await _stage(*many).run()).result["low"] == 7
+
+
+async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
+    """Templates 5.1: only the variants of the inventory item in the event."""
+    stage = _stage(product(variant("1", stock=0)), product(variant("2/1", stock=1), variant("2/2", stock=1)))
+    ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "2", "2"))
+    assert (ran.result["checked"], stage.shop.reads) == (1, ["product"])
+    assert ran.result["variants"][0]["label"] == "Tea 2, size 2 (TEA-1)"
+
+
+async def test_an_event_forgets_nothing_it_did_not_read() -> None:
+    """Templates 5.1, `only_new` on events."""
+    stage = _stage(product(variant("1", stock=0)), product(variant("2", stock=0)))
+    await stage.run()
+    stage.shop.products[1] = product(variant("2", stock=9))
+    await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
+    assert set(stage.memory.kept) == {("told", "11:1")}
+
+
+async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
+    """Templates 1, "Trigger": re-read from the store."""
+    gone = StoreEvent("inventory_levels/update", "product", "99")
+    ran = await _stage().run(event=gone)
+    assert (ran.failed, ran.proposals) == (None, [])
+    trashed = product(variant("99", stock=0), status="trash")
+    assert (await _stage(trashed, products={"all": True}).run(event=gone)).proposals == []
+
+
+async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
+    """Templates E17: below 20 KB, "and n more"; templates 1, "Result"."""
+    many = [product(variant(str(n), f"SKU-{n}", stock=0)) for n in range(1, 1202)]
+    ran = await _stage(*many).run()
+    assert (ran.result["low"], len(ran.result["variants"])) == (1201, 200)
+    assert len(str(ran.proposals[0].parts[0].arguments).encode()) < 25_000
+    assert card_lines(ran.proposals[0])[-1].endswith(" more")
+
+
+async def test_text_of_the_store_stays_text() -> None:
+    """Templates E17; connectors 7.4: no mark-up, no live link."""
+    ran = await _stage(product(variant(stock=0, product_title="**Sale** [x](https://evil.example)"))).run()
+    part = str(ran.proposals[0].parts[0].arguments)
+    assert "**Sale**" not in part
+    assert "](https://evil" not in part

@@ -1,0 +1,351 @@
+"""The template records and the check of their inputs against the catalogue (contract 3.7, templates 6)."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import steward.templates
+from steward.model.connection import Auth
+from steward.model.ids import IntegrationId
+from steward.model.plan import StepKind
+from steward.steps.inputs import DEFINITIONS, check
+from steward.templates import ALL
+from steward.templates.base import Template, World
+from tests.shared_data import shared
+from tests.templates.stage import SHEET, SHOP, TEAMS, connection
+
+BY_ID = {template.template_id: template for template in ALL}
+EACH = pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
+ALERT, PRICES, HIDE = (
+    BY_ID[name] for name in ("low-stock-alert", "price-update-from-spreadsheet", "hide-out-of-stock-products")
+)
+
+
+def _catalogue() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(shared("templates.json").read_text("utf-8"))
+    return found
+
+
+def _entry(template: Template) -> dict[str, Any]:
+    return next(each for each in _catalogue()["templates"] if each["template_id"] == template.template_id)
+
+
+def test_every_file_of_a_template_is_in_the_list() -> None:
+    """House 6, "Lists are explicit"."""
+    folder = Path(steward.templates.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
+    assert {template.template_id.replace("-", "_") for template in ALL} == files
+    assert len(BY_ID) == len(ALL)
+
+
+@EACH
+def test_the_record_equals_the_catalogue_field_by_field(template: Template) -> None:
+    """Templates: the service's template records equal data/templates.json."""
+    entry = _entry(template)
+    wire = json.loads(json.dumps(template.facts.to_wire()))
+    for name, value in wire.items():
+        assert value == entry[name], name
+    assert set(entry) - set(wire) == {"changes", "examples"}
+
+
+@EACH
+def test_the_change_rows_equal_the_catalogue(template: Template) -> None:
+    """Templates 6, `changes`."""
+    rows = [
+        {
+            "step": row.step,
+            "object": row.object,
+            "action": row.action.value,
+            "fields": [
+                {"field": each.field, "label": each.label, "kind": each.kind.value} for each in row.fields
+            ],
+            "reversible": row.reversible,
+            "shown_beside": list(row.shown_beside),
+        }
+        for row in template.facts.changes
+    ]
+    assert rows == _entry(template)["changes"]
+
+
+def test_the_shared_definitions_equal_the_catalogue() -> None:
+    """Templates 4."""
+    assert _catalogue()["$defs"] == DEFINITIONS
+
+
+@EACH
+def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> None:
+    """Templates 6: JSON Schema 2020-12, each valid alone."""
+    for schema in (template.facts.inputs_schema, template.facts.result_schema):
+        Draft202012Validator.check_schema(schema)
+    Draft202012Validator(template.facts.result_schema).validate(template.facts.example_result)
+
+
+@EACH
+def test_the_examples_pass_and_fail_as_the_catalogue_says(template: Template) -> None:
+    """Templates 6, `examples`."""
+    examples = _entry(template)["examples"]
+    for inputs in examples["valid"]:
+        assert template.check_inputs(inputs).errors == {}, inputs
+    for each in examples["invalid"]:
+        assert template.check_inputs(each["inputs"]).errors, each["why"]
+
+
+def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
+    """Templates 6: the patterns that linear time cannot say are those of one later template."""
+    for entry in _catalogue()["templates"]:
+        if entry["template_id"] == "sales-summary-across-stores":
+            continue
+        for inputs in entry["examples"]["valid"]:
+            assert check(entry["inputs_schema"], inputs).errors == {}, entry["template_id"]
+        for each in entry["examples"]["invalid"]:
+            assert check(entry["inputs_schema"], each["inputs"]).errors, each["why"]
+
+
+@EACH
+def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) -> None:
+    """Contract 3.7: read, decide, change, send, in that order (templates 1)."""
+    plan = template.plan
+    assert [step.name for step in plan.steps] == list(template.steps)
+    assert len(plan.edges) == len(plan.steps) - 1
+    order = [StepKind.READ, StepKind.DECIDE, StepKind.CHANGE, StepKind.SEND]
+    ranks = [order.index(step.kind) for step in plan.steps]
+    assert ranks == sorted(ranks)
+    assert template.facts.changes_store is any(step.kind is StepKind.CHANGE for step in plan.steps)
+
+
+@EACH
+def test_the_answer_is_json_without_anything_lost(template: Template) -> None:
+    """Contract 3.7."""
+    wire = template.facts.to_wire()
+    assert json.loads(json.dumps(wire, allow_nan=False)) == wire
+
+
+# --- inputs
+
+_ALERT = {"threshold": 5, "teams": {"integration_id": 13}}
+_PRICES = {"sheet": {"integration_id": 12}, "sku_column": "SKU", "price_column": "Price"}
+
+
+def test_defaults_are_filled_in_but_for_what_is_required() -> None:
+    """Templates 1, "Inputs"."""
+    checked = PRICES.check_inputs(_PRICES)
+    assert checked.inputs == {
+        "sheet": {"integration_id": 12, "spreadsheet_id": None, "tab": None},
+        "sku_column": "SKU",
+        "price_column": "Price",
+        "compare_at_column": None,
+        "number_format": "auto",
+        "max_change_percent": 30,
+        "limit": 500,
+    }
+    assert set(PRICES.check_inputs({}).errors) == {
+        "inputs.sheet",
+        "inputs.sku_column",
+        "inputs.price_column",
+    }
+
+
+def test_defaults_inside_a_given_object_are_filled_in_and_an_absent_one_stays_absent() -> None:
+    """Templates 1: `products` absent means all published ones."""
+    assert "products" not in ALERT.check_inputs(_ALERT).inputs
+    given = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
+    assert given == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
+
+
+def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:
+    """A list shared between two automations would tie them together."""
+    sent: dict[str, Any] = {}
+    before = copy.deepcopy(sent)
+    first = HIDE.check_inputs(sent).inputs
+    assert sent == before
+    assert isinstance(first["channels"], list)
+    first["channels"].append("Till")
+    assert HIDE.check_inputs({}).inputs["channels"] == ["Online Store"]
+
+
+def test_a_whole_number_with_a_fraction_of_zero_is_that_number() -> None:
+    """Contract 1.2: 6.0 is 6."""
+    threshold = ALERT.check_inputs({**_ALERT, "threshold": 6.0}).inputs["threshold"]
+    assert (threshold, type(threshold)) == (6, int)
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "path"),
+    [
+        (ALERT, {**_ALERT, "threshold": True}, "inputs.threshold"),
+        (ALERT, {**_ALERT, "threshold": "5"}, "inputs.threshold"),
+        (ALERT, {**_ALERT, "threshold": 100001}, "inputs.threshold"),
+        (ALERT, {**_ALERT, "threshold": 5.5}, "inputs.threshold"),
+        (ALERT, {**_ALERT, "colour": 1}, "inputs.colour"),
+        (ALERT, {**_ALERT, "teams": {}}, "inputs.teams.integration_id"),
+        (ALERT, {**_ALERT, "teams": {"integration_id": 13, "x": 1}}, "inputs.teams.x"),
+        (ALERT, {**_ALERT, "teams": None}, "inputs.teams"),
+        (ALERT, {**_ALERT, "products": {"all": False}}, "inputs.products.all"),
+        (ALERT, {**_ALERT, "products": {"tags_any": ["a", "a"]}}, "inputs.products.tags_any"),
+        (ALERT, {**_ALERT, "products": {"tags_any": ["a", "b,c"]}}, "inputs.products.tags_any.1"),
+        (ALERT, [], "inputs"),
+        (HIDE, {"marker": "hidden\n"}, "inputs.marker"),
+        (HIDE, {"marker": "\u00a0hidden"}, "inputs.marker"),
+        (HIDE, {"marker": " hidden"}, "inputs.marker"),
+        (HIDE, {"marker": "a" * 256}, "inputs.marker"),
+        (HIDE, {"limit": 5001}, "inputs.limit"),
+        (HIDE, {"limit": 0}, "inputs.limit"),
+        (HIDE, {"channels": ["x"] * 2}, "inputs.channels"),
+        (PRICES, {**_PRICES, "compare_at_column": ""}, "inputs.compare_at_column"),
+        (PRICES, {**_PRICES, "compare_at_column": 3}, "inputs.compare_at_column"),
+        (PRICES, {**_PRICES, "number_format": "both"}, "inputs.number_format"),
+        (PRICES, {**_PRICES, "max_change_percent": 0}, "inputs.max_change_percent"),
+        (PRICES, {**_PRICES, "max_change_percent": 95.5}, "inputs.max_change_percent"),
+    ],
+)
+def test_a_fault_is_named_by_its_path_in_words(template: Template, inputs: Any, path: str) -> None:
+    """Contract 1.1 `errors`; templates 6: in every pattern `$` is the end of the text."""
+    errors = template.check_inputs(inputs).errors
+    assert list(errors) == [path]
+    [words] = errors[path]
+    assert words.endswith((".", '".'))
+    assert "regex" not in words
+    assert "$" not in words
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs"),
+    [
+        (ALERT, {**_ALERT, "threshold": 100000}),
+        (HIDE, {"limit": 5000, "marker": "a" * 255}),
+        (HIDE, {"limit": 1, "marker": "x y"}),
+        (PRICES, {**_PRICES, "max_change_percent": 95}),
+    ],
+)
+def test_the_limits_themselves_pass(template: Template, inputs: dict[str, Any]) -> None:
+    """Templates 4: at the limit."""
+    assert template.check_inputs(inputs).errors == {}
+
+
+def test_all_faults_are_named_at_once() -> None:
+    """Contract 1.4 step 9."""
+    errors = ALERT.check_inputs({"threshold": -1, "only_new": 1, "shade": 0}).errors
+    assert list(errors) == ["inputs.only_new", "inputs.shade", "inputs.teams", "inputs.threshold"]
+
+
+def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> None:
+    """Templates 5.3: at least one rule must be given, else 422 on `inputs`."""
+    schema = next(
+        each["inputs_schema"]
+        for each in _catalogue()["templates"]
+        if each["template_id"] == "tag-orders-by-rule"
+    )
+    assert check(schema, {"tag": "big"}).errors == {
+        "inputs": ["Give at least one of min_total, countries, discount_code, skus."]
+    }
+
+
+# --- connections
+
+
+def _world(**changed: Any) -> World:
+    kinds = (("spreadsheet", SHEET), ("teams", TEAMS), ("woocommerce", SHOP))
+    found = {number: connection(kind, number, **changed.get(kind, {})) for kind, number in kinds}
+    return World(changed.get("store", found[SHOP]), found)
+
+
+def _faults(template: Template, inputs: dict[str, Any], world: World) -> dict[str, Any]:
+    return dict(template.check_connections(template.check_inputs(inputs).inputs, world))
+
+
+def test_the_connections_of_inputs_are_named_with_path_and_kind() -> None:
+    """Templates 1, "Connections in `inputs`"."""
+    [named] = PRICES.connections_of(_PRICES)
+    assert (named.path, named.integration_id, named.kind) == (
+        "inputs.sheet.integration_id",
+        12,
+        "spreadsheet",
+    )
+    assert [named.path for named in ALERT.connections_of(_ALERT)] == ["inputs.teams.integration_id"]
+    assert HIDE.connections_of({}) == ()
+
+
+def test_a_good_connection_has_no_fault() -> None:
+    """Templates 1."""
+    assert _faults(PRICES, _PRICES, _world()) == {}
+    assert _faults(ALERT, _ALERT, _world()) == {}
+
+
+@pytest.mark.parametrize("number", [99, int(TEAMS), int(SHOP)])
+def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(number: int) -> None:
+    """Templates 1: 422 on `inputs.sheet.integration_id`."""
+    inputs = {**_PRICES, "sheet": {"integration_id": number}}
+    assert list(_faults(PRICES, inputs, _world())) == ["inputs.sheet.integration_id"]
+
+
+@pytest.mark.parametrize(
+    ("auth", "given", "is_refused"),
+    [
+        (Auth.SERVICE_ACCOUNT, None, False),
+        (Auth.SERVICE_ACCOUNT, "1AbC", False),
+        (Auth.SERVICE_ACCOUNT, "other", True),
+        (Auth.USER_SIGN_IN, None, True),
+        (Auth.USER_SIGN_IN, "other", False),
+    ],
+)
+def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
+    auth: Auth, given: str | None, is_refused: bool
+) -> None:
+    """Templates 1, "sheet"."""
+    inputs = {**_PRICES, "sheet": {"integration_id": 12, "spreadsheet_id": given}}
+    faults = _faults(PRICES, inputs, _world(spreadsheet={"auth": auth}))
+    assert list(faults) == (["inputs.sheet.spreadsheet_id"] if is_refused else [])
+
+
+@pytest.mark.parametrize(("channel", "is_refused"), [(None, False), ("stock", False), ("sales", True)])
+def test_a_teams_connection_is_one_channel(channel: str | None, is_refused: bool) -> None:
+    """Templates 1, "teams"."""
+    inputs = {**_ALERT, "teams": {"integration_id": 13, "channel": channel}}
+    assert list(_faults(ALERT, inputs, _world())) == (["inputs.teams.channel"] if is_refused else [])
+
+
+def test_channels_are_judged_by_the_last_check_of_a_shopify_store_alone() -> None:
+    """Templates 5.4: 422 on `inputs.channels`; not read on WooCommerce."""
+    facts = {"channels": [["1", "Online Store", True], ["2", "Till", False]]}
+    store = connection("shopify", IntegrationId(20), facts=facts)
+    assert _faults(HIDE, {}, _world(store=store)) == {}
+    for gone in ("Market", "Till"):
+        assert list(_faults(HIDE, {"channels": [gone]}, _world(store=store))) == ["inputs.channels"]
+    assert _faults(HIDE, {"channels": ["Market"]}, _world()) == {}
+
+
+@pytest.mark.parametrize("template", [ALERT, HIDE], ids=["alert", "hide"])
+def test_a_filter_by_vendor_is_refused_where_products_have_none(template: Template) -> None:
+    """Templates 6, last line: a platform that lacks a field."""
+    inputs = {**(_ALERT if template is ALERT else {}), "products": {"vendors": ["Ceylon"]}}
+    assert list(_faults(template, inputs, _world())) == ["inputs.products.vendors"]
+    facts = {"channels": [["1", "Online Store", True]]}
+    store = connection("shopify", IntegrationId(20), facts=facts)
+    assert _faults(template, inputs, _world(store=store)) == {}
+
+
+# --- readiness
+
+
+@pytest.mark.parametrize(
+    ("template", "connected", "ready", "missing"),
+    [
+        (ALERT, {}, False, ("teams",)),
+        (ALERT, {"teams": 1}, False, ()),
+        (ALERT, {"woocommerce": 1}, False, ("teams",)),
+        (ALERT, {"woocommerce": 1, "teams": 2}, True, ()),
+        (PRICES, {"shopify": 1, "teams": 1}, False, ("spreadsheet",)),
+        (HIDE, {"shopify": 1}, True, ()),
+        (HIDE, {"cloud_s3": 1}, False, ()),
+    ],
+)
+def test_readiness_names_what_is_missing_and_nothing_else(
+    template: Template, connected: dict[str, int], ready: bool, missing: tuple[str, ...]
+) -> None:
+    """Contract 3.7 `readiness`: the store it runs on is not counted in `missing`."""
+    found = template.readiness(connected)
+    assert (found.ready, found.missing) == (ready, missing)
