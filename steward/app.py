@@ -13,9 +13,9 @@ from typing import Any
 from steward import connectors, templates
 from steward.accounts import keys
 from steward.accounts.passwords import Hashing
+from steward.api import application
 from steward.api.calls import Fittings, Rules
 from steward.api.gate import Gate
-from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import Environment, Settings
@@ -117,7 +117,7 @@ async def build(
         access=RunAccess(engine, clock, vault),
         wake=hints.wake,
     )
-    gate = Gate(fittings, OPERATIONS, RAW_OPERATIONS)
+    gate = application.create(fittings)
     return Wired(settings, clock, engine, log, Metrics(), outbound, fittings, tools, hints, gate)
 
 

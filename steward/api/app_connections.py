@@ -8,11 +8,11 @@ import msgspec
 from pydantic import Field
 
 from steward.api import paging
+from steward.api.automations import rules_of
 from steward.api.calls import Answer, Call, PreparedIsStale
 from steward.api.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.api.fields import Body, NameText, OpenObject, PlatformText
 from steward.automations import lifecycle, readiness
-from steward.automations.rules import AutomationRules
 from steward.connections import connect as connecting
 from steward.connections.connect import Check, Connected, Tried
 from steward.connections.vault import Vault, open_secrets
@@ -195,7 +195,7 @@ async def disconnect(tx: Tx, call: Call) -> Answer:
     integration = _integration(call)
     ended = await connecting.disconnect(tx, call.actor, integration)
     fittings = call.fittings
-    rules = AutomationRules(fittings.templates, fittings.connectors)
+    rules = rules_of(fittings)
     reason = f"{ended.name} was disconnected."
     await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     return ConnectionAnswer(connection_record(ended))

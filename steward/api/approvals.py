@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api import paging
-from steward.api.automations import current_automation
+from steward.api.automations import current as current_automation
 from steward.api.calls import Answer, Call
 from steward.api.fields import Body, CommaList, CommentText, IdText, Page, Positive, QueryInt, Text, Unique
 from steward.api.runs import CHANGES_SHOWN, RunRecord

@@ -2,6 +2,9 @@
 
 from steward.api import app_session, login, status
 from steward.api.calls import Entry, Nothing, Operation, RawOperation
+from steward.api.operations_automations import AUTOMATIONS
+from steward.api.operations_calendar import CALENDAR
+from steward.api.operations_work import WORK
 from steward.model.account import Scope
 from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unavailable
 
@@ -66,7 +69,7 @@ SESSION = [
     ),
 ]
 
-OPERATIONS: list[Operation] = [*STATUS, *SESSION]
+OPERATIONS: list[Operation] = [*STATUS, *AUTOMATIONS, *CALENDAR, *WORK, *SESSION]
 
 RAW_OPERATIONS: list[RawOperation] = [
     RawOperation("POST", "/v2/api/automations/login", login.post, "Log in"),
