@@ -233,7 +233,7 @@ class World:
         async def act(tx: Tx) -> IntegrationId:
             own = org or self.org
             integration = await connections.new_integration_id(tx, own)
-            await connections.insert(tx, own, _connection(own, integration, kind, name, zone, self.now))
+            await connections.insert(tx, own, connection(own, integration, kind, name, zone, self.now))
             return integration
 
         return await self.write(act, org)
@@ -324,9 +324,10 @@ class World:
         await self.write(act, automation.org)
 
 
-def _connection(
+def connection(
     org: OrgId, integration: IntegrationId, kind: str, name: str, zone: str | None, now: datetime
 ) -> Connection:
+    """A connection as connecting would store it."""
     return Connection(
         org=org,
         integration_id=integration,

@@ -1,0 +1,118 @@
+"""The rows of automations and their history; operations.py joins them to the table."""
+
+from steward.api import automation_history, automations
+from steward.api.calls import Entry, Operation
+from steward.api.fields import Page
+from steward.model.account import Role, Scope
+from steward.model.refusals import KeyReused, NotConnected, NotReady, StaleVersion, WrongState
+
+PREFIX = "/v1/automations"
+ONE = f"{PREFIX}/{{automation_id}}"
+
+AUTOMATIONS = [
+    Operation(
+        method="GET",
+        path=PREFIX,
+        scope=Scope.READ,
+        function=automations.find,
+        query=automations.AutomationsQuery,
+        answer=automations.AutomationsAnswer,
+        summary="List automations",
+    ),
+    Operation(
+        method="POST",
+        path=PREFIX,
+        scope=Scope.WRITE,
+        function=automations.create,
+        body=automations.CreateBody,
+        answer=automations.AutomationAnswer,
+        summary="Create automation",
+        status=201,
+        refusals=(KeyReused, NotConnected),
+        writes=True,
+        wakes=("due",),
+    ),
+    Operation(
+        method="GET",
+        path=ONE,
+        scope=Scope.READ,
+        function=automations.get,
+        answer=automations.AutomationAnswer,
+        summary="Get automation",
+        small=True,
+    ),
+    Operation(
+        method="PATCH",
+        path=ONE,
+        scope=Scope.WRITE,
+        function=automations.update,
+        body=automations.UpdateBody,
+        answer=automations.AutomationAnswer,
+        summary="Update automation",
+        refusals=(StaleVersion, WrongState, NotConnected),
+        writes=True,
+        wakes=("due", "ready"),
+        current=automations.current,
+    ),
+    Operation(
+        method="POST",
+        path=f"{ONE}/pause",
+        scope=Scope.WRITE,
+        function=automations.pause,
+        body=automations.PauseBody,
+        answer=automations.AutomationAnswer,
+        summary="Pause automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("ready",),
+        current=automations.current,
+    ),
+    Operation(
+        method="POST",
+        path=f"{ONE}/resume",
+        scope=Scope.WRITE,
+        function=automations.resume,
+        body=automations.StateBody,
+        answer=automations.AutomationAnswer,
+        summary="Resume automation",
+        refusals=(StaleVersion, WrongState, NotConnected, NotReady),
+        writes=True,
+        wakes=("due",),
+        current=automations.current,
+    ),
+    Operation(
+        method="POST",
+        path=f"{ONE}/archive",
+        scope=Scope.WRITE,
+        function=automations.archive,
+        body=automations.StateBody,
+        answer=automations.AutomationAnswer,
+        summary="Archive automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("ready",),
+        current=automations.current,
+    ),
+    Operation(
+        method="POST",
+        path=f"{ONE}/restore",
+        scope=Scope.WRITE,
+        function=automations.restore,
+        body=automations.StateBody,
+        answer=automations.AutomationAnswer,
+        summary="Restore automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        current=automations.current,
+    ),
+    Operation(
+        method="GET",
+        path="/app/automations/{automation_id}/history",
+        entry=Entry.APP,
+        role=Role.MEMBER,
+        function=automation_history.find,
+        query=Page,
+        answer=automation_history.HistoryAnswer,
+        summary="List the history of an automation",
+    ),
+]
