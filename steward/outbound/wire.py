@@ -297,12 +297,10 @@ def _secrets(proof: Proof) -> tuple[str, ...]:
             return (value.reveal(),)
         case AddressSecret(url):
             parts = urlsplit(url.reveal())
-            return (
-                url.reveal(),
-                parts.path,
-                parts.query,
-                *(p.partition("=")[2] for p in parts.query.split("&")),
-            )
+            # Not every value of the query: some are dates and words that stand in many lines.
+            pairs = [pair.partition("=") for pair in parts.query.split("&")]
+            signed = (value for name, _, value in pairs if name == "sig")
+            return (url.reveal(), parts.path, parts.query, *signed)
         case ServiceAccount() as account:
             lines = account.private_key.reveal().split("\n")
             return (account.private_key.reveal(), *(line for line in lines if line and "-----" not in line))
