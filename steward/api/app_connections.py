@@ -1,8 +1,9 @@
 """Connecting stores and accounts, in the web app alone (interface 1, contract 6.4)."""
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
@@ -21,7 +22,6 @@ from steward.model.automation import AutomationState
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time
-from steward.model.json import JsonObject
 from steward.model.refusals import NotFound, WrongState
 from steward.store import automations, connections
 from steward.store.automations import AutomationFilter, Sort
@@ -37,7 +37,7 @@ class KindRecord(msgspec.Struct):
     title: str
     store: bool
     auth: list[str]
-    settings_schema: JsonObject
+    settings_schema: Mapping[str, Any]
 
 
 class KindsAnswer(msgspec.Struct):

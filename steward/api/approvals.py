@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,6 @@ from steward.api.runs import record as run_record
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
-from steward.model.json import JsonObject
 from steward.runs import approval as deciding
 from steward.runs.approval import ApproveAsk, Decided, RejectAsk
 from steward.store import approvals, changes
@@ -37,8 +36,8 @@ class ApprovalRecord(msgspec.Struct):
     store_label: str
     kind: str
     status: str
-    counts: JsonObject
-    warnings: list[JsonObject]
+    counts: Mapping[str, Any]
+    warnings: list[Mapping[str, Any]]
     change_hash: str
     created_at: str
     expires_at: str

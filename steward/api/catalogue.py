@@ -1,6 +1,7 @@
 """Templates, stores and connections over HTTP: what an automation can be made of (contract 2.7, 3.7, 3.8)."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -12,7 +13,7 @@ from steward.api.fields import CommaList, Page, PlatformText, QueryFlag
 from steward.model.connection import Connection, ConnectionState, Readiness
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time, wire_time_or_none
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import JsonValue
 from steward.model.refusals import NotFound
 from steward.store import connections
 from steward.store.engine import Tx
@@ -37,16 +38,16 @@ class TemplateRecord(msgspec.Struct):
     description: str
     category: str
     platforms: list[str]
-    connections: list[JsonObject]
-    inputs_schema: JsonObject
-    result_schema: JsonObject | None
-    steps: list[JsonObject]
+    connections: list[Mapping[str, Any]]
+    inputs_schema: Mapping[str, Any]
+    result_schema: Mapping[str, Any] | None
+    steps: list[Mapping[str, Any]]
     changes_store: bool
     triggers: list[str]
-    topics: JsonObject
-    default_schedule: JsonObject
+    topics: Mapping[str, Any]
+    default_schedule: Mapping[str, Any]
     readiness: ReadinessRecord
-    example_result: JsonObject | None
+    example_result: Mapping[str, Any] | None
 
 
 class TemplatesAnswer(msgspec.Struct):

@@ -1,7 +1,8 @@
 """Runs over HTTP: run now, list, follow, their changes, cancel (contract 2.4, 3.2)."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -23,7 +24,6 @@ from steward.api.fields import (
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
-from steward.model.json import JsonObject
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
@@ -69,10 +69,10 @@ class RunRecord(msgspec.Struct):
     cancel_requested_at: str | None
     expires_at: str | None
     approval_id: str | None
-    current_step: JsonObject | None
+    current_step: Mapping[str, Any] | None
     last_seq: int
-    summary: JsonObject | None
-    result: JsonObject | None
+    summary: Mapping[str, Any] | None
+    result: Mapping[str, Any] | None
     created_by: int | None
     created_via: str | None
     api_client_id: str | None
