@@ -1,0 +1,206 @@
+"""The templates through the real connectors, over HTTP in this process, in the pretend world."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import CallError
+from steward.connectors.writing import WriteState
+from steward.model.change import Outcome
+from steward.sandbox.seed import WORKFLOW
+from steward.steps.base import StoreEvent
+from steward.templates import hide_out_of_stock_products, low_stock_alert, price_update_from_spreadsheet
+from tests.connectors.outside import Outside, outside
+from tests.fake_clock import FakeClock
+from tests.templates.stage import SHEET, SHOP, TEAMS, Stage, connection
+
+
+class World:
+    """The pretend world, with a stage whose shop and sheet are its connectors' readers."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.outside: Outside = outside(clock)
+        self.shop = self.outside.connection("woocommerce")
+        self.sheet = self.outside.connection("spreadsheet")
+        self.teams = self.outside.connection("teams")
+
+    def stage(self, template: Any, **inputs: Any) -> Stage:
+        """One automation on the world's shop."""
+        return Stage(
+            template,
+            inputs,
+            shop=self.shop.reader(),
+            sheet=self.sheet.reader(),
+            store=connection("woocommerce", SHOP),
+            changes=self.shop.connector.changes,
+        )
+
+    def rows(self, kind: str = "simple") -> list[dict[str, Any]]:
+        """The shop's own products of one type."""
+        return [row for row in self.outside.world.state.shop.products.values() if row["type"] == kind]
+
+    @property
+    def written(self) -> list[dict[str, Any]]:
+        """Every write that arrived."""
+        return self.outside.written()
+
+
+@pytest.fixture
+async def world(clock: FakeClock) -> AsyncIterator[World]:
+    """A fresh pretend world."""
+    made = World(clock)
+    yield made
+    await made.outside.outbound.aclose()
+
+
+def _hide(world: World, **inputs: Any) -> Stage:
+    return world.stage(hide_out_of_stock_products.TEMPLATE, **inputs)
+
+
+async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: World) -> None:
+    """Templates 5.4: no writer is part of a run's walk, and a second run proposes nothing."""
+    stage = _hide(world)
+    sold_out = {
+        str(row["id"]) for row in world.rows() if row["manage_stock"] and (row["stock_quantity"] or 0) <= 0
+    }
+    assert sold_out
+    ran = await stage.run(approve=False)
+    assert world.written == []
+    assert {each.object.id for each in ran.proposals} >= sold_out
+    states = await world.shop.apply(ran.proposals)
+    assert set(states) <= {WriteState.APPLIED}
+    hidden = [row for row in world.rows() if row["catalog_visibility"] == "hidden"]
+    assert {str(row["id"]) for row in hidden} == sold_out
+    assert all("auto-hidden" in [tag["name"] for tag in row["tags"]] for row in hidden)
+    again = await stage.run(approve=False)
+    assert again.proposals == []
+    assert again.result["already_hidden"] == ran.result["sold_out"]
+
+
+async def test_an_inventory_event_reads_one_product(world: World) -> None:
+    """Templates 1, "Trigger"; a variation is named with its product."""
+    parent = world.rows("variable")[0]
+    for number in parent["variations"]:
+        world.outside.world.state.shop.variations[number]["stock_quantity"] = 0
+    event = StoreEvent(
+        "inventory_levels/update", "variation", str(parent["variations"][0]), str(parent["id"])
+    )
+    ran = await _hide(world).run(event=event, approve=False)
+    assert (ran.result["checked"], [each.object.id for each in ran.proposals]) == (1, [str(parent["id"])])
+
+
+async def test_a_deleted_product_of_an_event_is_no_failure(world: World) -> None:
+    """Templates 1, "Trigger"."""
+    event = StoreEvent("inventory_levels/update", "product", "999999")
+    ran = await _hide(world).run(event=event, approve=False)
+    assert (ran.failed, ran.proposals) == (None, [])
+
+
+async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -> None:
+    """Templates 5.1; E17."""
+    teams = {"integration_id": int(TEAMS)}
+    stage = world.stage(low_stock_alert.TEMPLATE, threshold=5, teams=teams)
+    ran = await stage.run()
+    assert world.written == []
+    assert ran.result["low"] > 0
+    assert ran.result["untracked"] > 0
+    assert await world.teams.apply(ran.proposals) == [WriteState.APPLIED]
+    [message] = world.outside.world.state.teams.inbox[WORKFLOW]
+    assert message["text"].startswith(f"{ran.result['low']} variants low in stock")
+    assert (await stage.run()).proposals == []
+
+
+def _prices(world: World, **inputs: Any) -> Stage:
+    given: dict[str, Any] = {
+        "sheet": {"integration_id": int(SHEET), "tab": "Prices"},
+        "sku_column": "SKU",
+        "price_column": "Price",
+        "max_change_percent": 95,
+        **inputs,
+    }
+    return world.stage(price_update_from_spreadsheet.TEMPLATE, **given)
+
+
+def _write_sheet(world: World, rows: list[list[Any]]) -> None:
+    tab = world.outside.world.state.google.books[world.sheet.secrets.plain["spreadsheet_id"]].tab("Prices")
+    tab.cells = {(at, column): cell for at, row in enumerate(rows) for column, cell in enumerate(row)}
+
+
+async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> None:
+    """Templates 5.2: simple products and variations, number cells and texts."""
+    simple = next(row for row in world.rows() if not row["sale_price"])
+    parent = world.rows("variable")[0]
+    variation = world.outside.world.state.shop.variations[parent["variations"][0]]
+    _write_sheet(
+        world,
+        [
+            ["SKU", "Note", "Price"],
+            [simple["sku"], "", float(simple["regular_price"]) + 1],
+            [variation["sku"], "", f"€ {float(variation['regular_price']) + 2:.2f}"],
+            ["NOT-HERE", "", 5],
+            ["", "", ""],
+            ["", "just a note", ""],
+            [simple["sku"].lower(), "", 5],
+        ],
+    )
+    stage = _prices(world)
+    ran = await stage.run(approve=False)
+    assert ran.failed is None
+    assert world.written == []
+    assert {each.object.id for each in ran.proposals} == {
+        str(simple["id"]),
+        f"{parent['id']}/{variation['id']}",
+    }
+    assert (ran.result["rows"], ran.result["matched"], ran.result["not_found"]) == (5, 2, 1)
+    refused = [(each["row"], each["code"]) for each in ran.result["refused_rows"]]
+    assert refused == [(6, "sku_missing"), (7, "sku_case_differs")]
+    wanted = f"{float(simple['regular_price']) + 1:.2f}"
+    assert set(await world.shop.apply(ran.proposals)) == {WriteState.APPLIED}
+    assert world.outside.world.state.shop.products[simple["id"]]["regular_price"] == wanted
+    assert (await stage.run(approve=False)).proposals == []
+
+
+async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
+    """Contract 9.1: 10 changed, 8 equal, a SKU unknown, a price empty."""
+    ran = await _prices(world, max_change_percent=30).run(approve=False)
+    result = ran.result
+    assert (len(ran.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
+    assert [each["code"] for each in result["refused_rows"]] == ["price_empty"]
+
+
+async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
+    """Templates 1, "sheet"."""
+    stage = _prices(world, sheet={"integration_id": int(SHEET), "tab": "Gone"})
+    ran = await stage.run(approve=False)
+    assert ran.failed is not None
+    assert ran.failed.code == "tab_missing"
+
+
+async def test_an_emptied_tab_fails_the_run(world: World) -> None:
+    """Templates E4."""
+    _write_sheet(world, [])
+    ran = await _prices(world).run(approve=False)
+    assert ran.failed is not None
+    assert ran.failed.code == "sheet_empty"
+
+
+async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> None:
+    """Templates E10: a half list is never decided on."""
+    world.outside.world.load_products(150)
+    fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 500, "skip": 1}
+    made = world.outside.world.state.faults.make(fault)
+    with pytest.raises(CallError):
+        await _hide(world).run(approve=False)
+    assert (made.hits, world.written) == (1, [])
+
+
+async def test_what_changed_meanwhile_is_not_what_was_asked_about(world: World) -> None:
+    """Templates E12: the part holds what was just read, for the re-read before the write."""
+    [proposal, *_] = (await _hide(world).run(outcome=Outcome.DECLINED)).proposals
+    part = next(part for part in proposal.parts if part.operation == "product.set_visible")
+    [now] = await world.shop.reader().current([part])
+    assert now.value == part.before
+    world.outside.world.state.shop.products[int(part.target)]["catalog_visibility"] = "search"
+    [now] = await world.shop.reader().current([part])
+    assert now.value not in (part.before, part.after)
