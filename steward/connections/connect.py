@@ -87,7 +87,7 @@ async def _look(
     *,
     integration: IntegrationId | None,
 ) -> Health:
-    vault.register.add(*(secret.reveal() for secret in secrets.sealed.values()))
+    vault.register.add(*secrets.sealed.values())
     try:
         http = vault.outbound.upkeep(org, integration, connector.link(secrets))
         async with asyncio.timeout(CHECK_SECONDS):

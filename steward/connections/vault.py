@@ -56,7 +56,7 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
         data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
         place = Place(org, integration, field.field, field.version, field.key_no)
         opened[field.field] = Secret(open_sealed(field.sealed, data_key, place).decode("utf-8"))
-    vault.register.add(*(secret.reveal() for secret in opened.values()))
+    vault.register.add(*opened.values())
     return Secrets(integration, plain(connection), opened, connection.currency, connection.zone)
 
 

@@ -191,7 +191,8 @@ async def _without_blocked(applying: Applying, pieces: list[Piece]) -> list[Piec
 async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     """Those whose object still is as it was when shown; the others are settled without a call."""
     operation = applying.operation(pieces[0].part)
-    if operation.recovery is Recovery.BLIND or operation.guard == "compare_and_swap":
+    blind = operation.recovery_of(pieces[0].part) is Recovery.BLIND
+    if blind or operation.guard == "compare_and_swap":
         return pieces
     tools, lease = applying.tools, applying.lease
     connection = applying.connections[pieces[0].part.integration_id]
@@ -278,7 +279,7 @@ async def _intend(tx: Tx, *, applying: Applying, pieces: list[Piece], key: str) 
     rules = applying.tools.rules
     deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
     for piece in pieces:
-        recovery = applying.operation(piece.part).recovery
+        recovery = applying.operation(piece.part).recovery_of(piece.part)
         quiet = 0 if recovery is Recovery.KEYED else int(rules.settle_quiet.total_seconds() * 1000)
         attempt = await effects.intend(
             tx,
