@@ -1,0 +1,139 @@
+"""What a command of the command line is, and what it is given; leaves the table to table.py."""
+
+import argparse
+import getpass
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from steward import app
+from steward.accounts.keys import KeyRing, open_ring
+from steward.clock import SystemClock
+from steward.config import Settings
+from steward.model.refusals import Refusal
+from steward.security.envelope import CannotOpen, MasterKey
+from steward.store.engine import Act, Engine, T
+from steward.store.migrate import migrate
+
+Facts = Mapping[str, object]
+
+
+class CommandFailed(Exception):
+    """Why a command was refused or failed: a stable code and plain words (contract 7, exit 1)."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class WrongUsage(Exception):
+    """The command line cannot be understood (exit 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: its names and what argparse is told about it."""
+
+    names: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One use of a command: its arguments, the settings, and where a started process says it is ready."""
+
+    options: argparse.Namespace
+    read_settings: Callable[[], Settings]
+    ready: Callable[[Facts], None]
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings. Raises SettingsError."""
+        return self.read_settings()
+
+    def now(self) -> datetime:
+        """The time."""
+        return self.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the table of commands; `run` gives the fields of `--json`, or None when it told `ready`."""
+
+    name: str
+    words: str
+    run: Callable[[Asked], Awaitable[Facts | None]]
+    arguments: tuple[Argument, ...] = ()
+
+
+def option(*names: str, **options: Any) -> Argument:
+    """An argument as argparse takes it."""
+    return Argument(names, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The open database an operator's command works on."""
+
+    engine: Engine
+    asked: Asked
+    masters: list[MasterKey]
+
+    async def write(self, act: Act[T]) -> T:
+        """Runs `act` in one transaction. Raises its refusals."""
+        return await self.engine.write(self.asked.now(), act)
+
+    async def ring(self) -> KeyRing:
+        """The service's own keys. Raises CommandFailed when the master keys do not open them."""
+        settings = self.asked.settings
+        try:
+            return await open_ring(
+                self.engine,
+                self.asked.now(),
+                self.masters,
+                issuer=settings.auth_url,
+                audience=settings.base_url,
+            )
+        except CannotOpen as error:
+            raise CommandFailed(
+                "wrong_master_keys",
+                "The keys in the database were wrapped by a master key that STEWARD_MASTER_KEYS does not"
+                " hold. Give the key they were made with.",
+            ) from error
+
+
+@asynccontextmanager
+async def desk(asked: Asked) -> AsyncIterator[Desk]:
+    """The database, migrated; closed afterwards. Raises CommandFailed while migrations are pending."""
+    settings = asked.settings
+    found = await migrate(settings.database_url, asked.now(), only_look=True)
+    if found.pending:
+        names = ", ".join(found.pending)
+        raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
+    engine = await app.open_engine(settings, asked.clock, serve=False)
+    try:
+        yield Desk(engine, asked, app.master_keys(settings))
+    finally:
+        await engine.close()
+
+
+def password(asked: Asked) -> str:
+    """The password given on standard input, or asked for on a terminal; never an argument (contract 7)."""
+    if asked.options.password_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise WrongUsage("Give the password with --password-stdin, or run this on a terminal.")
+    first = getpass.getpass("Password: ")
+    if getpass.getpass("Once more: ") != first:
+        raise CommandFailed("passwords_differ", "The two passwords differ.")
+    return first
+
+
+def refused(refusal: Refusal) -> CommandFailed:
+    """A refusal of a verb in the command line's form."""
+    return CommandFailed(refusal.code, refusal.message)

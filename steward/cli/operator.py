@@ -1,0 +1,296 @@
+"""org, user and credential: what the operator does to accounts (contract 7); leaves rules to accounts/."""
+
+from steward.accounts import credentials, organizations, people
+from steward.accounts.credentials import Issued
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.passwords import Hashing
+from steward.accounts.people import CreatePerson
+from steward.cli.command import Asked, Command, Desk, Facts, WrongUsage, desk, option, password
+from steward.config import Environment
+from steward.model.account import Credential, Organization, Person, Role
+from steward.model.ids import OrgId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.security.passwords import PRODUCTION, SMALL
+from steward.store.engine import Tx
+
+_ORG = option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name")
+_USER = option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address")
+_CLIENT = option("--client-id", required=True, metavar="ID", help="the credential's client id")
+_ROLES = [str(role) for role in Role]
+
+
+async def create_org(asked: Asked) -> Facts:
+    """A new organisation."""
+    ask = CreateOrganization(asked.options.name, asked.options.timezone, asked.options.automations == "on")
+    async with desk(asked) as open_desk:
+        made = await open_desk.write(lambda tx: organizations.create(tx, ask))
+    return {"organization": _organization(made)}
+
+
+async def list_orgs(asked: Asked) -> Facts:
+    """All organisations."""
+    async with desk(asked) as open_desk:
+        found = await open_desk.write(organizations.every)
+    return {"organizations": [_organization(organization) for organization in found]}
+
+
+async def switch_org(asked: Asked) -> Facts:
+    """Switches automations on or off."""
+
+    async def act(tx: Tx) -> Organization:
+        org = await organizations.resolve(tx, asked.options.org)
+        return await organizations.switch(tx, org, asked.options.state == "on")
+
+    async with desk(asked) as open_desk:
+        return {"organization": _organization(await open_desk.write(act))}
+
+
+async def create_user(asked: Asked) -> Facts:
+    """A new person, with an organisation when one is named."""
+    options = asked.options
+    if (options.org is None) != (options.role is None):
+        raise WrongUsage("Give --org and --role together.")
+    if options.password_stdin and options.no_password:
+        raise WrongUsage("Give --password-stdin or --no-password, not both.")
+    plain = None if options.no_password else password(asked)
+    async with desk(asked) as open_desk:
+        org_name = await _name_of(open_desk, options.org)
+        hashed = None
+        if plain is not None:
+            people.check_password(plain, options.email, [org_name] if org_name else [])
+            hashed = await _hashed(asked, plain)
+        ask = CreatePerson(options.email, options.first_name, options.last_name, options.username, hashed)
+
+        async def act(tx: Tx) -> Facts:
+            person = await people.create(tx, ask)
+            if options.org is not None:
+                org = await organizations.resolve(tx, options.org)
+                await people.add_to_organization(tx, person, org, Role(options.role))
+            return await _user(tx, person)
+
+        return {"user": await open_desk.write(act)}
+
+
+async def set_password(asked: Asked) -> Facts:
+    """Sets a password; the person's sessions end."""
+    plain = password(asked)
+
+    async def look(tx: Tx) -> tuple[Person, list[str]]:
+        person = await people.resolve(tx, asked.options.user)
+        found = await people.organizations_of(tx, person.id)
+        return person, [membership.organization_name for membership in found]
+
+    async with desk(asked) as open_desk:
+        person, names = await open_desk.write(look)
+        people.check_password(plain, person.email, names)
+        hashed = await _hashed(asked, plain)
+
+        async def act(tx: Tx) -> Facts:
+            await people.set_password(tx, person, hashed)
+            return await _user(tx, person)
+
+        return {"user": await open_desk.write(act)}
+
+
+async def activate(asked: Asked) -> Facts:
+    """Switches an account on everywhere."""
+    return await _set_active(asked, True)
+
+
+async def deactivate(asked: Asked) -> Facts:
+    """Switches an account off everywhere."""
+    return await _set_active(asked, False)
+
+
+async def _set_active(asked: Asked, active: bool) -> Facts:
+    async def act(tx: Tx) -> Facts:
+        person = await people.resolve(tx, asked.options.user)
+        return await _user(tx, await people.set_active(tx, person, active))
+
+    async with desk(asked) as open_desk:
+        return {"user": await open_desk.write(act)}
+
+
+async def add_to_org(asked: Asked) -> Facts:
+    """Makes a person a member, or changes the role."""
+
+    async def act(tx: Tx) -> Facts:
+        person = await people.resolve(tx, asked.options.user)
+        org = await organizations.resolve(tx, asked.options.org)
+        await people.add_to_organization(tx, person, org, Role(asked.options.role))
+        return await _user(tx, person)
+
+    async with desk(asked) as open_desk:
+        return {"user": await open_desk.write(act)}
+
+
+async def issue(asked: Asked) -> Facts:
+    """A new credential; its secret is shown this once."""
+    async with desk(asked) as open_desk:
+        ring = await open_desk.ring()
+
+        async def act(tx: Tx) -> Issued:
+            org = await organizations.resolve(tx, asked.options.org)
+            return await credentials.issue(tx, ring, org, asked.options.label)
+
+        return _issued(await open_desk.write(act))
+
+
+async def rotate(asked: Asked) -> Facts:
+    """A new secret for the same client id."""
+    async with desk(asked) as open_desk:
+        ring = await open_desk.ring()
+        return _issued(
+            await open_desk.write(lambda tx: credentials.rotate(tx, ring, asked.options.client_id))
+        )
+
+
+async def enable(asked: Asked) -> Facts:
+    """Switches a credential on."""
+    return await _set_enabled(asked, True)
+
+
+async def disable(asked: Asked) -> Facts:
+    """Switches a credential off."""
+    return await _set_enabled(asked, False)
+
+
+async def _set_enabled(asked: Asked, enabled: bool) -> Facts:
+    async with desk(asked) as open_desk:
+        found = await open_desk.write(
+            lambda tx: credentials.set_enabled(tx, asked.options.client_id, enabled)
+        )
+        return {"credential": _credential(found)}
+
+
+async def list_credentials(asked: Asked) -> Facts:
+    """Credentials of one organisation or of all; never a secret."""
+
+    async def act(tx: Tx) -> list[Credential]:
+        if asked.options.org is not None:
+            orgs = [await organizations.resolve(tx, asked.options.org)]
+        else:
+            orgs = [OrgId(organization.id) for organization in await organizations.every(tx)]
+        return await credentials.every(tx, orgs)
+
+    async with desk(asked) as open_desk:
+        return {"credentials": [_credential(found) for found in await open_desk.write(act)]}
+
+
+async def _name_of(open_desk: Desk, given: str | None) -> str | None:
+    if given is None:
+        return None
+
+    async def look(tx: Tx) -> str | None:
+        org = await organizations.resolve(tx, given)
+        found = [organization for organization in await organizations.every(tx) if organization.id == org]
+        return found[0].name if found else None
+
+    return await open_desk.write(look)
+
+
+async def _hashed(asked: Asked, plain: str) -> str:
+    hashing = Hashing(PRODUCTION if asked.settings.env is Environment.PRODUCTION else SMALL)
+    try:
+        return await hashing.hash(plain)
+    finally:
+        hashing.close()
+
+
+async def _user(tx: Tx, person: Person) -> Facts:
+    found = await people.organizations_of(tx, person.id)
+    return {
+        "id": person.id,
+        "email": person.email,
+        "username": person.username,
+        "first_name": person.first_name,
+        "last_name": person.last_name,
+        "active": person.active,
+        "organizations": [
+            {"id": membership.org, "name": membership.organization_name, "role": str(membership.role)}
+            for membership in found
+        ],
+    }
+
+
+def _organization(organization: Organization) -> Facts:
+    return {
+        "id": organization.id,
+        "name": organization.name,
+        "timezone": organization.zone,
+        "automations_enabled": organization.automations_on,
+        "created_at": wire_time(organization.created_at),
+    }
+
+
+def _credential(credential: Credential) -> Facts:
+    return {
+        "client_id": credential.client_id,
+        "organization_id": credential.org,
+        "label": credential.label,
+        "enabled": credential.enabled,
+        "epoch": credential.epoch,
+        "created_at": wire_time(credential.created_at),
+        "rotated_at": wire_time_or_none(credential.rotated_at),
+    }
+
+
+def _issued(issued: Issued) -> Facts:
+    return {"credential": _credential(issued.credential), "client_secret": issued.secret}
+
+
+_PASSWORD = option("--password-stdin", action="store_true", help="read the password from standard input")
+
+COMMANDS = [
+    Command(
+        "org create",
+        "make an organisation",
+        create_org,
+        (
+            option("--name", required=True),
+            option("--timezone", default="UTC", metavar="ZONE"),
+            option("--automations", choices=["on", "off"], default="on"),
+        ),
+    ),
+    Command("org list", "list organisations", list_orgs),
+    Command(
+        "org automations",
+        "switch automations on or off",
+        switch_org,
+        (option("state", choices=["on", "off"]), _ORG),
+    ),
+    Command(
+        "user create",
+        "make a person's account",
+        create_user,
+        (
+            option("--email", required=True),
+            option("--first-name", required=True),
+            option("--last-name", required=True),
+            option("--username"),
+            option("--org", metavar="ID|NAME"),
+            option("--role", choices=_ROLES),
+            _PASSWORD,
+            option("--no-password", action="store_true", help="the person cannot sign in to the web app"),
+        ),
+    ),
+    Command("user set-password", "set a person's password", set_password, (_USER, _PASSWORD)),
+    Command("user deactivate", "switch a person off everywhere", deactivate, (_USER,)),
+    Command("user activate", "switch a person on again", activate, (_USER,)),
+    Command(
+        "user add-to-org",
+        "make a person a member, or change the role",
+        add_to_org,
+        (_USER, _ORG, option("--role", required=True, choices=_ROLES)),
+    ),
+    Command(
+        "credential issue",
+        "make an API credential",
+        issue,
+        (_ORG, option("--label", default="", help="what for")),
+    ),
+    Command("credential rotate", "make a new secret", rotate, (_CLIENT,)),
+    Command("credential disable", "switch a credential off", disable, (_CLIENT,)),
+    Command("credential enable", "switch a credential on", enable, (_CLIENT,)),
+    Command("credential list", "list credentials", list_credentials, (option("--org", metavar="ID|NAME"),)),
+]

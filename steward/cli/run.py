@@ -1,0 +1,174 @@
+"""Reads the command line, runs one command, and says how it ended: words or JSON, exit 0, 1 or 2."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
+from steward.cli.table import COMMANDS
+from steward.config import Settings, SettingsError, read
+from steward.model.refusals import Refusal
+from steward.store.engine_sqlite import AlreadyServed
+
+DONE, FAILED, USAGE = 0, 1, 2
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise WrongUsage(f"{message}. Try: {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; the exit code (contract 7)."""
+    return run(sys.argv[1:] if argv is None else argv, os.environ, out=sys.stdout, err=sys.stderr)
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: TextIO) -> int:
+    """One use of the command line, with its environment and where it writes."""
+    as_json = False
+    try:
+        rest, as_json, env_file = _shared(argv)
+        command, options = _parse(rest)
+        asked = Asked(options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out))
+        facts = asyncio.run(_call(command, asked))
+        if facts is not None:
+            _say(facts, as_json, out)
+        return DONE
+    except WrongUsage as error:
+        return _fail("usage", str(error), USAGE, as_json=as_json, out=out, err=err)
+    except SettingsError as error:
+        return _fail("settings", " ".join(error.problems), USAGE, as_json=as_json, out=out, err=err)
+    except CommandFailed as error:
+        return _fail(error.code, error.message, FAILED, as_json=as_json, out=out, err=err)
+    except KeyboardInterrupt:
+        return FAILED
+
+
+async def _call(command: Command, asked: Asked) -> Facts | None:
+    try:
+        return await command.run(asked)
+    except Refusal as refusal:
+        raise CommandFailed(refusal.code, refusal.message) from refusal
+    except AlreadyServed as error:
+        raise CommandFailed("already_served", str(error)) from error
+    except OSError as error:
+        raise CommandFailed("unavailable", f"{error.strerror or error}.") from error
+
+
+def _shared(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
+    """Takes `--json` and `--env-file PATH` out, wherever they stand."""
+    rest: list[str] = []
+    as_json, env_file = False, None
+    words = iter(argv)
+    for word in words:
+        if word == "--json":
+            as_json = True
+        elif word == "--env-file":
+            env_file = next(words, None)
+            if env_file is None:
+                raise WrongUsage("--env-file needs a path.")
+        elif word.startswith("--env-file="):
+            env_file = word.partition("=")[2]
+        else:
+            rest.append(word)
+    return rest, as_json, env_file
+
+
+def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
+    parser = _Parser(prog="steward", description="Self-hosted automations for merchants.")
+    parser.add_argument("--json", action="store_true", help="answer with one JSON object")
+    parser.add_argument("--env-file", metavar="PATH", help="read settings from this file too")
+    groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
+    for command in COMMANDS:
+        *before, last = command.name.split()
+        made = _group(groups, before).add_parser(last, help=command.words, description=command.words)
+        for argument in command.arguments:
+            made.add_argument(*argument.names, **argument.options)
+        made.set_defaults(command=command)
+    options = parser.parse_args(argv)
+    found: Command = options.command
+    return found, options
+
+
+def _group(
+    groups: "dict[str, argparse._SubParsersAction[_Parser]]", words: Sequence[str]
+) -> "argparse._SubParsersAction[_Parser]":
+    """The sub-commands of `words`, made when they are first asked for."""
+    path = " ".join(words)
+    if path not in groups:
+        parent = _group(groups, words[:-1])
+        parser = parent.add_parser(words[-1], help=f"{words[-1]} commands")
+        groups[path] = parser.add_subparsers(metavar="COMMAND", required=True)
+    return groups[path]
+
+
+def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
+    """The settings of the environment and the file; what both name is the environment's."""
+    return read({**(_read_file(env_file) if env_file is not None else {}), **environ})
+
+
+def _read_file(path: str) -> dict[str, str]:
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([f"{path} cannot be read as a file of settings."]) from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        text = line.strip().removeprefix("export ").strip()
+        if not text or text.startswith("#"):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError([f"Line {number} of {path} is not NAME=VALUE."])
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        found[name.strip()] = value
+    return found
+
+
+def _say(facts: Facts, as_json: bool, out: TextIO) -> None:
+    text = json.dumps(facts, ensure_ascii=False) if as_json else "\n".join(_words(facts))
+    out.write(text + "\n")
+    out.flush()
+
+
+def _words(facts: object, indent: str = "") -> list[str]:
+    """The same facts for people: a line a fact, records indented."""
+    if isinstance(facts, Mapping):
+        lines = []
+        for name, value in facts.items():
+            label = str(name).replace("_", " ")
+            if isinstance(value, Mapping | list | tuple) and value:
+                lines += [f"{indent}{label}:", *_words(value, indent + "  ")]
+            else:
+                lines.append(f"{indent}{label}: {_plain(value)}")
+        return lines
+    if isinstance(facts, list | tuple):
+        lines = []
+        for value in facts:
+            inner = _words(value, indent + "  ")
+            lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else []
+        return lines
+    return [f"{indent}{_plain(facts)}"]
+
+
+def _plain(value: object) -> str:
+    if value is None or value in ([], {}, ()):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _fail(code: str, message: str, status: int, *, as_json: bool, out: TextIO, err: TextIO) -> int:
+    if as_json:
+        out.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
+    else:
+        err.write(f"steward: {message}\n")
+    return status
