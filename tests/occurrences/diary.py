@@ -1,0 +1,107 @@
+"""Short ways to the calendar and its edits, in times as people write them."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from steward.model.account import Actor
+from steward.model.automation import Automation
+from steward.model.occurrence import Occurrence
+from steward.model.refusals import Refusal, ValidationFailed
+from steward.occurrences import calendar, edit
+from steward.occurrences.calendar import CalendarAsk, CalendarPage
+from steward.occurrences.edit import MoveAsk, MoveScope
+from steward.occurrences.slot import Edited, SlotAsk
+from tests.automations.world import World
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+THIS, LATER = MoveScope.THIS, MoveScope.THIS_AND_LATER
+
+
+def utc(text: str) -> datetime:
+    """An instant such as `05-02 08:00` of 2026, or with its year before it."""
+    whole = text if len(text) > 11 and text[4] == "-" else f"2026-{text}"
+    return datetime.fromisoformat(whole).replace(tzinfo=UTC)
+
+
+def short(at: datetime) -> str:
+    """The reverse: `05-02 08:00`."""
+    return at.strftime("%m-%d %H:%M")
+
+
+@dataclass
+class Diary:
+    """The calendar of the world's owner."""
+
+    world: World
+
+    async def page(self, actor: Actor | None = None, **ask: Any) -> CalendarPage:
+        """A page of the calendar."""
+        who = actor or self.world.owner
+        wanted = CalendarAsk(**{"limit": 200, **ask})
+        act = partial(calendar.page, org=who.org, ask=wanted)
+        return await self.world.engine.read(self.world.now, act, org=who.org)
+
+    async def rows(self, automation: Automation | None = None, **ask: Any) -> list[Occurrence]:
+        """The rows of a page."""
+        only = {} if automation is None else {"automation": automation.id}
+        return list((await self.page(**only, **ask)).rows)
+
+    async def row(self, automation: Automation, slot_at: datetime) -> Occurrence:
+        """The row of one slot, wherever it was moved to within the range."""
+        ask = {"since": self.world.now - 31 * DAY, "until": self.world.now + 61 * DAY, "limit": 500}
+        [found] = [row for row in await self.rows(automation, **ask) if row.slot_at == slot_at]
+        return found
+
+    async def move(
+        self,
+        automation: Automation,
+        slot_at: datetime,
+        run_at: datetime,
+        scope: MoveScope = THIS,
+        *,
+        version: int = 0,
+        **changes: Any,
+    ) -> Edited:
+        """Moves the run of a slot read with `version`."""
+        ask = MoveAsk(self._slot(automation, slot_at, version, changes), run_at, scope)
+        actor = changes.get("actor", self.world.owner)
+        act = partial(edit.move, actor=actor, ask=ask, rules=self.world.rules)
+        return await self.world.engine.write(self.world.now, act, org=actor.org)
+
+    async def skip(
+        self, automation: Automation, slot_at: datetime, *, version: int = 0, **changes: Any
+    ) -> Edited:
+        """Skips the run of a slot."""
+        return await self._turn(edit.skip, automation, slot_at, version, changes)
+
+    async def unskip(
+        self, automation: Automation, slot_at: datetime, *, version: int = 1, **changes: Any
+    ) -> Edited:
+        """Takes a skip back."""
+        return await self._turn(edit.unskip, automation, slot_at, version, changes)
+
+    async def _turn(
+        self, verb: Any, automation: Automation, slot_at: datetime, version: int, changes: dict[str, Any]
+    ) -> Edited:
+        actor = changes.get("actor", self.world.owner)
+        act = partial(verb, actor=actor, ask=self._slot(automation, slot_at, version, changes))
+        done: Edited = await self.world.engine.write(self.world.now, act, org=actor.org)
+        return done
+
+    def _slot(
+        self, automation: Automation, slot_at: datetime, version: int, changes: dict[str, Any]
+    ) -> SlotAsk:
+        of = changes.get("automation_version", automation.version)
+        return SlotAsk(automation.id, slot_at, version, of)
+
+
+def fields(refusal: Refusal) -> list[str]:
+    """Which fields a 422 names."""
+    assert isinstance(refusal, ValidationFailed)
+    assert refusal.errors is not None
+    return sorted(refusal.errors)
