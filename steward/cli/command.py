@@ -63,12 +63,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of the table of commands; `run` gives the fields of `--json`, or None when it told `ready`."""
+    """One row of the table of commands; `run` gives the fields of `--json`, or None when it told `ready`.
+
+    Without `--json` the facts are listed, or worded by `in_words`.
+    """
 
     name: str
     words: str
     run: Callable[[Asked], Awaitable[Facts | None]]
     arguments: tuple[Argument, ...] = ()
+    in_words: Callable[[Facts], str] | None = None
 
 
 def option(*names: str, **options: Any) -> Argument:

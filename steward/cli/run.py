@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, TextIO
 
+import uvloop
+
 from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
 from steward.cli.table import COMMANDS
 from steward.config import Settings, SettingsError, read
@@ -34,10 +36,13 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
     try:
         rest, as_json, env_file = _shared(argv)
         command, options = _parse(rest)
-        asked = Asked(options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out))
-        facts = asyncio.run(_call(command, asked))
+        asked = Asked(
+            options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out, command)
+        )
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            facts = runner.run(_call(command, asked))
         if facts is not None:
-            _say(facts, as_json, out)
+            _say(facts, as_json, out, command)
         return DONE
     except WrongUsage as error:
         return _fail("usage", str(error), USAGE, as_json=as_json, out=out, err=err)
@@ -132,8 +137,11 @@ def _read_file(path: str) -> dict[str, str]:
     return found
 
 
-def _say(facts: Facts, as_json: bool, out: TextIO) -> None:
-    text = json.dumps(facts, ensure_ascii=False) if as_json else "\n".join(_words(facts))
+def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:
+    if as_json:
+        text = json.dumps(facts, ensure_ascii=False)
+    else:
+        text = command.in_words(facts) if command.in_words else "\n".join(_words(facts))
     out.write(text + "\n")
     out.flush()
 

@@ -132,6 +132,16 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
         await service.close()
 
 
+async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Event) -> None:
+    """Serves one application until `stop`."""
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    waiting = asyncio.create_task(stop.wait())
+    await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    await serving
+    waiting.cancel()
+
+
 async def refuse_pending(settings: Settings) -> None:
     """Raises CannotServe while migrations are pending."""
     found = await migrate(settings.database_url, SystemClock().now(), only_look=True)

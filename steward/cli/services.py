@@ -1,0 +1,116 @@
+"""serve, worker, demo and sandbox as commands; what they do stands in serve.py, demo.py and the sandbox."""
+
+from pathlib import Path
+
+from steward.cli import demo, serve
+from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.cli.demo import DemoAsk
+from steward.cli.serve import CannotServe, ServeAsk
+from steward.sandbox import serve as sandbox
+from steward.sandbox.world import create
+from steward.security.envelope import CannotOpen
+
+LOOPBACK = "127.0.0.1"
+
+
+async def run_serve(asked: Asked) -> None:
+    """API, web app and one worker, until a signal."""
+    options = asked.options
+    ask = ServeAsk(options.host, options.port, options.processes, not options.no_worker, options.handle)
+    try:
+        await serve.serve(asked.settings, ask, ready=asked.ready)
+    except CannotServe as error:
+        raise CommandFailed("cannot_serve", str(error)) from error
+    except CannotOpen as error:
+        raise _wrong_keys() from error
+
+
+async def run_worker(asked: Asked) -> None:
+    """Runs and ticks without API, until a signal; PostgreSQL alone."""
+    try:
+        await serve.work(asked.settings, concurrency=asked.options.concurrency, ready=asked.ready)
+    except CannotServe as error:
+        raise CommandFailed("cannot_serve", str(error)) from error
+    except CannotOpen as error:
+        raise _wrong_keys() from error
+
+
+async def run_demo(asked: Asked) -> None:
+    """The service beside a pretend world, until a signal; takes no settings but its arguments."""
+    options = asked.options
+    ask = DemoAsk(options.host, options.port, Path(options.dir), options.reset)
+    try:
+        await demo.demo(ask, ready=asked.ready)
+    except CannotServe as error:
+        raise CommandFailed("cannot_serve", str(error)) from error
+
+
+async def run_sandbox(asked: Asked) -> None:
+    """The pretend outside world, until a signal."""
+    options = asked.options
+    try:
+        sandbox.refuse_production()
+        bound = sandbox.listening(options.host, options.port)
+    except RuntimeError as error:
+        raise CommandFailed("production", str(error)) from error
+    except OSError as error:
+        words = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
+        raise CommandFailed("cannot_serve", words) from error
+    with bound:
+        world = create(options.seed, sandbox.address(bound))
+        stop = serve.stop_on_signals()
+        await serve.until(sandbox.server(world, lambda: asked.ready(world.described())), bound, stop)
+
+
+def _wrong_keys() -> CommandFailed:
+    words = "The database's keys were wrapped by a master key that STEWARD_MASTER_KEYS does not hold."
+    return CommandFailed("wrong_master_keys", words)
+
+
+def words_of_demo(facts: Facts) -> str:
+    """What `demo` says without --json."""
+    return demo.in_words(facts)
+
+
+COMMANDS = [
+    Command(
+        "serve",
+        "serve the API and the web app, with one worker",
+        run_serve,
+        (
+            option("--host", help="where to listen"),
+            option("--port", type=int, help="the port; 0 takes a free one"),
+            option("--processes", type=int, help="API processes; more than 1 needs PostgreSQL"),
+            option("--no-worker", action="store_true", help="leave the worker out (PostgreSQL)"),
+            option("--handle", type=int, help="an open listening socket, from a parent process"),
+        ),
+    ),
+    Command(
+        "worker",
+        "run automations and the scheduler (PostgreSQL)",
+        run_worker,
+        (option("--concurrency", type=int, help="runs at once"),),
+    ),
+    Command(
+        "demo",
+        "serve a sample organisation beside a pretend outside world",
+        run_demo,
+        (
+            option("--host", default=LOOPBACK, help="where to listen"),
+            option("--port", type=int, default=8400, help="the port; the pretend world takes the next"),
+            option("--dir", default="./steward-demo", help="where the data is kept"),
+            option("--reset", action="store_true", help="begin anew"),
+        ),
+        words_of_demo,
+    ),
+    Command(
+        "sandbox",
+        "serve a pretend outside world: shop, spreadsheets, Teams, bucket",
+        run_sandbox,
+        (
+            option("--host", default=LOOPBACK, help="where to listen"),
+            option("--port", type=int, required=True, help="the port; 0 takes a free one"),
+            option("--seed", type=int, default=1, help="equal seeds give equal data"),
+        ),
+    ),
+]
