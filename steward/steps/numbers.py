@@ -6,9 +6,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from steward.connectors.base import currency_decimals
 from steward.connectors.records import Cell
 from steward.steps.currencies import meant_by
-from steward.steps.skus import RowRefused, key_of
+from steward.steps.skus import LONGEST_SHOWN, RowRefused, key_of, shown
 
-_LONGEST = 60
 # A sign or code before or after (group 1 or 4), a minus, and digits with their points and blanks.
 _SHAPE = re.compile(
     r"(?P<minus>[-−]?)\s*(?P<before>[^\W\d_]+\.(?=\s)|[^\s\d.,'’+−-]*)\s*(?P<inner>[-−]?)\s*"
@@ -25,7 +24,7 @@ def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     if isinstance(cell, Decimal) and cell.is_finite():
         return cell
     text = key_of(cell)
-    shape = _SHAPE.fullmatch(text) if isinstance(cell, str) and len(text) <= _LONGEST else None
+    shape = _SHAPE.fullmatch(text) if isinstance(cell, str) and len(text) <= LONGEST_SHOWN else None
     if shape is None or (shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]):
         raise _not_a_number(text)
     sign = shape["before"] or shape["after"]
@@ -42,11 +41,11 @@ def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     """
     number = read_number(cell, form=form, currency=currency)
     if number < 0:
-        raise RowRefused("negative", f"{_shown(key_of(cell))} is below 0.")
+        raise RowRefused("negative", f"{shown(cell)} is below 0.")
     decimals = currency_decimals(currency)
     if number != round_to(number, decimals):
         of = currency or "this currency"
-        words = f"{_shown(key_of(cell))} has more decimals than the {decimals} of {of}."
+        words = f"{shown(cell)} has more decimals than the {decimals} of {of}."
         raise RowRefused("too_many_decimals", words)
     return number
 
@@ -78,7 +77,7 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
     if meant is None:
         raise _not_a_number(text)
     if currency not in meant:
-        words = f"{_shown(text)} is not in the store's currency{f', {currency}' if currency else ''}."
+        words = f"{shown(text)} is not in the store's currency{f', {currency}' if currency else ''}."
         raise RowRefused("currency_differs", words)
 
 
@@ -110,14 +109,10 @@ def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
     if not re.fullmatch(r"[0-9]{3}", digits[last + 1 :]):
         return True
     if form == "auto":
-        words = f"{_shown(text)} can be read in two ways. Say how numbers are written in this sheet."
+        words = f"{shown(text)} can be read in two ways. Say how numbers are written in this sheet."
         raise RowRefused("number_ambiguous", words)
     return sign == ("." if form == "point" else ",")
 
 
 def _not_a_number(text: str) -> RowRefused:
-    return RowRefused("not_a_number", f"{_shown(text) or 'An empty cell'} is not a number.")
-
-
-def _shown(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return RowRefused("not_a_number", f"{shown(text) or 'An empty cell'} is not a number.")

@@ -70,12 +70,6 @@ def cell_of(kept: JsonValue) -> Cell:
     return kept if isinstance(kept, str | bool) else None
 
 
-def shown_cell(cell: Cell) -> str:
-    """A cell as it is named in a message, at most 60 characters."""
-    text = key_of(cell)
-    return text if len(text) <= 60 else text[:59] + "…"
-
-
 def _place(heads: Sequence[str], name: str) -> int:
     wanted = key_of(name).casefold()
     places = [at for at, head in enumerate(heads) if head == wanted]

@@ -13,8 +13,8 @@ from steward.connectors.base import Keep, SetPrice, Variant
 from steward.connectors.records import Cell
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.numbers import change_percent, money_text, percent_text, read_price
-from steward.steps.rows import cell_of, is_blank, shown_cell
-from steward.steps.skus import RowRefused, Skus, key_of
+from steward.steps.rows import cell_of, is_blank
+from steward.steps.skus import RowRefused, Skus, key_of, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def join_rows(
                 held if refusal.code in ("sku_repeated", "sku_ambiguous", "sku_case_differs") else held[:1]
             )
             words = refusal.message
-            refused.extend(Refused(row.number, shown_cell(row.sku), refusal.code, words) for row in named)
+            refused.extend(Refused(row.number, shown(row.sku), refusal.code, words) for row in named)
     return wanted, sorted(refused, key=lambda each: each.row), not_found
 
 
@@ -134,7 +134,7 @@ def _values(row: PriceRow, rules: PriceRules) -> tuple[str, str | Keep | None]:
         return money_text(price, rules.currency), None
     compare = read_price(row.compare_at, form=rules.form, currency=rules.currency)
     if compare <= price:
-        words = f"The compare-at price {shown_cell(row.compare_at)} is not above the price."
+        words = f"The compare-at price {shown(row.compare_at)} is not above the price."
         raise RowRefused("compare_at_not_above", words)
     return money_text(price, rules.currency), money_text(compare, rules.currency)
 

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 from steward.connectors.records import Cell, Variant
 
+LONGEST_SHOWN = 60
+
 
 class RowRefused(Exception):
     """One row cannot be used: its code and plain words; never stops the others (templates 3)."""
@@ -27,6 +29,12 @@ def key_of(cell: Cell) -> str:
         whole = cell.is_finite() and cell == cell.to_integral_value()
         return format(cell.to_integral_value() if whole else cell.normalize(), "f")
     return unicodedata.normalize("NFC", cell).strip()
+
+
+def shown(cell: Cell) -> str:
+    """A cell as it is named in a message, at most 60 characters."""
+    text = key_of(cell)
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
 
 
 class Skus:
@@ -51,12 +59,12 @@ class Skus:
         """
         found = self._exact.get(key, [])
         if len(found) > 1:
-            words = f"{len(found)} variants of the store have the SKU {key}. None of them was changed."
+            words = f"{len(found)} variants of the store have the SKU {shown(key)}. None of them was changed."
             raise RowRefused("sku_ambiguous", words)
         if found:
             return found[0]
         near = self._folded.get(key.casefold(), [])
         if len(near) == 1:
-            words = f"The store has this SKU as {key_of(near[0].sku)}. Write it the same way."
+            words = f"The store has this SKU as {shown(near[0].sku)}. Write it the same way."
             raise RowRefused("sku_case_differs", words)
         return None

@@ -1,5 +1,6 @@
 """What a template is: its facts, plan, step functions and last words; leaves running it to runs/."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from steward.steps.inputs import Checked, check, named_accounts
 
 SUMMARY_LENGTH = 500
 RESULT_ENTRIES = 200
+RESULT_BYTES = 64 * 1024
 
 
 class Category(StrEnum):
@@ -212,6 +214,19 @@ class LastWords:
 
     text: str
     result: JsonObject
+
+
+def last_words(text: str, result: Mapping[str, JsonValue]) -> LastWords:
+    """The result with its lists cut to 200 entries, and to what fits into 64 KiB (contract 3.2 `result`)."""
+    kept = {
+        name: list(value[:RESULT_ENTRIES]) if isinstance(value, list) else value
+        for name, value in result.items()
+    }
+    lists = [value for value in kept.values() if isinstance(value, list)]
+    while len(json.dumps(kept, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
+        longest = max(lists, key=len)
+        del longest[len(longest) * 3 // 4 :]
+    return LastWords(text, kept)
 
 
 def nothing_more(_: JsonObject, __: World) -> FieldErrors:

@@ -45,6 +45,7 @@ from steward.templates.base import (
     TemplateFacts,
     World,
     counted,
+    last_words,
     sentences,
     vendor_errors,
     whole,
@@ -215,7 +216,7 @@ def finish(ended: Ended) -> LastWords:
         _hidden(ended, outcomes),
         f"{already} {'was' if already == 1 else 'were'} hidden already." if already else None,
     )
-    return LastWords(text, {**counts, "products": products[:RESULT_ENTRIES]})
+    return last_words(text, {**counts, "products": products})
 
 
 def check_world(inputs: JsonObject, world: World) -> FieldErrors:

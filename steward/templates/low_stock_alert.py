@@ -27,6 +27,7 @@ from steward.templates.base import (
     Use,
     World,
     counted,
+    last_words,
     sentences,
     vendor_errors,
     whole,
@@ -184,16 +185,14 @@ def finish(ended: Ended) -> LastWords:
         f"{counted(untracked, 'variant')} without a stock number left out." if untracked else None,
         words,
     )
-    return LastWords(
+    return last_words(
         text,
         {
             "checked": whole(found.get("checked")),
             "low": low,
             "new": new,
             "untracked": untracked,
-            "variants": [
-                {"sku": sku, "label": label, "stock": stock} for label, sku, stock, _ in tell[:RESULT_ENTRIES]
-            ],
+            "variants": [{"sku": sku, "label": label, "stock": stock} for label, sku, stock, _ in tell],
         },
     )
 

@@ -31,6 +31,7 @@ from steward.templates.base import (
     TemplateFacts,
     Use,
     counted,
+    last_words,
     sentences,
     whole,
 )
@@ -190,7 +191,7 @@ def finish(ended: Ended) -> LastWords:
         if counts["refused"]
         else None,
     )
-    return LastWords(text, {**counts, "refused_rows": rows})
+    return last_words(text, {**counts, "refused_rows": rows})
 
 
 def _changed(ended: Ended) -> str:

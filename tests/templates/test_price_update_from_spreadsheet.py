@@ -1,5 +1,6 @@
 """Prices from a spreadsheet: which rows are used, which are refused and why (templates 5.2)."""
 
+import json
 from typing import Any
 
 import pytest
@@ -314,3 +315,13 @@ async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> N
     rows: list[list[Any]] = [[None, 5]] * 201
     ran = await _stage(rows).run()
     assert (ran.result["refused"], len(ran.result["refused_rows"])) == (201, 200)
+
+
+async def test_a_result_of_long_texts_stays_under_64_kib() -> None:
+    """Contract 3.2 `result`: what does not fit is left out of the list, never of the counts."""
+    rows: list[list[Any]] = [["茶" * 300 + str(n), "茶" * 300] for n in range(201)]
+    held = [product(variant(str(n), row[0])) for n, row in enumerate(rows)]
+    ran = await _stage(rows, *held).run()
+    assert ran.result["refused"] == 201
+    assert 50 < len(ran.result["refused_rows"]) < 200
+    assert len(json.dumps(ran.result, ensure_ascii=False).encode()) <= 64 * 1024

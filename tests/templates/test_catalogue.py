@@ -1,0 +1,188 @@
+"""Templates, stores and connections over HTTP (contract 2.7, 3.7, 3.8, 1.3)."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from steward.model.connection import ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.store import connections
+from steward.store.engine import Tx
+from steward.templates import ALL
+from tests.people import Caller
+from tests.service import Service
+from tests.templates.stage import connection
+
+PREFIX = "/v1/automations"
+IDS = sorted(template.template_id for template in ALL)
+
+
+async def _connect(service: Service, kind: str, *, name: str = "owner", **changed: Any) -> int:
+    """A connection of the organisation `name` is of."""
+    org = service.members[name].org
+
+    async def act(tx: Tx) -> IntegrationId:
+        number = await connections.new_integration_id(tx, org)
+        made = replace(connection(kind, number, **changed), org=OrgId(org))
+        await connections.insert(tx, org, made)
+        return number
+
+    return int(await service.write(act, org=org))
+
+
+async def test_the_list_has_every_template_by_its_id(owner: Caller) -> None:
+    """Contract 2.7: by `template_id` ascending."""
+    heard = await owner.get(f"{PREFIX}/templates")
+    assert [each["template_id"] for each in heard.data["templates"]] == IDS
+    assert heard.data["next_cursor"] is None
+
+
+async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) -> None:
+    """Contract 3.7."""
+    heard = await owner.get(f"{PREFIX}/templates/low-stock-alert")
+    record = heard.data["template"]
+    template = next(each for each in ALL if each.template_id == "low-stock-alert")
+    assert set(record) == set(template.facts.to_wire()) | {"readiness"}
+    assert record["inputs_schema"] == template.facts.inputs_schema
+
+
+async def test_readiness_is_that_of_the_callers_organisation(service: Service, owner: Caller) -> None:
+    """Contract 3.7: connected ones count, and only the organisation's own."""
+    path = f"{PREFIX}/templates/low-stock-alert"
+    await _connect(service, "teams", name="stranger")
+    await _connect(service, "teams", state=ConnectionState.NEEDS_RECONNECTING)
+    assert (await owner.get(path)).data["template"]["readiness"] == {"ready": False, "missing": ["teams"]}
+    await _connect(service, "teams")
+    assert (await owner.get(path)).data["template"]["readiness"] == {"ready": False, "missing": []}
+    await _connect(service, "woocommerce")
+    assert (await owner.get(path)).data["template"]["readiness"] == {"ready": True, "missing": []}
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        ({"category": "stock"}, ["hide-out-of-stock-products", "low-stock-alert"]),
+        ({"changes_store": "false"}, ["low-stock-alert"]),
+        ({"changes_store": "true", "category": "prices"}, ["price-update-from-spreadsheet"]),
+        ({"platform": "woocommerce"}, IDS),
+        ({"platform": "magento"}, []),
+    ],
+)
+async def test_templates_are_filtered(owner: Caller, filters: dict[str, str], found: list[str]) -> None:
+    """Contract 2.7."""
+    heard = await owner.get(f"{PREFIX}/templates", **filters)
+    assert [each["template_id"] for each in heard.data["templates"]] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("category", "toys"),
+        ("changes_store", "yes"),
+        ("platform", "Not A Platform"),
+        ("q", "x"),
+        ("limit", "0"),
+    ],
+)
+async def test_a_wrong_filter_is_named(owner: Caller, name: str, value: str) -> None:
+    """Contract 1.2."""
+    heard = await owner.get(f"{PREFIX}/templates", **{name: value})
+    assert (heard.status, list(heard.errors)) == (422, [name])
+
+
+async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
+    """Contract 2.7."""
+    assert (await owner.get(f"{PREFIX}/templates/no-such-template")).status == 404
+    assert (await owner.get(f"{PREFIX}/templates/NO")).status == 404
+
+
+async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
+    """Contract 1.3."""
+    found, cursor = [], None
+    for _ in range(len(IDS)):
+        more = {"cursor": cursor} if cursor else {}
+        heard = await owner.get(f"{PREFIX}/templates", limit=1, **more)
+        [one] = heard.data["templates"]
+        found.append(one["template_id"])
+        cursor = heard.data["next_cursor"]
+    assert (found, cursor) == (IDS, None)
+
+
+async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
+    """Contract 1.3."""
+    cursor = (await owner.get(f"{PREFIX}/templates", limit=1)).data["next_cursor"]
+    heard = await owner.get(f"{PREFIX}/templates", limit=1, cursor=cursor, category="stock")
+    assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+
+
+async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
+    """Contract 3.8; 2.7: the default states, by integration id, never another organisation's."""
+    connector = SimpleNamespace(topics={"orders/create": ("order.created",)})
+    service.fittings = replace(service.fittings, connectors={"woocommerce": connector})
+    service.restart()
+    shop = await _connect(service, "woocommerce", domain="tea.example")
+    broken = await _connect(service, "woocommerce", state=ConnectionState.NEEDS_RECONNECTING)
+    await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
+    await _connect(service, "teams")
+    await _connect(service, "woocommerce", name="stranger")
+    stores = (await owner.get(f"{PREFIX}/stores")).data["stores"]
+    assert [each["integration_id"] for each in stores] == [shop, broken]
+    assert stores[0] == {
+        "integration_id": shop,
+        "platform": "woocommerce",
+        "name": "Northwind Tea",
+        "domain": "tea.example",
+        "timezone": "Europe/Berlin",
+        "currency": "EUR",
+        "state": "connected",
+        "topics": ["orders/create"],
+        "connected_at": "2026-11-20T07:00:00.000Z",
+    }
+
+
+async def test_stores_are_filtered_by_platform_and_state(service: Service, owner: Caller) -> None:
+    """Contract 2.7."""
+    gone = await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
+    heard = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
+    assert [each["integration_id"] for each in heard.data["stores"]] == [gone]
+    assert (await owner.get(f"{PREFIX}/stores", platform="shopify")).data["stores"] == []
+    assert list((await owner.get(f"{PREFIX}/stores", state="asleep")).errors) == ["state"]
+
+
+async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, owner: Caller) -> None:
+    """Contract 3.8."""
+    numbers = [await _connect(service, kind) for kind in ("woocommerce", "spreadsheet", "teams")]
+    gone = await _connect(service, "teams", state=ConnectionState.DISCONNECTED, last_ok_at=None)
+    found = (await owner.get(f"{PREFIX}/connections")).data["connections"]
+    assert [each["integration_id"] for each in found] == [*numbers, gone]
+    assert found[1] == {
+        "integration_id": numbers[1],
+        "kind": "spreadsheet",
+        "name": "Buying sheet",
+        "state": "connected",
+        "auth": "service_account",
+        "account_label": None,
+        "store": False,
+        "last_ok_at": "2026-11-20T07:00:00.000Z",
+    }
+    assert found[0]["store"] is True
+    assert found[3]["last_ok_at"] is None
+    teams = (await owner.get(f"{PREFIX}/connections", kind="teams", state="connected")).data["connections"]
+    assert [each["integration_id"] for each in teams] == [numbers[2]]
+
+
+async def test_pages_of_connections_give_each_once(service: Service, owner: Caller) -> None:
+    """Contract 1.3."""
+    numbers = [await _connect(service, "teams") for _ in range(3)]
+    first = (await owner.get(f"{PREFIX}/connections", limit=2)).data
+    rest = (await owner.get(f"{PREFIX}/connections", limit=2, cursor=first["next_cursor"])).data
+    given = [each["integration_id"] for each in (*first["connections"], *rest["connections"])]
+    assert (given, rest["next_cursor"]) == (numbers, None)
+
+
+@pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])
+async def test_nobody_is_told_anything(nobody: Caller, path: str) -> None:
+    """Contract 1.4."""
+    assert (await nobody.get(f"{PREFIX}/{path}")).status == 401
