@@ -66,7 +66,7 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> lis
     timings = {org: await schedules.lock_due(tx, org, own) for org, own in sorted(wanted.items())}
     locked: dict[OrgId, dict[AutomationId, Locked]] = {}
     for org, own in timings.items():
-        found = await automations.among(tx, org, own) if own else {}
+        found = await automations.own_rows(tx, org, own) if own else {}
         locked[org] = {key: Locked(automation, own[key]) for key, automation in found.items()}
     decided = await due.decide_many(
         tx, {org: own for org, own in locked.items() if own}, rules=rules, most=MOST_SLOTS

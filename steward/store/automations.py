@@ -16,15 +16,14 @@ from steward.model.schedule import Schedule
 from steward.model.trigger import EventTrigger, Trigger, TriggerKind, trigger_from_kept
 from steward.store.engine import Json, Row, Tx, at, at_or_none, ms
 
-_COLUMNS = """
+_OWN = """
     a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
     a.integration_id, a.store_label, a.name, a.state, a.paused_by, a.paused_reason, a.inputs, a.schedule,
     a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
-    a.created_at, a.updated_at, a.created_by, a.created_via, a.api_client_id,
-    s.next_run_at, s.last_run_at, s.consecutive_failures
+    a.created_at, a.updated_at, a.created_by, a.created_via, a.api_client_id
 """
 _JOINED = f"""
-SELECT {_COLUMNS}, l.dropped, l.dropped_at
+SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, l.dropped, l.dropped_at
 FROM automations AS a
 JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 LEFT JOIN lanes AS l ON l.org_id = a.org_id AND l.automation_id = a.id
@@ -167,10 +166,26 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
     return record(row)
 
 
-async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
+async def among(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, Automation]:
     """Those of the automations that there are in the organisation, by id."""
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
+        {"org": org, "automations": list(automations)},
+    )
+    return {AutomationId(row["id"]): record(row) for row in rows}
+
+
+async def own_rows(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, Automation]:
+    """Those of the automations that there are, by id, by their own rows alone: what changes with every run
+    is left empty. For the dispatch tick, which has it from the schedules it locked."""
+    rows = await tx.all(
+        f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
+        " 0 AS dropped, NULL AS dropped_at"
+        " FROM automations AS a WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["id"]): record(row) for row in rows}

@@ -15,9 +15,10 @@ _COLUMNS = """
     o.version, o.by_auditor, o.kept
 """
 _OPEN = Both(
-    sqlite=f"SELECT {_COLUMNS} FROM json_each(:wanted) AS k JOIN occurrences AS o"
+    # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
+    sqlite=f"SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
     " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.slot_at >= k.value ->> 1"
-    f" UNION SELECT {_COLUMNS} FROM json_each(:wanted) AS k JOIN occurrences AS o"
+    f" UNION SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
     " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.state = 'pending'",
     postgresql=f"SELECT {_COLUMNS} FROM jsonb_array_elements(CAST(:wanted AS jsonb)) AS k"
     " JOIN occurrences AS o ON o.org_id = :org AND o.automation_id = k.value ->> 0"

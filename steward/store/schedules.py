@@ -20,9 +20,14 @@ _NEXT_DUE = Both(
 )
 _COLUMNS = "s.org_id, s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until"
 _SET_MANY = Both(
-    sqlite="UPDATE schedules SET next_run_at = r.value ->> 1, next_slot_at = r.value ->> 2,"
-    " slots_after = r.value ->> 3 FROM json_each(:rows) AS r"
-    " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
+    # Not UPDATE … FROM: SQLite's planner then walks the table once for every row given (20 times slower
+    # at 500). The rows exist, so this never inserts.
+    sqlite="INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after,"
+    " consecutive_failures, audited_until)"
+    " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, 0, 0"
+    " FROM json_each(:rows) AS r WHERE true"
+    " ON CONFLICT (org_id, automation_id) DO UPDATE SET next_run_at = excluded.next_run_at,"
+    " next_slot_at = excluded.next_slot_at, slots_after = excluded.slots_after",
     postgresql="UPDATE schedules SET next_run_at = (r.value ->> 1)::bigint,"
     " next_slot_at = (r.value ->> 2)::bigint, slots_after = (r.value ->> 3)::bigint"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
