@@ -1,0 +1,298 @@
+"""Signing in to the web app, its cookie, lifetimes, roles and CSRF (contract 6.1 to 6.3)."""
+
+from datetime import timedelta
+
+import pytest
+
+from steward.accounts import organizations, people
+from steward.model.account import Role
+from steward.model.instants import wire_time
+from tests.people import PASSWORD, Caller
+from tests.service import Service, hashed_password
+
+STATUS = "/v1/automations/status"
+SESSION = "/app/session"
+ECHO = "/v1/automations/probe/echo"
+
+
+def sign_in_body(name: str = "member", **changes: object) -> dict[str, object]:
+    """The sign-in of one of the cast."""
+    return {"email": f"{name}@example.com", "password": PASSWORD, **changes}
+
+
+async def test_signing_in_answers_the_session_and_sets_the_cookie(service: Service) -> None:
+    """contract 6.2: with exactly one organisation it is chosen"""
+    caller = service.nobody()
+    heard = await caller.post(SESSION, sign_in_body("approver", email=" APPROVER@example.com"))
+    session = heard.data["session"]
+    person, org = service.members["approver"].person, service.own.organization
+    now = service.clock.now()
+    csrf = session.pop("csrf_token")
+    assert heard.status == 200
+    assert len(csrf) == 64
+    assert session == {
+        "user": {
+            "id": person.id,
+            "email": "approver@example.com",
+            "username": "Anton Approver",
+            "first_name": "Anton",
+            "last_name": "Approver",
+        },
+        "organization": {
+            "id": org.id,
+            "name": "Demo Shop",
+            "role": "approver",
+            "timezone": "Europe/Berlin",
+            "automations_enabled": True,
+        },
+        "organizations": [{"id": org.id, "name": "Demo Shop", "role": "approver"}],
+        "scopes": ["automations:read", "automations:write", "automations:approve"],
+        "idle_expires_at": wire_time(now + timedelta(minutes=30)),
+        "expires_at": wire_time(now + timedelta(hours=12)),
+    }
+    name, _, rest = heard.headers["set-cookie"].partition("=")
+    assert name == "steward"
+    assert rest.endswith("; Path=/; HttpOnly; SameSite=Lax")
+    assert (await caller.get(STATUS)).status == 200
+
+
+async def test_the_cookie_is_of_the_host_alone_behind_https(service: Service) -> None:
+    """contract 6.3"""
+    service.restart(web_origin="https://steward.example", base_url="https://steward.example")
+    heard = await service.nobody().post(SESSION, sign_in_body())
+    cookie = heard.headers["set-cookie"]
+    assert cookie.startswith("__Host-steward=")
+    assert cookie.endswith("; Path=/; HttpOnly; SameSite=Lax; Secure")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"password": "wrong"}, {"email": "nobody@example.com"}, {"email": "x", "password": "y"}]
+)
+async def test_a_wrong_sign_in_does_not_say_what_was_wrong(
+    service: Service, changes: dict[str, object]
+) -> None:
+    """contract 6.2"""
+    heard = await service.nobody().post(SESSION, sign_in_body(**changes))
+    same = await service.nobody().post(SESSION, sign_in_body(password="other"))
+    assert (heard.status, heard.code) == (401, "invalid_credentials")
+    assert heard.body == same.body
+    assert "set-cookie" not in heard.headers
+
+
+async def test_a_deactivated_person_cannot_sign_in_and_a_session_ends_at_once(service: Service) -> None:
+    """contract 6.3 "Ending" """
+    person = service.members["member"].person
+    web = await service.web("member")
+    await service.write(lambda tx: people.set_active(tx, person, False))
+    assert (await web.get(STATUS)).status == 401
+    assert (await service.nobody().post(SESSION, sign_in_body())).status == 401
+
+
+async def test_a_new_password_ends_the_sessions(service: Service) -> None:
+    """contract 7: user set-password"""
+    person = service.members["member"].person
+    web = await service.web("member")
+    await service.write(lambda tx: people.set_password(tx, person, hashed_password()))
+    assert (await web.get(STATUS)).status == 401
+
+
+async def test_a_missing_field_of_a_sign_in_is_named(service: Service) -> None:
+    """contract 1.4 step 9"""
+    heard = await service.nobody().post(SESSION, {"email": 5, "surplus": 1})
+    assert set(heard.errors) == {"email", "password", "surplus"}
+
+
+async def test_reading_and_ending_a_session(service: Service) -> None:
+    """contract 6.2"""
+    nobody = service.nobody()
+    assert (await nobody.get(SESSION)).status == 401
+    assert (await nobody.delete(SESSION)).body["data"] == {}
+    web = await service.web("member")
+    assert (await web.get(SESSION)).data["session"]["csrf_token"] == web.csrf
+    heard = await web.delete(SESSION)
+    assert (heard.status, heard.data) == (200, {})
+    assert "Max-Age=0" in heard.headers["set-cookie"]
+    assert (await web.get(SESSION)).status == 401
+
+
+async def test_a_session_ended_on_the_server_stays_ended(service: Service) -> None:
+    """contract 6.3: the cookie alone opens nothing"""
+    web = await service.web("member")
+    cookie = web.client.cookies["steward"]
+    await web.delete(SESSION)
+    web.client.cookies.set("steward", cookie)
+    assert (await web.get(STATUS)).status == 401
+    assert (await web.delete(SESSION)).status == 200
+
+
+async def test_with_several_organisations_one_is_chosen_first(service: Service) -> None:
+    """contract 6.2: until then the API answers 403; the choice gives a new cookie"""
+    member, other = service.members["member"], service.other.organization.id
+    await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.OWNER))
+    web = await service.web("member")
+    session = (await web.get(SESSION)).data["session"]
+    assert session["organization"] is None
+    assert session["scopes"] == []
+    assert [item["role"] for item in session["organizations"]] == ["member", "owner"]
+    assert (await web.get(STATUS)).code == "forbidden"
+    before = web.client.cookies["steward"]
+    chosen = await web.post(f"{SESSION}/organization", {"organization_id": other})
+    assert chosen.data["session"]["organization"]["role"] == "owner"
+    assert web.client.cookies["steward"] != before
+    assert chosen.data["session"]["csrf_token"] != web.csrf
+    assert (await web.get(STATUS)).status == 200
+    old = service.nobody()
+    old.client.cookies.set("steward", before)
+    assert (await old.get(STATUS)).status == 401
+
+
+async def test_an_organisation_of_others_cannot_be_chosen(service: Service) -> None:
+    """contract 6.2: 404"""
+    web = await service.web("member")
+    for org in (service.other.organization.id, 999_999):
+        heard = await web.post(f"{SESSION}/organization", {"organization_id": org})
+        assert (heard.status, heard.code) == (404, "not_found")
+
+
+async def test_an_unused_session_ends_after_half_an_hour(service: Service) -> None:
+    """contract 6.3: every call extends the idle time"""
+    web = await service.web("member")
+    service.clock.tick(29 * 60)
+    assert (await web.get(STATUS)).status == 200
+    service.clock.tick(29 * 60)
+    assert (await web.get(STATUS)).status == 200
+    service.clock.tick(30 * 60 - 1)
+    heard = await web.get(SESSION)
+    assert heard.data["session"]["idle_expires_at"] == wire_time(service.clock.now() + timedelta(minutes=30))
+    service.clock.tick(30 * 60)
+    assert (await web.get(STATUS)).status == 401
+
+
+async def test_a_poll_does_not_extend_the_idle_time(service: Service) -> None:
+    """contract 6.3"""
+    web = await service.web("member")
+    for _ in range(29):
+        service.clock.tick(60)
+        assert (await web.call("GET", STATUS, headers={"X-Steward-Poll": "1"})).status == 200
+    service.clock.tick(60)
+    assert (await web.call("GET", STATUS, headers={"X-Steward-Poll": "1"})).status == 401
+
+
+async def test_a_session_ends_after_twelve_hours_whatever_is_done(service: Service) -> None:
+    """contract 6.3"""
+    web = await service.web("member")
+    for _ in range(12 * 4 - 1):
+        service.clock.tick(15 * 60)
+        assert (await web.get(STATUS)).status == 200
+    service.clock.tick(15 * 60 - 1)
+    assert (await web.get(STATUS)).status == 200
+    service.clock.tick(1)
+    assert (await web.get(STATUS)).status == 401
+
+
+async def test_the_eleventh_session_ends_the_oldest(service: Service) -> None:
+    """contract 6.3: at most 10 of a person"""
+    callers: list[Caller] = []
+    for _ in range(11):
+        callers.append(await service.web("member"))
+        service.clock.tick(61)
+    assert (await callers[0].get(STATUS)).status == 401
+    assert (await callers[1].get(STATUS)).status == 200
+
+
+async def test_scopes_are_those_of_the_role_and_change_with_it(probed: Service) -> None:
+    """contract 6.1, 6.3: a changed role takes effect on the next call"""
+    path = "/v1/automations/probe/approve/01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+    web = await probed.web("member")
+    refused = await web.post(path)
+    assert (refused.status, refused.code) == (403, "forbidden")
+    member = probed.members["member"]
+    await probed.write(lambda tx: people.add_to_organization(tx, member.person, member.org, Role.APPROVER))
+    assert (await web.post(path)).status == 200
+
+
+async def test_an_owners_operation_is_refused_to_others(probed: Service) -> None:
+    """contract 6.1: a missing role answers 403"""
+    assert (await (await probed.web("owner")).post("/app/probe")).status == 200
+    assert (await (await probed.web("approver")).post("/app/probe")).code == "forbidden"
+    assert (await (await probed.web("member")).post("/app/probe")).code == "forbidden"
+    assert (await probed.nobody().post("/app/probe")).status == 401
+
+
+async def test_what_is_made_in_the_web_app_says_so(probed: Service) -> None:
+    """contract 6.1: the same paths with the session"""
+    heard = await (await probed.web("member")).post(ECHO, {"text": "x"})
+    assert (heard.status, heard.data) == (201, {"echo": {"text": "x"}})
+
+
+async def test_while_automations_are_off_only_the_session_works(probed: Service) -> None:
+    """contract 6.1, 1.4 step 3"""
+    web = await probed.web("owner")
+    org = probed.own.organization.id
+    await probed.write(lambda tx: organizations.switch(tx, org, False))
+    assert (await web.get(STATUS)).code == "forbidden"
+    assert (await web.post("/app/probe")).code == "forbidden"
+    session = await web.get(SESSION)
+    assert session.data["session"]["organization"]["automations_enabled"] is False
+    assert (await web.delete(SESSION)).status == 200
+
+
+@pytest.mark.parametrize("path", [ECHO, "/app/session/organization"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-CSRF-Token": ""},
+        {"X-CSRF-Token": "0" * 64},
+        {"Origin": "https://elsewhere.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_change_without_its_csrf_token_or_from_elsewhere_is_refused(
+    probed: Service, path: str, headers: dict[str, str]
+) -> None:
+    """contract 6.3, 1.4 step 5: before the body is read"""
+    web = await probed.web("member")
+    heard = await web.call("POST", path, content=b"{", headers=headers)
+    assert (heard.status, heard.code) == (403, "csrf_failed")
+
+
+async def test_a_change_from_the_own_page_is_taken(probed: Service) -> None:
+    """contract 6.3"""
+    web = await probed.web("member")
+    headers = {"Origin": "http://127.0.0.1:8400", "Sec-Fetch-Site": "same-origin"}
+    assert (await web.call("POST", ECHO, body={}, headers=headers)).status == 201
+
+
+async def test_signing_out_needs_the_csrf_token(service: Service) -> None:
+    """contract 6.3: every cookie-authenticated DELETE"""
+    web = await service.web("member")
+    web.csrf = None
+    assert (await web.delete(SESSION)).code == "csrf_failed"
+    assert (await web.get(SESSION)).status == 200
+
+
+async def test_signing_in_from_elsewhere_is_refused(service: Service) -> None:
+    """contract 6.3: Origin and Sec-Fetch-Site only"""
+    heard = await service.nobody().post(SESSION, sign_in_body(), Origin="https://elsewhere.example")
+    assert (heard.status, heard.code) == (403, "csrf_failed")
+
+
+async def test_sign_ins_are_limited_apart_from_logins(service: Service) -> None:
+    """contract 1.6: 10 of an e-mail address in any 60 s, before any field is checked"""
+    bodies = [sign_in_body(), sign_in_body(password="wrong"), *[{"email": "member@example.com"}] * 8]
+    statuses = []
+    for body in bodies:
+        statuses.append((await service.nobody(f"198.51.100.{len(statuses)}").post(SESSION, body)).status)
+    refused = await service.nobody().post(SESSION, sign_in_body(surplus=1))
+    assert statuses == [200, 401, *[422] * 8]
+    assert (refused.status, refused.headers["retry-after"]) == (429, "60")
+    assert (await service.log_in("member")).status == 200
+    assert (await service.nobody().post(SESSION, sign_in_body("owner"))).status == 200
+
+
+async def test_a_sign_in_body_over_its_size_is_refused(service: Service) -> None:
+    """contract 1.2: 16 KiB"""
+    heard = await service.nobody().post(SESSION, sign_in_body(password="x" * 17_000))
+    assert (heard.status, heard.code) == (413, "too_large")
