@@ -54,10 +54,11 @@ class House:
 class Service:
     """The application and short ways to call it."""
 
-    def __init__(self, fittings: Fittings, clock: FakeClock, lines: list[str]) -> None:
+    def __init__(self, fittings: Fittings, clock: FakeClock, *, lines: list[str], told: list[str]) -> None:
         self.fittings = fittings
         self.clock = clock
-        self.lines = lines
+        self.lines = lines  # of the log
+        self.told = told  # what the worker was woken for
         self.extra: list[Any] = []
         self.members: dict[str, Member] = {}
         self.own: House
@@ -145,10 +146,12 @@ class Service:
 async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Service:
     """The service with its cast; `fittings` replace those of the tests (connectors, vault, templates)."""
     lines: list[str] = []
+    told: list[str] = []
     log = Log(lines.append, clock, Register())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
     given: Mapping[str, Any] = {
         "templates": {template.facts.template_id: template for template in TEMPLATES},
+        "wake": told.append,
         **fittings,
     }
     made = Fittings(
@@ -160,7 +163,7 @@ async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Ser
         log=log,
         **{name: value for name, value in given.items() if name != "rules"},
     )
-    service = Service(made, clock, lines)
+    service = Service(made, clock, lines=lines, told=told)
     await service.write(lambda tx: _settle(tx, service))
     return service
 

@@ -1,0 +1,176 @@
+"""Envelope, headers, request ids, CORS and bugs (contract 1.1, 1.7; interface 2.1)."""
+
+import json
+
+import pytest
+
+from tests.people import Caller
+from tests.service import Service
+
+PROBE = "/v1/automations/probe"
+STATUS = "/v1/automations/status"
+
+
+@pytest.fixture
+async def caller(probed: Service) -> Caller:
+    """The member, on the service with the probes."""
+    return await probed.token("member")
+
+
+async def test_a_success_and_its_headers(caller: Caller) -> None:
+    """interface 2.1, contract 1.1"""
+    heard = await caller.post(f"{PROBE}/echo", {"text": "ü"})
+    assert (heard.status, heard.body) == (
+        201,
+        {"success": True, "contract_version": 1, "data": {"echo": {"text": "ü"}}},
+    )
+    assert heard.headers["content-type"] == "application/json"
+    assert heard.headers["cache-control"] == "no-store"
+    assert heard.headers["x-content-type-options"] == "nosniff"
+    assert len(heard.headers["x-request-id"]) == 26
+
+
+async def test_nothing_to_say_is_an_empty_object(caller: Caller) -> None:
+    """contract 1.1; a replay answers 200 with its header"""
+    heard = await caller.post(f"{PROBE}/empty")
+    assert (heard.status, heard.data) == (200, {})
+    assert heard.headers["idempotent-replayed"] == "true"
+
+
+async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
+    """interface 2.1: errors only on a 422"""
+    heard = await caller.post(f"{PROBE}/refuse")
+    message = heard.body.pop("message")
+    assert heard.body == {"success": False, "contract_version": 1, "code": "wrong_state"}
+    assert 0 < len(message) <= 500
+    assert heard.headers["content-type"] == "application/json"
+
+
+async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Caller) -> None:
+    """interface 2.1 StaleOccurrence, in the wire form its operation gives"""
+    heard = await caller.post(f"{PROBE}/stale")
+    assert (heard.status, heard.code) == (409, "stale_version")
+    assert heard.data == {"occurrence": None, "automation": "2026-05-01T06:00:00.000Z"}
+
+
+@pytest.mark.parametrize("given", ["a", "A.b_c-9", "x" * 64])
+async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, given: str) -> None:
+    """contract 1.1"""
+    for path in (STATUS, "/v1/automations/no-such"):
+        heard = await caller.call("GET", path, headers={"X-Request-Id": given})
+        assert heard.headers["x-request-id"] == given
+
+
+@pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a/b", "ä"])
+async def test_another_request_id_is_replaced(caller: Caller, given: str) -> None:
+    """contract 1.1"""
+    answer = await caller.client.get(
+        STATUS, headers={**caller.headers, "X-Request-Id": given.encode("latin-1")}
+    )
+    assert len(answer.headers["x-request-id"]) == 26
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_bug_answers_its_request_id_and_nothing_else(
+    probed: Service, caller: Caller, method: str
+) -> None:
+    """contract 1.5 `internal`, safety 10: the traceback goes to the log"""
+    heard = await caller.call(method, f"{PROBE}/bug", body={} if method == "POST" else None)
+    request_id = heard.headers["x-request-id"]
+    assert (heard.status, heard.code) == (500, "internal")
+    assert request_id in heard.body["message"]
+    assert "secret" not in json.dumps(heard.body)
+    line = json.loads(probed.lines[-1])
+    assert (line["action"], line["request"]) == ("request_failed", request_id)
+    assert line["path"] == f"{PROBE}/bug"
+    assert "ZeroDivisionError" in line["traceback"]
+
+
+async def test_what_was_prepared_reaches_the_endpoint(caller: Caller) -> None:
+    """engine 2, "Prepare" """
+    assert (await caller.post(f"{PROBE}/prepared")).data == {"echo": 42}
+
+
+async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Caller) -> None:
+    """engine 2: the whole once more, then 503"""
+    heard = await caller.post(f"{PROBE}/outdated")
+    assert (heard.status, heard.code) == (503, "unavailable")
+    assert int(heard.headers["retry-after"]) >= 1
+    assert probed.told == ["prepared", "prepared"]
+
+
+async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None:
+    """safety 6 "Handler" """
+    heard = await caller.post(f"{PROBE}/slow")
+    assert (heard.status, heard.code) == (503, "unavailable")
+
+
+async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: Caller) -> None:
+    """house 9.8 `wakes`"""
+    await caller.post(f"{PROBE}/refuse")
+    assert probed.told == []
+    await caller.post(f"{PROBE}/wake")
+    assert probed.told == ["ready"]
+
+
+async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> None:
+    """contract 1.7"""
+    heard = await caller.call("GET", STATUS, headers={"Origin": "http://127.0.0.1:8400"})
+    assert not [name for name in heard.headers if name.startswith("access-control")]
+
+
+async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service, member: Caller) -> None:
+    """contract 1.7"""
+    service.restart(web_origin="https://app.example")
+    asked = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "x-csrf-token"}
+    own = await service.nobody().call("OPTIONS", STATUS, headers={"Origin": "https://app.example", **asked})
+    other = await service.nobody().call("OPTIONS", STATUS, headers={"Origin": "https://b.example", **asked})
+    call = await member.call("GET", STATUS, headers={"Origin": "https://app.example"})
+    foreign = await member.call("GET", STATUS, headers={"Origin": "https://b.example"})
+    assert (own.status, own.data) == (200, {})
+    assert own.headers["access-control-allow-methods"] == "PATCH"
+    assert own.headers["access-control-allow-headers"] == "x-csrf-token"
+    for heard in (own, call):
+        assert heard.headers["access-control-allow-origin"] == "https://app.example"
+        assert heard.headers["access-control-allow-credentials"] == "true"
+    for heard in (other, foreign):
+        assert not [name for name in heard.headers if name.startswith("access-control")]
+    assert (other.status, other.code) == (403, "forbidden")
+
+
+async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
+    """contract 2.10"""
+    assert (await nobody.get("/healthz")).body == {"status": "ok"}
+    checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
+    assert (await nobody.get("/readyz")).body == {"status": "ready", "checks": checks}
+
+
+async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
+    """contract 2.10: the failing check in plain words; nothing can log in"""
+    service.fittings.keys.held.unwrapped = None
+    heard = await nobody.get("/readyz")
+    assert (heard.status, heard.body["status"]) == (503, "not_ready")
+    assert heard.body["checks"]["keys"] != "ok"
+    assert (await service.log_in("member")).code == "not_configured"
+
+
+async def test_the_status_tells_the_organisations_counts(member: Caller) -> None:
+    """contract 2.10"""
+    data = (await member.get(STATUS)).data
+    tzdata = data.pop("tzdata_version")
+    assert tzdata[:2] == "20"
+    assert data == {
+        "service_version": "0.1.0",
+        "contract_version": 1,
+        "time": "2026-05-01T06:00:00.000Z",
+        "automations_enabled": True,
+        "counts": {"active": 0, "paused": 0, "waiting_approvals": 0, "queued_runs": 0},
+        "limits": {
+            "imports_kept": 0,
+            "imports_allowed": 100,
+            "calls_per_person": 600,
+            "calls_per_organisation": 3000,
+        },
+        "schedule_delay_seconds": None,
+        "scheduler": "ok",
+    }

@@ -1,0 +1,138 @@
+"""Calls per minute of a person, an organisation and a web session (contract 1.6, interface 8)."""
+
+import asyncio
+
+from steward.accounts import credentials, organizations
+from tests.people import Caller, Heard
+from tests.service import Service
+
+STATUS = "/v1/automations/status"
+
+
+async def statuses(caller: Caller, times: int) -> list[int]:
+    """The statuses of so many calls."""
+    return [(await caller.get(STATUS)).status for _ in range(times)]
+
+
+def waits(heard: Heard) -> int:
+    """The seconds a refusal asks to wait."""
+    assert (heard.status, heard.code) == (429, "rate_limited")
+    return int(heard.headers["retry-after"])
+
+
+async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Service) -> None:
+    """contract 1.6: a fixed window; Retry-After to its end, rounded up, at least 1"""
+    service.restart(limit_person=3)
+    service.clock.tick(20.5)
+    member, approver = await service.token("member"), await service.token("approver")
+    assert await statuses(member, 3) == [200] * 3
+    assert waits(await member.get(STATUS)) == 40
+    assert await statuses(approver, 3) == [200] * 3
+    service.clock.tick(39.4)
+    assert waits(await member.get(STATUS)) == 1
+    service.clock.tick(0.1)
+    assert await statuses(member, 4) == [200, 200, 200, 429]
+    assert waits(await member.get(STATUS)) == 60
+
+
+async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothing(
+    service: Service,
+) -> None:
+    """contract 1.6: consumes nothing of any limit"""
+    service.restart(limit_person=3, limit_organization=4)
+    member, owner = await service.token("member"), await service.token("owner")
+    assert await statuses(member, 3) == [200] * 3
+    assert await statuses(member, 5) == [429] * 5
+    assert await statuses(owner, 2) == [200, 429]
+    assert await statuses(await service.token("stranger"), 3) == [200] * 3
+    # Had the refused calls of the owner been counted, three of them would have used up their three.
+    assert await statuses(owner, 3) == [429] * 3
+    service.restart(limit_organization=6)
+    if service.fittings.engine.dialect == "postgresql":  # in memory a restart forgets
+        assert await statuses(owner, 3) == [200, 200, 429]
+
+
+async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) -> None:
+    """contract 1.6: counted once it passes step 5, whatever its later answer"""
+    probed.restart(limit_person=2)
+    member = await probed.token("member")
+    for path in ("/v1/automations/no-such", "/app/session"):
+        assert (await member.get(path)).status in (403, 404)
+    assert (await member.call("PUT", STATUS)).status == 405
+    approving = "/v1/automations/probe/approve/01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+    assert (await member.post(approving)).status == 403
+    assert (await member.post("/v1/automations/probe/echo", {"surplus": 1})).status == 422
+    assert (await member.post("/v1/automations/probe/bug")).status == 500
+    assert (await member.get(STATUS)).status == 429
+
+
+async def test_a_limit_comes_before_the_body(probed: Service) -> None:
+    """contract 1.4: step 6 before 7"""
+    probed.restart(limit_person=1)
+    member = await probed.token("member")
+    await member.get(STATUS)
+    heard = await member.call(
+        "POST", "/v1/automations/probe/echo", content=b"{", headers={"Content-Type": "text/plain"}
+    )
+    assert heard.status == 429
+
+
+async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Service) -> None:
+    """contract 1.4: 401 and 403 come before 429"""
+    service.restart(limit_person=1)
+    member = await service.token("member")
+    assert await statuses(member, 2) == [200, 429]
+    await service.write(lambda tx: organizations.switch(tx, service.own.organization.id, False))
+    assert await statuses(member, 1) == [403]
+    client_id = service.own.issued.credential.client_id
+    await service.write(lambda tx: credentials.set_enabled(tx, client_id, False))
+    assert await statuses(member, 1) == [401]
+
+
+async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None:
+    """interface 8: the web app is counted apart; contract 1.6: /v1 and /app together"""
+    probed.restart(limit_web=3, limit_person=1, limit_organization=1)
+    web, other = await probed.web("owner"), await probed.web("owner")
+    token = await probed.token("owner")
+    answers = [
+        await web.get(STATUS),
+        await other.post("/app/probe"),
+        await web.get("/app/session"),
+        await web.get(STATUS),
+        await other.get("/app/session"),
+    ]
+    assert [heard.status for heard in answers] == [200, 200, 200, 429, 429]
+    assert waits(answers[-1]) == 60
+    assert await statuses(token, 2) == [200, 429]
+    assert await statuses(await probed.web("member"), 1) == [200]
+
+
+async def test_a_web_call_without_its_role_is_not_counted(probed: Service) -> None:
+    """contract 1.6: counted once it passes step 5"""
+    probed.restart(limit_web=1)
+    web = await probed.web("member")
+    for _ in range(3):
+        assert (await web.post("/app/probe")).status == 403
+        assert (
+            await web.call("POST", "/v1/automations/probe/echo", headers={"X-CSRF-Token": "x"})
+        ).status == 403
+    assert await statuses(web, 2) == [200, 429]
+
+
+async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
+    """contract 1.6, on both engines"""
+    service.restart(limit_person=5)
+    member = await service.token("member")
+    heard = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))
+    assert sorted(answer.status for answer in heard) == [200] * 5 + [429] * 7
+
+
+async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:
+    """interface 8: 600 and 3,000"""
+    rules = service.fittings.rules
+    assert (rules.limit_person, rules.limit_organization, rules.limit_web, rules.limit_login) == (
+        600,
+        3000,
+        1200,
+        10,
+    )

@@ -1,0 +1,305 @@
+"""What a request may look like: bodies, queries, fields, each at its limit and one past (contract 1.2)."""
+
+import json
+
+import pytest
+
+from tests.people import Caller, Heard
+from tests.service import Service
+
+ECHO = "/v1/automations/probe/echo"
+FEW = "/v1/automations/probe/few"
+SMALL = "/v1/automations/probe/small"
+MIB = 1024 * 1024
+ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+
+
+@pytest.fixture
+async def caller(probed: Service) -> Caller:
+    """The member, on the service with the probes."""
+    return await probed.token("member")
+
+
+async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str) -> Heard:
+    """A POST of raw bytes."""
+    return await caller.call(
+        "POST", path, content=content, headers={"Content-Type": "application/json", **headers}
+    )
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'])
+async def test_json_in_utf_8_is_taken(caller: Caller, kind: str) -> None:
+    """contract 1.2 "Body type" """
+    heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
+    assert heard.status == 201
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/json; charset=utf-16"},
+        {"Content-Type": "application/jsonp"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Encoding": "gzip"},
+        {"Content-Type": ""},
+    ],
+)
+async def test_another_kind_of_body_is_refused_before_its_size(
+    caller: Caller, headers: dict[str, str]
+) -> None:
+    """contract 1.2, 1.4 step 7: 415 before 413"""
+    for content in (b"{}", b" " * (MIB + 1)):
+        heard = await send(caller, content, **headers)
+        assert (heard.status, heard.code) == (415, "unsupported_media_type")
+
+
+async def test_an_empty_body_is_an_empty_object_of_whatever_type(caller: Caller) -> None:
+    """contract 1.2"""
+    heard = await caller.call("POST", ECHO, content=b"", headers={"Content-Type": "text/plain"})
+    assert (heard.status, heard.data) == (201, {"echo": {}})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"{} {}",
+        b"\xef\xbb\xbf{}",
+        b'{"text": "\xff"}',
+        b'{"number": NaN}',
+        b'{"number": Infinity}',
+        b'{"number": -Infinity}',
+        b'{"text": "a", "text": "b"}',
+        b'{"inputs": {"a": {"b": 1, "b": 2}}}',
+        b'{"text": "\\ud800"}',
+        b'{"inputs": {"\\udc00x": 1}}',
+        b'{"text": "a\nb"}',
+        b"{'text': 1}",
+        b'{"number": 01}',
+        b'{"number": ' + b"1" * 41 + b"}",
+        b'{"inputs": {"x": 0.' + b"1" * 40 + b"}}",
+        b'{"inputs": ' + b"[" * 64 + b"]" * 64 + b"}",
+        b"{}\x00",
+    ],
+)
+async def test_a_body_that_is_not_json_as_promised_is_malformed(caller: Caller, content: bytes) -> None:
+    """contract 1.2 "JSON", safety 6"""
+    heard = await send(caller, content)
+    assert (heard.status, heard.code) == (400, "malformed")
+
+
+async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
+    """contract 1.2: 64 deep, 40 digits; a pair of surrogates is a character; brackets in text are text"""
+    deepest = b'{"inputs": {"x": ' + b"[" * 62 + b"]" * 62 + b"}}"
+    assert (await send(caller, deepest)).status == 201
+    assert (await send(caller, b'{"inputs": {"x": ' + b"[" * 63 + b"]" * 63 + b"}}")).status == 400
+    assert (await send(caller, b'{"inputs": {"x": 0.' + b"1" * 39 + b"}}")).status == 201
+    assert (await send(caller, b'{"text": "' + b"1" * 60 + b'"}')).status == 201
+    assert (await send(caller, b'{"text": "\\ud83d\\ude00"}')).data == {"echo": {"text": "😀"}}
+    assert (await send(caller, b'{"text": "' + b"[{" * 500 + b'"}')).status == 201
+
+
+async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
+    """contract 1.2: counted without keys; the probe takes 10"""
+    for extra, status in ((0, 200), (1, 400)):
+        items = json.dumps({"inputs": {"a,b": list(range(7 + extra))}}).encode()
+        heard = await send(caller, items, FEW)
+        assert heard.status == status
+
+
+async def test_fifty_thousand_values_and_one_more(caller: Caller) -> None:
+    """contract 1.2"""
+    for extra, status in ((0, 201), (1, 400)):
+        body = b'{"inputs":{"x":[' + b",".join([b"1"] * (49_997 + extra)) + b"]}}"
+        assert (await send(caller, body)).status == status
+
+
+async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
+    """contract 1.2: 1 MiB counted on the bytes received"""
+    body = b'{"text":"x"}'
+    assert (await send(caller, body + b" " * (MIB - len(body)))).status == 201
+    heard = await send(caller, body + b" " * (MIB - len(body) + 1))
+    assert (heard.status, heard.code) == (413, "too_large")
+    assert (await send(caller, b" " * 300, FEW)).status == 400
+    assert (await send(caller, b" " * 301, FEW)).status == 413
+
+
+async def test_a_body_that_is_no_object_is_the_body_s_fault(caller: Caller) -> None:
+    """contract 1.2"""
+    for content in (b"[]", b'"x"', b"5", b"null", b"true"):
+        heard = await send(caller, content)
+        assert (heard.status, list(heard.errors)) == (422, ["body"])
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("whole", [0, 6.0, -(2**53) + 1, 2**53 - 1], [2**53, -(2**53), 6.5, True, "6", [], 1e300]),
+        ("number", [1, 1.5, -0.0], [True, "1"]),
+        ("flag", [True, False], [0, "true", []]),
+        ("text", ["", "x" * 65_536, "a\tb"], ["x" * 65_537, "a\x00b", 5, {}]),
+        ("name", ["n" * 120, "  é  "], ["", "   ", "n" * 121, "a\nb", "a\x7fb", 5]),
+        ("comment", ["", "a\nb", "c" * 500], ["c" * 501, "a\tb", "a\rb"]),
+        ("id", [ID], [ID.lower(), ID[:-1], ID + "A", "I" * 26, 5]),
+        (
+            "at",
+            ["2026-11-20T07:00:00Z", "1970-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z"],
+            [
+                "2026-11-20",
+                "2026-11-20T07:00:00",
+                "2026-11-20 07:00:00Z",
+                "1969-12-31T23:59:59Z",
+                "2026-02-30T00:00:00Z",
+                "2026-11-20T07:00:00.1234567890Z",
+                5,
+            ],
+        ),
+        ("key", ["k" * 200, "!~"], ["", "k" * 201, "a b", "é", "a\n"]),
+        ("inputs", [{}, {"a": [None, 1.5, "x"]}], [[], "x", {"a": ["b\x00"]}, {"a\x00": 1}]),
+        ("inner", [{"kind": "x"}], ["x", {}, {"kind": "x", "count": "1"}]),
+        ("items", [[], [{"kind": "x"}] * 2], [[{"kind": "x"}] * 3, {}]),
+        ("days", [[1, 7], []], [[1, 1], [0], [8], [1, "2"], [True]]),
+    ],
+)
+async def test_a_field_takes_what_is_good_and_names_what_is_not(
+    caller: Caller, field: str, good: list[object], bad: list[object]
+) -> None:
+    """contract 1.2, each rule at its limit and one past"""
+    for value in good:
+        assert (await caller.post(ECHO, {field: value})).status == 201, value
+    for value in bad:
+        heard = await caller.post(ECHO, {field: value})
+        assert (heard.status, heard.code) == (422, "validation_failed"), value
+        assert all(name.split(".")[0] == field and words for name, words in heard.errors.items()), heard.body
+
+
+async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
+    """contract 1.2: 6.0 is 6; names trimmed and NFC; instants in UTC, cut to milliseconds"""
+    heard = await caller.post(
+        ECHO, {"whole": 6.0, "name": "  e\u0301 ", "at": "2026-11-20T09:00:00.123987+02:00"}
+    )
+    assert heard.data["echo"] == {"whole": 6, "name": "é", "at": "2026-11-20T07:00:00.123Z"}
+    assert "6.0" not in json.dumps(heard.data)
+
+
+async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None:
+    """contract 1.2 "Number: finite" """
+    assert (await send(caller, b'{"number": 1e999}')).errors == {"number": ["The number is too large."]}
+    assert (await send(caller, b'{"inputs": {"a": -1e999}}')).status == 422
+
+
+async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> None:
+    """contract 1.1 `errors`: of query and body, items of a list by number, the list by its name"""
+    heard = await caller.call(
+        "POST",
+        ECHO,
+        body={
+            "whole": "x",
+            "surplus": 1,
+            "inner": {"count": 1.5, "more": 1},
+            "items": [{"kind": "x"}, {"kind": 5, "odd": 1}],
+            "days": [1, 9, 9],
+            "flag": None,
+        },
+        params={"q": 1},
+    )
+    assert heard.status == 422
+    assert set(heard.errors) == {
+        "q",
+        "whole",
+        "surplus",
+        "inner.kind",
+        "inner.count",
+        "inner.more",
+        "items.1.kind",
+        "items.1.odd",
+        "days.1",
+        "days.2",
+    }
+
+
+async def test_repeated_items_are_the_lists_fault(caller: Caller) -> None:
+    """contract 1.1"""
+    assert list((await caller.post(ECHO, {"days": [1, 2, 1]})).errors) == ["days"]
+
+
+async def test_a_query_is_read_strictly(caller: Caller) -> None:
+    """contract 1.2, 1.3"""
+    heard = await caller.get(SMALL, number="-5", flag="true", words="a,b", at="2026-11-20T07:00:00Z")
+    query = heard.data["echo"]["query"]
+    assert query == {
+        "limit": 50,
+        "number": -5,
+        "flag": True,
+        "words": ["a", "b"],
+        "at": "2026-11-20T07:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("unknown=1", ["unknown"]),
+        ("number=1&number=1", ["number"]),
+        ("number=1.0", ["number"]),
+        ("number=+1", ["number"]),
+        ("number=", ["number"]),
+        ("number=9007199254740992", ["number"]),
+        ("number=12345678901234567", ["number"]),
+        ("flag=1", ["flag"]),
+        ("flag=True", ["flag"]),
+        ("words=a,,b", ["words"]),
+        ("words=a,a", ["words"]),
+        ("words=a,%20b", ["words"]),
+        ("at=2026-11-20", ["at"]),
+        ("limit=0", ["limit"]),
+        ("limit=-1", ["limit"]),
+        ("limit=x", ["limit"]),
+        ("cursor=x", ["cursor"]),
+        ("cursor=" + "a" * 513, ["cursor"]),
+        ("limit=0&number=x&unknown=1", ["limit", "number", "unknown"]),
+        ("number=%ff", ["number"]),
+    ],
+)
+async def test_a_wrong_parameter_is_named(caller: Caller, query: str, names: list[str]) -> None:
+    """contract 1.2"""
+    for path in (SMALL, "/v1/automations/probe/far"):
+        heard = await caller.call("GET", f"{path}?{query}")
+        assert (heard.status, sorted(heard.errors)) == (422, sorted(names))
+
+
+async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
+    """contract 1.3"""
+    for given, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
+        assert (await caller.get(SMALL, limit=given)).data["echo"]["query"]["limit"] == meant
+
+
+async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
+    probed: Service, caller: Caller
+) -> None:
+    """contract 1.3: bound to organisation, path and every filter; the limit may change"""
+    cursor = (await caller.get(SMALL, number=5)).data["echo"]["next"]
+    heard = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
+    assert heard.data["echo"]["after"] == ["ä", 5]
+    stranger = await probed.token("stranger")
+    refused = [
+        await caller.get(SMALL, cursor=cursor),
+        await caller.get(SMALL, number=6, cursor=cursor),
+        await caller.get("/v1/automations/probe/far", number=5, cursor=cursor),
+        await stranger.get(SMALL, number=5, cursor=cursor),
+        await caller.get(SMALL, number=5, cursor=cursor[:-4] + "AAAA"),
+        await caller.get(SMALL, number=5, cursor="A" + cursor[1:]),
+    ]
+    for answer in refused:
+        assert (answer.status, list(answer.errors)) == (422, ["cursor"])
+
+
+async def test_a_target_or_headers_too_long_are_refused(caller: Caller) -> None:
+    """contract 1.2: target 8 KiB, headers 32 KiB"""
+    room = 8 * 1024 - len(SMALL) - len("x=")
+    assert (await caller.call("GET", f"{SMALL}?x=" + "a" * room)).status == 422
+    heard = await caller.call("GET", f"{SMALL}?x=" + "a" * (room + 1))
+    assert (heard.status, heard.code) == (414, "too_large")
+    heard = await caller.call("GET", SMALL, headers={"X-Much": "a" * 33_000})
+    assert (heard.status, heard.code) == (431, "too_large")
