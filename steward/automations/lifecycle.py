@@ -120,7 +120,9 @@ async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules)
     after = await _save(tx, actor, before, after, action=HistoryAction.RESUMED)
     await streaks.succeeded(tx, before.org, before.id)
     await ticks.clear(tx, DISPATCH, [before.id])
-    return (await due.begin_slots(tx, Locked(after, locked.timing), slots_after=tx.now)).automation
+    # After `this_and_later` the rows stored up to its time come back, and account for the slots before it.
+    slots_after = max(tx.now, locked.timing.slots_after)
+    return (await due.begin_slots(tx, Locked(after, locked.timing), slots_after=slots_after)).automation
 
 
 async def archive(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:
@@ -134,7 +136,9 @@ async def archive(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules
     before = locked.automation
     after = replace(before, state=AutomationState.ARCHIVED, paused_by=None)
     after = await _save(tx, actor, before, after, action=HistoryAction.ARCHIVED)
-    after = (await due.rewrite_next(tx, Locked(after, locked.timing))).automation
+    # The rows `this_and_later` had stored are gone: nothing holds back slots up to its time any more.
+    timing = replace(locked.timing, slots_after=min(tx.now, locked.timing.slots_after))
+    after = (await due.rewrite_next(tx, Locked(after, timing))).automation
     await ending.end_for_archive(tx, before.org, before.id)
     return after
 

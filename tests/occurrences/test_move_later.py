@@ -1,0 +1,372 @@
+"""Moving a run and every later one: the schedule itself changes (interface 4.2, schedule.md 8.3)."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.model.refusals import ValidationFailed, WrongState
+from steward.store import history
+from tests.automations.world import HOURLY, World
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, Diary, fields, short, utc
+
+PENDING, QUEUED, SKIPPED = OccurrenceState
+WEEKLY = {"cadence": "weekly", "run_at": "08:00", "day_of_week": 1}
+INSTANT = timedelta(milliseconds=1)
+
+
+async def times(diary: Diary, made: Automation, days: int = 10) -> list[str]:
+    """When it runs, of the days to come."""
+    rows = await diary.rows(made, until=diary.world.now + days * DAY, states=[PENDING])
+    return [short(row.run_at) for row in rows]
+
+
+async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Diary) -> None:
+    """schedule.md 8.3, effects 1, 2, 4 and 5"""
+    made = await world.create()
+    world.clock.tick(60)
+    edited = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:30"), LATER)
+    assert await times(diary, made, 6) == [
+        "05-01 08:00", "05-02 08:00", "05-03 08:00", "05-04 10:30", "05-05 10:30", "05-06 10:30",
+    ]  # fmt: skip
+    row, after = edited.occurrence, edited.automation
+    assert (row.slot_at, row.run_at, row.moved_from) == (
+        utc("05-04 08:00"), utc("05-04 10:30"), utc("05-04 08:00"),
+    )  # fmt: skip
+    assert (row.state, row.version, row.is_projected, row.automation_version) == (PENDING, 1, False, 2)
+    assert after == await world.read(made)
+    assert (after.version, after.updated_at, after.schedule.time_of_day) == (2, world.now, "10:30")
+    assert after.next_run_at == utc("05-01 08:00")
+    assert (await world.timing(made)).slots_after == utc("05-04 10:30")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "slot_at", "run_at", "expected"),
+    [
+        (WEEKLY, "05-11 08:00", "05-12 09:00", {"run_at": "09:00", "day_of_week": 2}),
+        (WEEKLY, "05-11 08:00", "05-10 08:00", {"run_at": "08:00", "day_of_week": 7}),
+        (
+            {"cadence": "weekdays", "run_at": "08:00"},
+            "05-08 08:00",
+            "05-09 08:00",
+            {"run_at": "08:00", "days": [1, 2, 3, 4, 6]},
+        ),
+        (
+            {"cadence": "monthly", "run_at": "08:00", "day_of_month": 31},
+            "06-30 08:00",
+            "06-30 09:00",
+            {"run_at": "09:00", "day_of_month": 31},
+        ),
+        (
+            {"cadence": "monthly", "run_at": "08:00", "day_of_week": 5, "week_of_month": 4},
+            "05-22 08:00",
+            "05-29 08:00",
+            {"day_of_week": 5, "week_of_month": -1},
+        ),
+        (
+            {"cadence": "once", "run_at": "08:00", "date": "2026-05-10"},
+            "05-10 08:00",
+            "05-02 07:15",
+            {"date": "2026-05-02", "run_at": "07:15"},
+        ),
+    ],
+)
+async def test_the_schedule_changes_by_the_table(
+    world: World,
+    diary: Diary,
+    schedule: dict[str, Any],
+    slot_at: str,
+    run_at: str,
+    expected: dict[str, Any],
+) -> None:
+    """schedule.md 8.3, the table; all its rows are in the case file"""
+    made = await world.create(schedule=schedule)
+    edited = await diary.move(made, utc(slot_at), utc(run_at), LATER)
+    wire = edited.automation.schedule.to_wire()
+    assert {name: wire[name] for name in expected} == expected
+    assert edited.occurrence.run_at == utc(run_at)
+
+
+@pytest.mark.parametrize("schedule", [HOURLY, {"cadence": "every_6_hours"}])
+async def test_schedules_of_several_runs_a_day_are_refused(
+    world: World, diary: Diary, schedule: dict[str, str]
+) -> None:
+    """schedule.md 8.1, check 6: 422 on scope, before the time is looked at"""
+    made = await world.create(schedule=schedule)
+    with pytest.raises(ValidationFailed) as refused:
+        await diary.move(made, utc("05-01 12:00"), world.now - DAY, LATER)
+    assert fields(refused.value) == ["scope"]
+
+
+@pytest.mark.parametrize(
+    ("run_at", "is_right"),
+    [
+        ("05-03 08:00", False),  # the slot before
+        ("05-03 08:01", True),
+        ("05-04 23:59", True),
+        ("05-05 07:59", True),
+        ("05-05 08:00", False),  # the slot after
+        ("05-04 10:00:01", False),  # not a whole minute
+    ],
+)
+async def test_the_new_time_lies_between_the_neighbours(
+    world: World, diary: Diary, run_at: str, is_right: bool
+) -> None:
+    """schedule.md 8.3: strictly between the nominal instants before and after; whole minutes"""
+    made = await world.create()
+    if is_right:
+        edited = await diary.move(made, utc("05-04 08:00"), utc(run_at), LATER)
+        assert edited.occurrence.run_at == utc(run_at)
+        return
+    before = await world.rows(made)
+    with pytest.raises(ValidationFailed) as refused:
+        await diary.move(made, utc("05-04 08:00"), utc(run_at), LATER)
+    assert fields(refused.value) == ["run_at"]
+    assert (await world.rows(made), await world.read(made)) == (before, made)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "is_right"), [(timedelta(0), False), (MINUTE, True), (366 * DAY, True), (367 * DAY, False)]
+)
+async def test_the_new_time_lies_within_366_days(
+    world: World, diary: Diary, ahead: timedelta, is_right: bool
+) -> None:
+    """schedule.md 8.3: now < X <= now + 366 days; a once has no neighbours"""
+    made = await world.create(schedule={"cadence": "once", "run_at": "08:00", "date": "2026-05-10"})
+    if is_right:
+        edited = await diary.move(made, utc("05-10 08:00"), world.now + ahead, LATER)
+        assert edited.automation.next_run_at == world.now + ahead
+        return
+    with pytest.raises(ValidationFailed) as refused:
+        await diary.move(made, utc("05-10 08:00"), world.now + ahead, LATER)
+    assert fields(refused.value) == ["run_at"]
+
+
+async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> None:
+    """Interface 4.2 rule 3; to the second"""
+    made = await world.create()
+    world.clock.tick(30)
+    for run_at in (utc("05-01 06:00"), utc("05-01 05:00")):
+        with pytest.raises(ValidationFailed):
+            await diary.move(made, utc("05-01 08:00"), run_at, LATER)
+    assert (await diary.move(made, utc("05-01 08:00"), utc("05-01 06:01"), LATER)).occurrence.version == 1
+
+
+async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: the chosen run happens at X, later ones at t' + spread_minutes; nothing is doubled"""
+    world.rules = replace(world.rules, spread_max=9)
+    made = await world.create()
+    while made.spread_minutes == 0:
+        made = await world.create()
+    spread = made.spread_minutes * MINUTE
+    chosen = utc("05-04 08:00") + spread
+    await diary.move(made, chosen, utc("05-04 10:30"), LATER)
+    rows = await diary.rows(made, until=world.now + 6 * DAY)
+    assert [row.run_at for row in rows] == [
+        *(utc(f"05-0{day} 08:00") + spread for day in (1, 2, 3)),
+        utc("05-04 10:30"),
+        *(utc(f"05-0{day} 10:30") + spread for day in (5, 6)),
+    ]
+
+
+async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
+    """schedule.md 8.3, effect 2: slots between now and S are stored as they are and keep their times"""
+    made = await world.create()
+    await diary.move(made, utc("05-02 08:00"), utc("05-02 12:00"))
+    await diary.skip(made, utc("05-03 08:00"))
+    made = (await diary.move(made, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
+    rows = await diary.rows(made, until=world.now + 6 * DAY)
+    assert [(short(row.run_at), row.state, row.version, row.is_projected) for row in rows] == [
+        ("05-01 08:00", PENDING, 0, False),
+        ("05-02 12:00", PENDING, 1, False),
+        ("05-03 08:00", SKIPPED, 1, False),
+        ("05-04 08:00", PENDING, 0, False),
+        ("05-05 06:00", PENDING, 1, False),
+        ("05-06 06:00", PENDING, 0, False),
+    ]
+    assert (await diary.unskip(made, utc("05-03 08:00"))).occurrence.state is PENDING
+
+
+async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: World, diary: Diary) -> None:
+    """schedule.md 6: as rows of the old schedule, kept until run; dropped by the next update of it"""
+    made = await world.create()
+    made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
+    assert (await diary.move(made, utc("05-02 08:00"), utc("05-02 09:00"))).occurrence.version == 1
+    await diary.skip(made, utc("05-03 08:00"))
+    await world.at("2026-05-01T08:00")
+    await world.dispatch()
+    assert [row.state for row in await world.rows(made)][:1] == [QUEUED]
+    made = await world.update(made, schedule={"cadence": "daily", "run_at": "11:00"})
+    rows = await diary.rows(made, until=world.now + 4 * DAY)
+    assert [(short(row.run_at), row.state) for row in rows] == [
+        ("05-01 08:00", QUEUED),
+        ("05-01 11:00", PENDING),
+        ("05-02 11:00", PENDING),
+        ("05-03 11:00", SKIPPED),
+        ("05-04 11:00", PENDING),
+    ]
+
+
+async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary: Diary) -> None:
+    """schedule.md 8.3, effect 3: the skip of the k-th slot after S stays with the k-th after X"""
+    made = await world.create(schedule=WEEKLY)  # Mondays: 4, 11, 18, 25 May
+    await diary.move(made, utc("05-18 08:00"), utc("05-19 12:00"))
+    await diary.move(made, utc("05-25 08:00"), utc("05-26 12:00"))
+    await diary.skip(made, utc("05-25 08:00"), version=1)
+    edited = await diary.move(made, utc("05-11 08:00"), utc("05-14 09:00"), LATER)
+    rows = await diary.rows(edited.automation, until=world.now + 40 * DAY)
+    assert [(short(row.run_at), row.state, row.version) for row in rows] == [
+        ("05-04 08:00", PENDING, 0),
+        ("05-14 09:00", PENDING, 1),
+        ("05-21 09:00", PENDING, 0),
+        ("05-28 09:00", SKIPPED, 2),
+        ("06-04 09:00", PENDING, 0),
+    ]
+    assert rows[3].moved_from is None
+
+
+async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary) -> None:
+    """schedule.md 8.3, effect 1: the local key becomes (d', t')"""
+    made = await world.create(schedule=WEEKLY)
+    slot_at = utc("05-11 08:00")
+    made = (await diary.move(made, slot_at, utc("05-13 09:00"), LATER)).automation
+    with pytest.raises(ValidationFailed):  # the Monday before is still planned for 4 May
+        await diary.move(made, slot_at, utc("05-04 08:00"), LATER, version=1)
+    with pytest.raises(ValidationFailed):
+        await diary.move(made, slot_at, utc("05-20 09:00"), LATER, version=1)
+    edited = await diary.move(made, slot_at, utc("05-20 08:59"), LATER, version=1)
+    assert (edited.occurrence.slot_at, edited.occurrence.version) == (slot_at, 2)
+    assert edited.occurrence.moved_from == utc("05-13 09:00")
+    assert (edited.automation.version, edited.automation.schedule.time_of_day) == (3, "08:59")
+    assert await times(diary, made, 35) == ["05-04 08:00", "05-20 08:59", "05-27 08:59", "06-03 08:59"]
+
+
+async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: S already moved by `this` is treated by its nominal instant"""
+    made = await world.create()
+    slot_at = utc("05-04 08:00")
+    await diary.move(made, slot_at, utc("05-20 15:00"))
+    with pytest.raises(ValidationFailed):
+        await diary.move(made, slot_at, utc("05-20 16:00"), LATER, version=1)
+    edited = await diary.move(made, slot_at, utc("05-04 09:00"), LATER, version=1)
+    assert edited.occurrence.moved_from == utc("05-20 15:00")
+    assert await times(diary, made, 5) == [
+        "05-01 08:00", "05-02 08:00", "05-03 08:00", "05-04 09:00", "05-05 09:00",
+    ]  # fmt: skip
+
+
+async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World, diary: Diary) -> None:
+    """Contract 2.5: another pending run of the automation at that instant; later ones are dropped anyway"""
+    made = await world.create()
+    await diary.move(made, utc("05-02 08:00"), utc("05-04 09:00"))
+    await diary.move(made, utc("05-06 08:00"), utc("05-04 10:00"))
+    with pytest.raises(ValidationFailed) as refused:
+        await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00"), LATER)
+    assert fields(refused.value) == ["run_at"]
+    edited = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    assert edited.occurrence.run_at == utc("05-04 10:00")
+
+
+async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
+    """engine 13, Changes decide first: every slot up to now is accounted for under its own schedule"""
+    made = await world.create()
+    await world.at("2026-05-03T08:05")
+    moved = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    rows = await world.rows(made)
+    assert [(short(row.slot_at), row.state, row.reason) for row in rows[:3]] == [
+        ("05-01 08:00", SKIPPED, SkipReason.TOO_LATE),
+        ("05-02 08:00", SKIPPED, SkipReason.TOO_LATE),
+        ("05-03 08:00", QUEUED, None),
+    ]
+    assert moved.automation.next_run_at == utc("05-04 10:00")
+
+
+async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: the transaction decides it first, and then it is not pending any more"""
+    made = await world.create()
+    await world.at("2026-05-01T08:00")
+    with pytest.raises(WrongState):
+        await diary.move(made, utc("05-01 08:00"), utc("05-01 09:00"), LATER)
+    assert await world.rows(made) == []
+    await world.dispatch()
+    assert len(await world.runs(made)) == 1
+
+
+async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: S moved by `this` to later, its own time gone by"""
+    made = await world.create()
+    await diary.move(made, utc("05-01 08:00"), utc("05-01 20:00"))
+    await world.at("2026-05-01T12:00")
+    made = (await diary.move(made, utc("05-01 08:00"), utc("05-01 18:00"), LATER, version=1)).automation
+    assert await times(diary, made, 3) == ["05-01 18:00", "05-02 18:00", "05-03 18:00"]
+
+
+async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: World, diary: Diary) -> None:
+    """schedule.md 8.3, Why: one schedule describes this and every later run"""
+    made = await world.create(schedule={"cadence": "weekdays", "run_at": "08:00", "days": [1, 3]})
+    moved = await diary.move(made, utc("05-06 08:00"), utc("05-05 08:00"), LATER)
+    assert moved.automation.schedule.days == (1, 2)
+    assert await times(diary, made, 14) == ["05-04 08:00", "05-05 08:00", "05-11 08:00", "05-12 08:00"]
+
+
+async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary: Diary) -> None:
+    """engine 13: the calendar's plan is what dispatch does, slot by slot"""
+    made = await world.create()
+    await diary.skip(made, utc("05-07 08:00"))
+    await diary.move(made, utc("05-04 08:00"), utc("05-03 20:00"), LATER)
+    planned = [(row.slot_at, row.run_at) for row in await diary.rows(made, until=world.now + 8 * DAY)]
+    for _ in range(8 * 24):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await world.end(made)
+    assert [(row.slot_at, row.run_at) for row in await world.rows(made)][: len(planned)] == sorted(planned)
+    assert len(await world.runs(made)) == len(planned) - 1
+
+
+@pytest.mark.parametrize("turn", [("pause", "resume"), ("archive", "restore", "resume")])
+async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
+    world: World, diary: Diary, turn: tuple[str, ...]
+) -> None:
+    """schedule.md 6: stored rows come back on resume, once each; after the archive only the schedule holds"""
+    made = await world.create()
+    made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
+    for verb in turn:
+        made = await world.turn(verb, made)
+    kept = ["05-01 08:00", "05-02 08:00", "05-03 08:00"]
+    anew = ["05-01 10:00", "05-02 10:00", "05-03 10:00"]
+    expected = (kept if "pause" in turn else anew) + ["05-04 10:00", "05-05 10:00"]
+    assert await times(diary, made, 5) == expected
+
+
+async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: X in the second pass of a fold is stored as its local time"""
+    await world.at("2026-10-22T00:00")
+    made = await world.create(schedule={"cadence": "daily", "run_at": "04:00"}, timezone="Europe/Berlin")
+    edited = await diary.move(made, utc("10-25 03:00"), utc("10-25 01:30"), LATER)
+    assert edited.automation.schedule.time_of_day == "02:30"
+    assert (await times(diary, made, 6))[2:] == ["10-24 02:00", "10-25 01:30", "10-26 01:30", "10-27 01:30"]
+
+
+async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: Diary) -> None:
+    """Contract 6.8"""
+    made = await world.create()
+    world.clock.tick(1)
+    await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
+    [entry, _] = await world.write(lambda tx: history.find(tx, made.org, made.id, limit=10))
+    assert (entry.action, entry.version) == ("moved", 2)
+    assert [edit.field for edit in entry.fields] == ["slot_at", "run_at", "schedule"]
+
+
+async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: Diary) -> None:
+    """schedule.md 8.3: X must be a whole minute"""
+    made = await world.create()
+    for odd in (SECOND, INSTANT):
+        with pytest.raises(ValidationFailed) as refused:
+            await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00") + odd, LATER)
+        assert fields(refused.value) == ["run_at"]
+    assert (
+        await diary.move(made, utc("05-04 08:00"), utc("05-04 09:00") + HOUR, LATER)
+    ).automation.version == 2
