@@ -1,0 +1,217 @@
+"""Real processes for tests: the service and the pretend world on loopback, killed and started again."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from steward.clock import SystemClock
+
+CLOCK = SystemClock()
+PASSWORD = "a-long-enough-phrase"
+LONGEST = 90.0
+
+
+async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONGEST) -> Any:
+    """What `look` gives once it is true; fails when it is not within so many seconds."""
+    until = CLOCK.monotonic() + within
+    while not (found := await look()):
+        assert CLOCK.monotonic() < until, f"not within {within} s"
+        await CLOCK.sleep(0.02)
+    return found
+
+
+async def steward(*words: str, env: Mapping[str, str], stdin: str = "") -> dict[str, Any]:
+    """One operator's command and what it answered; fails unless it exits 0."""
+    made = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "steward",
+        *words,
+        "--json",
+        env=_environ(env),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await made.communicate(stdin.encode())
+    answer: dict[str, Any] = json.loads(out)
+    assert made.returncode == 0, answer
+    return answer
+
+
+def _environ(env: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    return {**kept, **env}
+
+
+@dataclass
+class Running:
+    """A process that said it is ready."""
+
+    child: asyncio.subprocess.Process
+    facts: dict[str, Any]
+
+    async def kill(self) -> None:
+        """Ends it without any warning."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child.pid, signal.SIGKILL)
+        await self.child.wait()
+
+    async def stop(self) -> int:
+        """Asks it to end; its exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self.child.terminate()
+        return await self.child.wait()
+
+
+async def start(*words: str, env: Mapping[str, str]) -> Running:
+    """Starts a process and waits until it is ready."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "steward",
+        *words,
+        "--json",
+        env=_environ(env),
+        stdout=asyncio.subprocess.PIPE,
+        limit=1 << 20,
+    )
+    assert child.stdout is not None
+    line = await asyncio.wait_for(child.stdout.readline(), LONGEST)
+    assert line, f"steward {' '.join(words)} ended before it was ready"
+    return Running(child, json.loads(line))
+
+
+@dataclass
+class Site:
+    """An organisation with a connected shop, served by real processes."""
+
+    env: dict[str, str]
+    sandbox: Running
+    service: Running
+    web: httpx.AsyncClient
+    world: httpx.AsyncClient
+    store: int = 0
+    csrf: dict[str, str] = field(default_factory=dict)
+
+    async def serve_again(self) -> None:
+        """Starts the service at the same address."""
+        self.service = await start("serve", env=self.env)
+
+    async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A call of the signed-in owner; its data. Fails unless it is answered with success."""
+        headers = self.csrf if method != "GET" else {}
+        answer = await self.web.request(method, path, json=body, headers=headers)
+        assert answer.status_code in (200, 201), answer.text
+        data: dict[str, Any] = answer.json()["data"]
+        return data
+
+    async def run(self, run: str) -> dict[str, Any]:
+        """A run as it now is."""
+        found: dict[str, Any] = (await self.call("GET", f"/v1/automations/runs/{run}"))["run"]
+        return found
+
+    async def reaches(self, run: str, *statuses: str) -> dict[str, Any]:
+        """The run once it has one of these statuses."""
+
+        async def look() -> dict[str, Any] | None:
+            found = await self.run(run)
+            return found if found["status"] in statuses else None
+
+        found: dict[str, Any] = await eventually(look)
+        return found
+
+    async def changes(self, run: str) -> list[dict[str, Any]]:
+        """Every change of a run."""
+        found: list[dict[str, Any]] = []
+        cursor = ""
+        while True:
+            page = await self.call("GET", f"/v1/automations/runs/{run}/changes?limit=200{cursor}")
+            found += page["changes"]
+            if page["next_cursor"] is None:
+                return found
+            cursor = f"&cursor={page['next_cursor']}"
+
+    async def ledger(self, after: int = 0) -> list[dict[str, Any]]:
+        """The writes the pretend world saw."""
+        answer = await self.world.get("/sandbox/ledger", params={"after": after, "limit": 10_000})
+        entries: list[dict[str, Any]] = answer.json()["entries"]
+        return entries
+
+    async def fault(self, **fault: Any) -> None:
+        """Makes the pretend world misbehave."""
+        answer = await self.world.post("/sandbox/faults", json=fault)
+        assert answer.status_code == 201, answer.text
+
+    async def approve_all(self, run: str) -> None:
+        """The owner approves what a run asks."""
+        waiting = await self.reaches(run, "waiting_approval")
+        path = f"/v1/automations/approvals/{waiting['approval_id']}"
+        asked = (await self.call("GET", path))["approval"]
+        body = {"version": asked["version"], "change_hash": asked["change_hash"]}
+        await self.call("POST", f"{path}/approve", body)
+
+
+@contextlib.asynccontextmanager
+async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIterator[Site]:
+    """Sandbox, database, accounts, service and a connected shop; all ended afterwards."""
+    sandbox = await start("sandbox", "--port", "0", env={})
+    address = sandbox.facts["url"].removeprefix("http://")
+    env = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": database_url,
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_METRICS_LISTEN": "off",
+        "STEWARD_LOG_LEVEL": "warning",
+        "STEWARD_ALLOW_PRIVATE_HOSTS": address,
+        "STEWARD_TEAMS_HOSTS": address,
+        "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "2",
+        "STEWARD_SETTLE_QUIET_SECONDS": "0",
+        "STEWARD_LEASE_SECONDS": "2",
+        **settings,
+    }
+    try:
+        await _accounts(env)
+        first = await start("serve", "--port", "0", env=env)
+        env["STEWARD_LISTEN"] = first.facts["listen"]
+        env["STEWARD_BASE_URL"] = f"http://{first.facts['listen']}"
+        await first.stop()
+        service = await start("serve", env=env)
+        async with (
+            httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
+            httpx.AsyncClient(base_url=sandbox.facts["url"], timeout=30) as world,
+        ):
+            site = Site(env, sandbox, service, web, world)
+            try:
+                await _connect(site)
+                yield site
+            finally:
+                await site.service.stop()
+    finally:
+        await sandbox.stop()
+
+
+async def _accounts(env: Mapping[str, str]) -> None:
+    await steward("migrate", env=env)
+    await steward("org", "create", "--name", "Test Shop", env=env)
+    words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
+    place = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
+    await steward("user", "create", *words, *place, env=env, stdin=PASSWORD + "\n")
+
+
+async def _connect(site: Site) -> None:
+    answer = await site.web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert answer.status_code == 200, answer.text
+    site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+    shop = site.sandbox.facts["woocommerce"]
+    keys = {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
+    body = {"kind": "woocommerce", "name": "The shop", "settings": keys}
+    site.store = (await site.call("POST", "/app/connections", body))["connection"]["integration_id"]
