@@ -149,14 +149,13 @@ def _filled(rule: JsonObject, value: JsonValue, root: JsonObject) -> JsonValue:
     properties = rule.get("properties")
     if not isinstance(value, Mapping) or not isinstance(properties, Mapping):
         return value
-    required = rule.get("required", ())
     filled = dict(value)
     for name, each in properties.items():
         if not isinstance(each, Mapping):
             continue
         each = _resolved(each, root)
-        absent = name not in filled
-        if absent and "default" in each and isinstance(required, Sequence) and name not in required:
+        if name not in filled and "default" in each:
+            # What is required is there: the check has passed.
             filled[name] = copy.deepcopy(each["default"])
         if name in filled:
             filled[name] = _filled(each, filled[name], root)

@@ -3,6 +3,7 @@
 Leaves reading the sheet and the store, and proposing, to the template.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.numbers import change_percent, money_text, percent_text, read_price
 from steward.steps.rows import cell_of, is_blank
 from steward.steps.skus import RowRefused, Skus, key_of, shown
+
+_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A row that can be used: what it asks for its variant; compare-at null: removed."""
+    """A row that can be used: what it asks for its variant; compare-at null: removed.
+
+    That compare-at is above the price is the connector's to see (connectors 6, "Values").
+    """
 
     row: int
     variant: Variant
@@ -133,18 +139,12 @@ def _values(row: PriceRow, rules: PriceRules) -> tuple[str, str | Keep | None]:
     if is_blank(row.compare_at):
         return money_text(price, rules.currency), None
     compare = read_price(row.compare_at, form=rules.form, currency=rules.currency)
-    if compare <= price:
-        words = f"The compare-at price {shown(row.compare_at)} is not above the price."
-        raise RowRefused("compare_at_not_above", words)
     return money_text(price, rules.currency), money_text(compare, rules.currency)
 
 
 def _wanted(row: PriceRow, variant: Variant, rules: PriceRules) -> Wanted:
     price, compare = _values(row, rules)
-    if compare is Keep.KEEP and variant.compare_at and Decimal(variant.compare_at) <= Decimal(price):
-        words = f"The store's compare-at price {variant.compare_at} is not above the new price {price}."
-        raise RowRefused("compare_at_not_above", words)
-    before = Decimal(variant.price) if variant.price else Decimal(0)
+    before = _amount(variant.price)
     if before == 0:
         words = "Warning: it had no price until now."
     else:
@@ -157,3 +157,8 @@ def _wanted(row: PriceRow, variant: Variant, rules: PriceRules) -> Wanted:
             raise RowRefused("change_too_large", words)
         words = f"{percent_text(percent)}." if percent else "The price stays."
     return Wanted(row.number, variant, price, compare, f"{words} Row {row.number} of the sheet.")
+
+
+def _amount(text: str | None) -> Decimal:
+    """A price as the store has it; 0 for none, and for what is no amount: shops keep any text."""
+    return Decimal(text) if text and _AMOUNT.fullmatch(text) else Decimal(0)

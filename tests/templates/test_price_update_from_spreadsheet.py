@@ -167,7 +167,7 @@ async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() 
         assert await _refusal([["A", past]]) == (2, "A", "change_too_large")
 
 
-@pytest.mark.parametrize("before", [None, "0", "0.00"])
+@pytest.mark.parametrize("before", [None, "0", "0.00", "abc"])
 async def test_a_variant_without_a_price_may_get_any_with_a_warning(before: str | None) -> None:
     """Templates 5.2: present price 0 or none."""
     one = product(variant("7", "A", price=before, regular_price=before or ""))
