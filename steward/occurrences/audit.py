@@ -10,9 +10,7 @@ from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.occurrences.slot import place_of
-from steward.occurrences.zone_change import follow_zones
 from steward.scheduling.slots import Slot, slots
-from steward.scheduling.zones import tzdata_version
 from steward.store import automations, occurrences, slot_audits
 from steward.store.engine import Engine, Tx
 from steward.store.occurrences import Decided, StoredSlot
@@ -37,11 +35,6 @@ class _Findings:
     unexpected: list[tuple[OrgId, AutomationId, datetime]] = field(default_factory=list)
 
 
-async def begin_audits(engine: Engine, now: datetime) -> None:
-    """At the start of a process: notes the zone package; with another one all automations follow it."""
-    await engine.write(now, partial(slot_audits.note_zone_package, version=tzdata_version()))
-
-
 async def audit_slots(
     engine: Engine,
     now: datetime,
@@ -58,12 +51,7 @@ async def audit_slots(
     until = now - late_limit - GRACE
     before = max(until - EVERY, min(until, started - late_limit - GRACE))
 
-    async def wanted(tx: Tx) -> list[tuple[OrgId, AutomationId]]:
-        package = await slot_audits.zone_package(tx)
-        since = now - timedelta(days=36500) if package is None else package.since
-        return await slot_audits.due(tx, before=before, until=until, zones_since=since, most=BATCH)
-
-    keys = await engine.read(now, wanted)
+    keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, most=BATCH))
     if not keys:
         return False
     own: dict[OrgId, list[AutomationId]] = {}
@@ -76,19 +64,14 @@ async def audit_slots(
 
 async def _audit(tx: Tx, *, wanted: dict[OrgId, list[AutomationId]], back: timedelta) -> _Findings:
     until = tx.now - back
-    package = await slot_audits.zone_package(tx)
-    locked: dict[OrgId, dict[AutomationId, Locked]] = {}
+    locked: dict[OrgId, list[Locked]] = {}
     for org in sorted(wanted):
         timings = await slot_audits.lock(tx, org, wanted[org])
         found = await automations.among(tx, org, timings) if timings else {}
-        locked[org] = {key: Locked(one, timings[key]) for key, one in found.items()}
+        locked[org] = [Locked(one, timings[key]) for key, one in found.items()]
     findings = _Findings()
     for org, own in locked.items():
-        if package is not None:
-            for key, one in own.items():
-                if one.timing.audited_until < package.since:
-                    own[key] = await follow_zones(tx, one)
-        await _audit_org(tx, org, list(own.values()), until=until, findings=findings)
+        await _audit_org(tx, org, own, until=until, findings=findings)
     return findings
 
 
@@ -98,7 +81,7 @@ async def _audit_org(
     """Compares the slots of one organisation's automations with their rows, and writes what is missing."""
     ready = [one for one in own if one.timing.next_run_at is None or one.timing.next_run_at > until]
     since = {
-        one.automation.id: max(one.timing.audited_until, one.timing.slots_after)
+        one.automation.id: max(one.timing.audited_until, one.timing.slots_after + _INSTANT)  # R15
         for one in ready
         if one.automation.state is AutomationState.ACTIVE
     }

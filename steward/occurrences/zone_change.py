@@ -1,7 +1,9 @@
 """A newer zone package: coming rows follow their local keys, so that no run is lost or made twice."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from steward.automations import due
 from steward.automations.due import Locked
@@ -9,14 +11,41 @@ from steward.model.automation import AutomationState
 from steward.model.occurrence import OccurrenceState
 from steward.occurrences.slot import place_of
 from steward.scheduling.slots import key_instant, slot_of_key, slots
-from steward.scheduling.zones import LAST
+from steward.scheduling.zones import LAST, tzdata_version
 from steward.store import occurrences, slot_audits
-from steward.store.engine import Tx
+from steward.store.engine import Engine, Tx
 from steward.store.occurrences import StoredSlot
 
+BATCH = 100
 # How far a change of rules can move a slot, and how far back the slot before the next one can lie.
 _SHIFT = timedelta(days=3)
 _LOOK_BACK = timedelta(days=40)
+
+
+async def follow_package(engine: Engine, now: datetime) -> int:
+    """At the start of a process, before its ticks: lets every automation follow another zone package.
+
+    How many there were; 0 when the package is the one known, or the database is new. Broken off it
+    begins again at the next start.
+    """
+    version = tzdata_version()
+    known = await engine.read(now, slot_audits.zone_package)
+    if known == version:
+        return 0
+    followed, last = 0, slot_audits.FIRST
+    while known is not None:
+        keys = await engine.read(now, partial(slot_audits.after, key=last, most=BATCH))
+        if not keys:
+            break
+        await engine.write(now, partial(_follow, keys=keys), org=sorted({org for org, _ in keys}))
+        followed, last = followed + len(keys), keys[-1]
+    await engine.write(now, partial(slot_audits.note_zone_package, version=version))
+    return followed
+
+
+async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
+    for org, automation in keys:
+        await follow_zones(tx, await due.lock(tx, org, automation))
 
 
 async def follow_zones(tx: Tx, locked: Locked) -> Locked:

@@ -1,8 +1,7 @@
 """What the slot auditor reads and keeps: which automations are to be audited, and the zone package in use."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from steward.model.ids import AutomationId, OrgId
 from steward.model.json import JsonValue
@@ -11,10 +10,15 @@ from steward.store.schedules import Timing
 
 _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
-    " WHERE s.audited_until < max(:before, :zones_since) AND (s.audited_until < :zones_since"
-    " OR s.next_run_at IS NULL OR s.next_run_at > :until)"
+    " WHERE s.audited_until < :before AND (s.next_run_at IS NULL OR s.next_run_at > :until)"
     " ORDER BY s.audited_until, s.automation_id LIMIT :most",
-    postgresql="SELECT org_id, automation_id FROM queue_unaudited(:before, :until, :zones_since, :most)",
+    postgresql="SELECT org_id, automation_id FROM queue_unaudited(:before, :until, :most)",
+)
+_ALL = Both(
+    sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
+    " WHERE (s.org_id, s.automation_id) > (:after_org, :after_id)"
+    " ORDER BY s.org_id, s.automation_id LIMIT :most",
+    postgresql="SELECT org_id, automation_id FROM queue_schedules(:after_org, :after_id, :most)",
 )
 _SET_AUDITED = Both(
     sqlite="UPDATE schedules SET audited_until = r.value ->> 1 FROM json_each(:rows) AS r"
@@ -23,46 +27,39 @@ _SET_AUDITED = Both(
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
 )
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+# The automation of any organisation; the walk over all begins before the first.
+Key = tuple[OrgId, AutomationId]
+FIRST: Key = (OrgId(0), AutomationId(""))
 
 
-@dataclass(frozen=True, slots=True)
-class ZonePackage:
-    """The version of the zone database slots are worked out with, and the first start with it."""
-
-    version: str
-    since: datetime
+async def zone_package(tx: Tx) -> str | None:
+    """The version of the zone database all slots follow; None in a new database."""
+    row = await tx.one("SELECT version FROM zone_package WHERE one = 1")
+    return None if row is None else str(row["version"])
 
 
-async def zone_package(tx: Tx) -> ZonePackage | None:
-    """The zone package noted last; None in a new database."""
-    row = await tx.one("SELECT version, since FROM zone_package WHERE one = 1")
-    return None if row is None else ZonePackage(row["version"], at(row["since"]))
-
-
-async def note_zone_package(tx: Tx, version: str) -> ZonePackage:
-    """Notes the zone package of this start; another one than before is in use since now."""
-    known = await zone_package(tx)
-    if known is not None and known.version == version:
-        return known
-    package = ZonePackage(version, _NEVER if known is None else tx.now)
+async def note_zone_package(tx: Tx, version: str) -> None:
+    """Notes that all slots follow this version from now on."""
     await tx.execute(
-        "INSERT INTO zone_package (one, version, since) VALUES (1, :version, :since)"
+        "INSERT INTO zone_package (one, version, since) VALUES (1, :version, :now)"
         " ON CONFLICT (one) DO UPDATE SET version = excluded.version, since = excluded.since",
-        {"version": package.version, "since": package.since},
+        {"version": version},
     )
-    return package
 
 
-async def due(
-    tx: Tx, *, before: datetime, until: datetime, zones_since: datetime, most: int
-) -> list[tuple[OrgId, AutomationId]]:
+async def due(tx: Tx, *, before: datetime, until: datetime, most: int) -> list[Key]:
     """Automations of all organisations audited up to less than `before`, longest ago first.
 
-    Not those with a run due by `until`, which dispatch has yet to decide; but every one that has not
-    followed the zone package in use since `zones_since`.
+    Not those with a run due by `until`, which dispatch has yet to decide.
     """
-    rows = await tx.all(_DUE, {"before": before, "until": until, "zones_since": zones_since, "most": most})
+    rows = await tx.all(_DUE, {"before": before, "until": until, "most": most})
+    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+
+
+async def after(tx: Tx, key: Key, *, most: int) -> list[Key]:
+    """The automations of all organisations that come after `key`, in order."""
+    rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": most})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 

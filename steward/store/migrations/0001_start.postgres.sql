@@ -185,13 +185,20 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT min(s.next_run_at) FROM schedules AS s WHERE s.next_run_at IS NOT NULL
 $$;
 
-CREATE FUNCTION queue_unaudited(before bigint, until bigint, zones_since bigint, most bigint)
+CREATE FUNCTION queue_unaudited(before bigint, until bigint, most bigint)
 RETURNS TABLE (org_id bigint, automation_id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT s.org_id, s.automation_id FROM schedules AS s
-    WHERE s.audited_until < greatest(before, zones_since)
-      AND (s.audited_until < zones_since OR s.next_run_at IS NULL OR s.next_run_at > until)
+    WHERE s.audited_until < before AND (s.next_run_at IS NULL OR s.next_run_at > until)
     ORDER BY s.audited_until, s.automation_id LIMIT most
+$$;
+
+CREATE FUNCTION queue_schedules(after_org bigint, after_id text, most bigint)
+RETURNS TABLE (org_id bigint, automation_id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT s.org_id, s.automation_id FROM schedules AS s
+    WHERE (s.org_id, s.automation_id) > (after_org, after_id)
+    ORDER BY s.org_id, s.automation_id LIMIT most
 $$;
 
 CREATE FUNCTION queue_recover(worker bigint, most bigint) RETURNS TABLE (org_id bigint, id text)
@@ -240,7 +247,8 @@ BEGIN
     GRANT SELECT (org_id, person_id) ON members TO steward_queue;
     FOREACH worked IN ARRAY ARRAY['queue_claim(bigint, bigint, bigint[])', 'queue_full(bigint)',
         'queue_due(bigint)', 'queue_next_due()', 'queue_recover(bigint, bigint)', 'queue_wake(bigint)',
-        'queue_unaudited(bigint, bigint, bigint, bigint)', 'queue_expire(bigint)', 'queue_unstarted(bigint, bigint)', 'queue_settle(bigint)',
+        'queue_unaudited(bigint, bigint, bigint)', 'queue_schedules(bigint, text, bigint)',
+        'queue_expire(bigint)', 'queue_unstarted(bigint, bigint)', 'queue_settle(bigint)',
         'queue_person_orgs(bigint)']
     LOOP
         EXECUTE format('ALTER FUNCTION %s OWNER TO steward_queue', worked);

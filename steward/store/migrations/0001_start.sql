@@ -413,7 +413,7 @@ CREATE TABLE changes (
     name {text} NOT NULL,
     iteration {text} NOT NULL,
     position {int} NOT NULL,
-    round {int} NOT NULL CHECK (round >= 1),
+    round {int} NOT NULL CHECK (round >= 0),
     integration_id {int},
     object_type {text} NOT NULL,
     object_id {text},

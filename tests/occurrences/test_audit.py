@@ -1,0 +1,247 @@
+"""The slot auditor: silent when all is well, loud and mending when a slot has no record (engine 13)."""
+
+from datetime import datetime, timedelta
+from functools import partial
+
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.occurrences.audit import audit_slots
+from steward.store import occurrences
+from steward.store.occurrences import StoredSlot
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Register
+from tests.automations.world import BY_HAND, HOURLY, World
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, Diary, short, utc
+from tests.occurrences.test_calendar import theirs_too
+
+LATE = timedelta(minutes=10)
+BACK = 15 * MINUTE  # the late limit and five minutes
+MISSING, UNEXPECTED = "steward_slots_missing_total", "steward_slots_unexpected_total"
+LATE_SLOTS = "steward_slots_late_total"
+
+
+class Auditor:
+    """The tick with its own counters, of a process started when the test was."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.started = world.now
+        self.metrics = Metrics()
+
+    async def tick(self) -> bool:
+        """One pass."""
+        return await audit_slots(
+            self.world.engine,
+            self.world.now,
+            started=self.started,
+            late_limit=LATE,
+            log=Log(self.world.lines.append, self.world.clock, Register()),
+            metrics=self.metrics,
+        )
+
+    def counted(self) -> tuple[float, float]:
+        """Missing and unexpected slots."""
+        return self.metrics.value(MISSING), self.metrics.value(UNEXPECTED)
+
+
+@pytest.fixture
+async def auditor(world: World) -> Auditor:
+    """The auditor of a fresh process."""
+    return Auditor(world)
+
+
+async def lose(world: World, made: Automation, *slots: datetime) -> None:
+    """Rows vanish, as by a defect."""
+    for slot_at in slots:
+        gone = await world.write(
+            lambda tx, slot_at=slot_at: tx.execute(
+                "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"
+                " AND slot_at = :slot_at",
+                {"org": made.org, "automation": made.id, "slot_at": slot_at},
+            )
+        )
+        assert gone == 1
+
+
+async def days(world: World, made: Automation, last: int) -> None:
+    """Dispatches every morning up to the given day of May, each run ending at once."""
+    for day in range(1, last + 1):
+        if world.now <= utc(f"05-{day:02} 08:00"):
+            await world.at(f"2026-05-{day:02}T08:00")
+            await world.dispatch()
+            await world.end(made)
+
+
+async def test_nothing_is_found_when_every_slot_has_its_record(
+    world: World, diary: Diary, auditor: Auditor
+) -> None:
+    """engine 13: both counters stay 0, whatever a person edited meanwhile"""
+    made = await world.create()
+    hourly = await world.create(schedule=HOURLY)
+    await world.create(schedule=BY_HAND)
+    await diary.skip(made, utc("05-02 08:00"))
+    await diary.move(made, utc("05-03 08:00"), utc("05-01 10:00"))
+    made = (await diary.move(made, utc("05-05 08:00"), utc("05-05 06:00"), LATER)).automation
+    for hour in range(24 * 7):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await world.end(made)
+        await auditor.tick()
+        if hour == 80:
+            await world.turn("resume", await world.turn("pause", await world.read(hourly)))
+        if hour == 130:
+            made = await world.update(
+                await world.read(made), schedule={"cadence": "daily", "run_at": "21:00"}
+            )
+    assert auditor.counted() == (0, 0)
+    assert world.lines == []
+
+
+async def test_a_missing_slot_is_logged_counted_and_written(world: World, auditor: Auditor) -> None:
+    """engine 13: written `skipped_too_late` with by_auditor; once"""
+    made = await world.create()
+    await days(world, made, 3)
+    await lose(world, made, utc("05-02 08:00"))
+    await world.clock.advance(3600)
+    await auditor.tick()
+    assert auditor.counted() == (1, 0)
+    [row] = [row for row in await world.rows(made) if row.by_auditor]
+    assert (row.slot_at, row.state, row.reason) == (
+        utc("05-02 08:00"), OccurrenceState.SKIPPED, SkipReason.TOO_LATE,
+    )  # fmt: skip
+    assert (row.version, row.run_at, row.local_key) == (0, row.slot_at, "2026-05-02T08:00")
+    [line] = world.lines
+    assert "slot_missing" in line
+    assert made.id in line
+    await world.clock.advance(7200)
+    await auditor.tick()
+    assert auditor.counted() == (1, 0)
+
+
+@pytest.mark.parametrize(("before", "missing"), [(timedelta(milliseconds=1), 1), (timedelta(0), 0)])
+async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
+    world: World, auditor: Auditor, before: timedelta, missing: int
+) -> None:
+    """engine 13: to now − late limit − 5 min; at the limit and one past"""
+    made = await world.create()
+    await days(world, made, 1)
+    await lose(world, made, utc("05-01 08:00"))
+    await world.clock.advance_to(utc("05-01 08:00") + BACK + before)
+    auditor.started = world.now
+    await auditor.tick()
+    assert auditor.counted() == (missing, 0)
+
+
+async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: Auditor) -> None:
+    """engine 13: unexpected, unless moved, kept by this_and_later, or edited by a person"""
+    made = await world.create()
+    at = utc("05-01 07:30")
+    skipped = StoredSlot(at, at, "2026-05-01T07:30", OccurrenceState.SKIPPED, SkipReason.TOO_LATE)
+    rows = [
+        skipped,
+        StoredSlot(at + MINUTE, at, "2026-05-01T07:31", skipped.state, skipped.reason, moved_from=at),
+        StoredSlot(at + 2 * MINUTE, at, "2026-05-01T07:32", skipped.state, skipped.reason, kept=True),
+        StoredSlot(at + 3 * MINUTE, at, "2026-05-01T07:33", skipped.state, SkipReason.BY_MERCHANT, version=1),
+    ]
+    await world.write(lambda tx: occurrences.insert_many(tx, made.org, made.id, rows))
+    await days(world, made, 1)
+    await world.clock.advance(3600)
+    await auditor.tick()
+    assert auditor.counted() == (0, 1)
+    assert "slot_unexpected" in world.lines[0]
+
+
+async def test_slots_that_started_too_late_are_counted(world: World, auditor: Auditor) -> None:
+    """The late-slot metric: slots of a standstill, each once"""
+    made = await world.create()
+    await world.at("2026-05-04T07:00")
+    await world.dispatch()
+    for _ in range(3):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await auditor.tick()
+    assert auditor.metrics.value(LATE_SLOTS) == 3
+    assert auditor.counted() == (0, 0)
+    assert len(await world.rows(made)) == 4
+
+
+async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, auditor: Auditor) -> None:
+    """engine 13, rule 2: after a standstill the auditor of a fresh process waits for dispatch"""
+    made = await world.create(schedule=HOURLY)
+    await world.clock.advance(86_400 * 3)
+    auditor.started = world.now
+    await auditor.tick()
+    assert auditor.counted() == (0, 0)
+    assert (await world.timing(made)).audited_until == made.created_at
+    await world.dispatch()
+    await auditor.tick()
+    assert auditor.counted() == (0, 0)
+    assert (await world.timing(made)).audited_until == world.now - BACK
+
+
+async def test_each_is_audited_once_an_hour_and_all_at_start(world: World, auditor: Auditor) -> None:
+    """engine 13: each active automation once an hour, and all at start"""
+    made = await world.create()
+    start = world.now
+    await world.clock.advance(3600 + BACK.total_seconds())
+    await auditor.tick()
+    assert (await world.timing(made)).audited_until == start, "an hour has not gone by since it was made"
+    await world.clock.advance(0.001)
+    await auditor.tick()
+    first = world.now - BACK
+    assert (await world.timing(made)).audited_until == first
+    await world.clock.advance(60)
+    await auditor.tick()
+    assert (await world.timing(made)).audited_until == first
+    auditor.started = world.now
+    await auditor.tick()
+    assert (await world.timing(made)).audited_until == world.now - BACK
+
+
+async def test_paused_automations_are_not_audited_for_their_pause(world: World, auditor: Auditor) -> None:
+    """engine 13: each *active* automation; R15: slots of a pause do not exist"""
+    made = await world.turn("pause", await world.create())
+    await world.clock.advance(86_400 * 4)
+    await auditor.tick()
+    made = await world.turn("resume", made)
+    await world.clock.advance(7200)
+    await world.dispatch()
+    await auditor.tick()
+    assert auditor.counted() == (0, 0)
+
+
+async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> None:
+    """engine 13; safety 5: across organisations by ids only"""
+    made = await world.create()
+    theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
+    await days(world, made, 1)
+    await world.clock.advance(4000)
+    assert not await auditor.tick()
+    for one in (made, theirs):
+        assert (await world.timing(one)).audited_until == world.now - BACK
+
+
+async def test_more_than_a_batch_is_audited_in_several_passes(world: World, auditor: Auditor) -> None:
+    """engine 16: one bounded piece of work; True means come again now"""
+    made = [await world.create(name=f"Automation {number}") for number in range(101)]
+    await world.clock.advance(3600)
+    auditor.started = world.now
+    assert await auditor.tick()
+    assert not await auditor.tick()
+    assert {(await world.timing(one)).audited_until for one in made} == {world.now - BACK}
+    assert not await auditor.tick()
+
+
+async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> None:
+    """engine 13: an automation without a next run is audited too"""
+    made = await world.create(schedule={"cadence": "once", "date": "2026-05-01", "run_at": "08:00"})
+    await world.at("2026-05-01T08:00")
+    await world.dispatch()
+    await lose(world, made, utc("05-01 08:00"))
+    await world.clock.advance((2 * HOUR + DAY).total_seconds())
+    await auditor.tick()
+    assert auditor.counted() == (1, 0)
+    assert [short(row.slot_at) for row in await world.rows(made)] == ["05-01 08:00"]

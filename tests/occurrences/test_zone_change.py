@@ -1,0 +1,144 @@
+"""A newer zone package: unedited slots follow it, edits are neither lost nor doubled (schedule.md 4)."""
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.occurrence import OccurrenceState
+from steward.occurrences import zone_change
+from steward.scheduling import zones
+from steward.store import slot_audits
+from tests.automations.world import HOURLY, World
+from tests.occurrences.diary import DAY, HOUR, LATER, Diary, short, utc
+from tests.occurrences.test_audit import Auditor
+
+PENDING, QUEUED, SKIPPED = OccurrenceState
+
+
+async def install(world: World, monkeypatch: pytest.MonkeyPatch, like: str) -> None:
+    """A package in which Berlin's clock goes like another zone's; the process starts anew with it."""
+    changed = ZoneInfo(like)
+    load = zones._load
+    monkeypatch.setattr(zones, "_load", lambda name: changed if name == "Europe/Berlin" else load(name))
+    monkeypatch.setattr(zone_change, "tzdata_version", lambda: f"2099{like}")
+    await zone_change.follow_package(world.engine, world.now)
+
+
+async def berlin(world: World, **fields: object) -> Automation:
+    """Daily at 12:00 of Berlin's clock: 10:00 UTC in May."""
+    ask = {"schedule": {"cadence": "daily", "run_at": "12:00"}, "timezone": "Europe/Berlin", **fields}
+    return await world.create(**ask)
+
+
+@pytest.mark.parametrize(("like", "hour"), [("Europe/Kyiv", "09"), ("Europe/Lisbon", "11")])
+async def test_unedited_slots_follow_in_both_directions(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
+) -> None:
+    """schedule.md 4: derived from schedule, zone and nominal date; one run each date"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await world.at("2026-05-02T10:00")
+    await world.dispatch()
+    await world.end(made)
+    await world.at("2026-05-02T10:30")
+    await install(world, monkeypatch, like)
+    auditor = Auditor(world)
+    assert (await world.read(made)).next_run_at == utc(f"05-03 {hour}:00")
+    rows = await diary.rows(made, until=utc("05-06 00:00"))
+    assert [short(row.run_at) for row in rows] == [f"05-0{day} {hour}:00" for day in (3, 4, 5)]
+    for _ in range(54):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await world.end(made)
+        await auditor.tick()
+    assert [row.local_key[5:10] for row in await world.rows(made)] == ["05-01", "05-02", "05-03", "05-04"]
+    assert auditor.counted() == (0, 0)
+
+
+async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """schedule.md 4: so that it is not lost"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await diary.skip(made, utc("05-03 10:00"))
+    await install(world, monkeypatch, "Europe/Kyiv")
+    rows = await diary.rows(made, until=world.now + 4 * DAY)
+    assert [(short(row.slot_at), row.state, row.version) for row in rows] == [
+        ("05-01 09:00", PENDING, 0),
+        ("05-02 09:00", PENDING, 0),
+        ("05-03 09:00", SKIPPED, 1),
+        ("05-04 09:00", PENDING, 0),
+    ]
+
+
+async def test_a_moved_run_keeps_its_instant_and_runs_once(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """schedule.md 4: a row a person moved keeps its instant; it stands for the new slot of its key"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await diary.move(made, utc("05-02 10:00"), utc("05-02 15:00"))
+    await install(world, monkeypatch, "Europe/Kyiv")
+    rows = await diary.rows(made, until=world.now + 3 * DAY)
+    assert [(short(row.slot_at), short(row.run_at), row.version) for row in rows] == [
+        ("05-01 09:00", "05-01 09:00", 0),
+        ("05-02 09:00", "05-02 15:00", 1),
+        ("05-03 09:00", "05-03 09:00", 0),
+    ]
+
+
+async def test_rows_of_this_and_later_follow_without_a_double(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """schedule.md 4 and 8.3: rows kept from the old schedule follow, the chosen one keeps its instant"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await diary.move(made, utc("05-03 10:00"), utc("05-03 12:00"), LATER)
+    await install(world, monkeypatch, "Europe/Kyiv")
+    rows = await diary.rows(made, until=world.now + 5 * DAY)
+    assert [short(row.run_at) for row in rows] == [
+        "05-01 09:00", "05-02 09:00", "05-03 12:00", "05-04 11:00", "05-05 11:00",
+    ]  # fmt: skip
+
+
+async def test_following_twice_changes_nothing_more(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """schedule.md 4: a start with the same package has nothing to do; equal rules change nothing"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    hourly = await world.create(schedule=HOURLY, timezone="Europe/Berlin")
+    await diary.skip(made, utc("05-03 10:00"))
+    await install(world, monkeypatch, "Europe/Kyiv")
+    once = (await world.rows(made), await world.timing(made), await world.timing(hourly))
+    package = await world.write(slot_audits.zone_package)
+    assert await zone_change.follow_package(world.engine, world.now) == 0
+    await install(world, monkeypatch, "Europe/Athens")
+    assert (await world.rows(made), await world.timing(made), await world.timing(hourly)) == once
+    assert (package, await world.write(slot_audits.zone_package)) == ("2099Europe/Kyiv", "2099Europe/Athens")
+
+
+async def test_paused_automations_follow_too(
+    world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """schedule.md 4: a skip is not lost because its automation is paused"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await diary.skip(made, utc("05-03 10:00"))
+    made = await world.turn("pause", made)
+    await install(world, monkeypatch, "Europe/Kyiv")
+    await world.turn("resume", made)
+    rows = await diary.rows(made, since=utc("05-03 00:00"), until=utc("05-04 00:00"))
+    assert [(short(row.slot_at), row.state) for row in rows] == [("05-03 09:00", SKIPPED)]
+
+
+async def test_an_audit_starts_anew_with_the_package(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """engine 13: a newer zone database raises audited_until to the first start with it"""
+    await zone_change.follow_package(world.engine, world.now)
+    made = await berlin(world)
+    await world.clock.advance((HOUR + timedelta(minutes=1)).total_seconds())
+    await install(world, monkeypatch, "Europe/Lisbon")
+    assert (await world.timing(made)).audited_until == utc("05-01 11:00")
