@@ -1,15 +1,13 @@
 """The edge: every request goes through the order of refusals of contract 1.4, then to its endpoint."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from steward.accounts.allowances import Windows
 from steward.accounts.sessions import cookie_name, touch
 from steward.api import answers, callers, shapes
-from steward.api.address import source
 from steward.api.callers import Admitted, Asked
 from steward.api.calls import (
     Call,
@@ -20,12 +18,10 @@ from steward.api.calls import (
     PreparedIsStale,
     RawOperation,
     Reply,
-    Visit,
 )
 from steward.api.reading import Gone, read_json
+from steward.api.request import Message, Receive, Request
 from steward.api.routes import Found, Routes, named
-from steward.api.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
-from steward.model.ids import new_id
 from steward.model.refusals import (
     Forbidden,
     MethodNotAllowed,
@@ -37,19 +33,15 @@ from steward.model.refusals import (
 )
 from steward.model.sessions import Session
 from steward.security.tokens import TokenClaims
+from steward.store import presence
 from steward.store.engine import Tx
 
 T = TypeVar("T")
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Pages = Callable[[Incoming], Awaitable[Reply | None]]
 
 PREFIX = "/v1/automations"
 CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
-LONGEST_TARGET = 8 * 1024
-MOST_HEADERS = 32 * 1024
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class Gate:
@@ -77,7 +69,7 @@ class Gate:
         """Answers one request; anything that goes wrong still gets the envelope."""
         if scope["type"] != "http":
             raise LookupError(f"nothing here speaks {scope['type']}")
-        request = _Request(scope, receive, self._fittings)
+        request = Request(scope, receive, self._fittings)
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
@@ -93,7 +85,7 @@ class Gate:
             reply = answers.defect(request.id)
         await self._send(request, reply, send)
 
-    async def _send(self, request: "_Request", reply: Reply, send: Send) -> None:
+    async def _send(self, request: Request, reply: Reply, send: Send) -> None:
         headers = [
             *(answers.FIXED_HEADERS if not reply.has_own_headers else ()),
             (b"content-length", b"%d" % len(reply.body)),
@@ -110,13 +102,13 @@ class Gate:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
-    def _refused(self, request: "_Request", refusal: Refusal) -> Reply:
+    def _refused(self, request: Request, refusal: Refusal) -> Reply:
         data = refusal.data
         if data is not None and request.call is not None and request.call.operation.current is not None:
             data = request.call.operation.current(request.call, data)
         return answers.refuse(refusal, data)
 
-    async def _answer(self, request: "_Request") -> Reply:
+    async def _answer(self, request: Request) -> Reply:
         if request.is_overlong is not None:
             return answers.too_large(request.is_overlong)
         if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
@@ -151,7 +143,7 @@ class Gate:
         return await self._admit_and_run(request, asked, found, cookie=cookie)
 
     def _asked(
-        self, request: "_Request", cookie: str | None, *, by_token: bool
+        self, request: Request, cookie: str | None, *, by_token: bool
     ) -> tuple[Asked, Found[Operation] | None]:
         path, method = request.path, request.method
         found = self._routes.find(path)
@@ -170,13 +162,13 @@ class Gate:
         inside = path == PREFIX or path.startswith(PREFIX + "/")
         return Asked(operation, inside, route, csrf), found
 
-    async def _page(self, request: "_Request") -> Reply:
+    async def _page(self, request: Request) -> Reply:
         page = await self._pages(request.incoming(())) if self._pages is not None else None
         if page is None:
             raise NotFound
         return page
 
-    def _preflight(self, request: "_Request") -> Reply:
+    def _preflight(self, request: Request) -> Reply:
         """Contract 1.7: allowed from the web app's own origin only."""
         if request.headers.get(b"origin") != self._web_origin:
             return answers.refuse(Forbidden("This page may not call the API."))
@@ -192,7 +184,7 @@ class Gate:
 
     async def _admit_and_run(
         self,
-        request: "_Request",
+        request: Request,
         asked: Asked,
         found: Found[Operation] | None,
         *,
@@ -218,7 +210,11 @@ class Gate:
                 caller.session = replace(caller.session, seen_at=fittings.clock.now())
             if not at_once or operation is None:
                 return None
-            call = self._checked(request, operation, found, caller, cookie)
+            try:
+                call = self._checked(request, operation, found, caller, cookie)
+            except ValidationFailed:
+                await _must_be_there(tx, fittings, operation, found=found, caller=caller)
+                raise
             return answers.accept(await operation.function(tx, call), operation.status)
 
         try:
@@ -246,7 +242,7 @@ class Gate:
 
     def _checked(
         self,
-        request: "_Request",
+        request: Request,
         operation: Operation,
         found: Found[Operation] | None,
         caller: Admitted,
@@ -280,7 +276,7 @@ class Gate:
 
     async def _run(
         self,
-        request: "_Request",
+        request: Request,
         operation: Operation,
         found: Found[Operation] | None,
         caller: Admitted,
@@ -294,7 +290,17 @@ class Gate:
             )
         if operation.attempt is not None:
             await operation.attempt(value, request.visit(cookie), self._fittings)
-        call = self._checked(request, operation, found, caller, cookie, value=value)
+        try:
+            call = self._checked(request, operation, found, caller, cookie, value=value)
+        except ValidationFailed:
+            if caller.actor is not None and found is not None and found.values:
+
+                async def look(tx: Tx) -> None:
+                    await _must_be_there(tx, self._fittings, operation, found=found, caller=caller)
+
+                now, org = self._fittings.clock.now(), caller.actor.org
+                await self._fittings.engine.read(now, look, org=org, small=True)
+            raise
         if operation.prepare is None:
             return await self._bounded(self._transact(operation, call), operation.seconds)
         for _ in range(2):
@@ -329,79 +335,20 @@ class Gate:
             return await work
 
 
+async def _must_be_there(
+    tx: Tx, fittings: Fittings, operation: Operation, *, found: Found[Operation] | None, caller: Admitted
+) -> None:
+    """Raises NotFound for a record of the path that is not there: told before the shape (contract 1.4)."""
+    ids = named(operation.path, found.values if found else ())
+    for name, value in (ids or {}).items():
+        if caller.actor is None:
+            continue
+        is_template = name == "template_id"
+        if is_template and value not in fittings.templates:
+            raise NotFound
+        if not is_template and not await presence.has(tx, caller.actor.org, name, value):
+            raise NotFound
+
+
 def _is_public(found: Found[Operation]) -> bool:
     return any(operation.entry in (Entry.OPEN, Entry.LEAVING) for operation in found.methods.values())
-
-
-class _Request:
-    """One request as the gate reads it."""
-
-    __slots__ = (
-        "_fittings",
-        "_received",
-        "_scope",
-        "call",
-        "has_several_authorizations",
-        "headers",
-        "id",
-        "is_overlong",
-        "method",
-        "path",
-        "query_string",
-        "receive",
-        "touched",
-    )
-
-    def __init__(self, scope: Message, receive: Receive, fittings: Fittings) -> None:
-        self._scope = scope
-        self._fittings = fittings
-        self.receive = receive
-        self.call: Call | None = None
-        self.touched: Session | None = None
-        received: list[tuple[bytes, bytes]] = scope["headers"]
-        self._received = received
-        self.headers: dict[bytes, bytes] = dict(received)
-        self.method: str = scope["method"]
-        raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
-        self.path = raw.decode("latin-1")
-        self.query_string: bytes = scope["query_string"]
-        self.has_several_authorizations = (
-            len(self.headers) != len(received) and sum(name == b"authorization" for name, _ in received) > 1
-        )
-        given = self.headers.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            self.id = given.decode("ascii")
-        else:
-            self.id = new_id(fittings.clock.now())
-        self.is_overlong: int | None = None
-        if len(raw) + len(self.query_string) > LONGEST_TARGET:
-            self.is_overlong = TARGET_TOO_LONG
-        elif sum(len(name) + len(value) + 4 for name, value in received) > MOST_HEADERS:
-            self.is_overlong = HEADERS_TOO_LARGE
-
-    @property
-    def shown_path(self) -> str:
-        """The operation's path for the log; never values from the outside."""
-        return self.call.operation.path if self.call is not None else "-"
-
-    def visit(self, cookie: str | None) -> Visit:
-        """Where the request comes from."""
-        agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
-        return Visit(self._address(), agent, cookie)
-
-    def incoming(self, values: tuple[str, ...]) -> Incoming:
-        """The request for an endpoint outside the envelope's rules."""
-        return Incoming(
-            path=self.path,
-            values=values,
-            headers=self._received,
-            query_string=self.query_string,
-            address=self._address(),
-            receive=self.receive,
-            request_id=self.id,
-        )
-
-    def _address(self) -> str:
-        client = self._scope.get("client")
-        forwarded = [value for name, value in self._received if name == b"x-forwarded-for"]
-        return source(client[0] if client else None, forwarded, self._fittings.rules.trusted_proxies)

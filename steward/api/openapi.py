@@ -129,7 +129,10 @@ def _body_schema(row: Operation, schemas: Json) -> Json:
 
 
 def _adopt(schema: Json, schemas: Json) -> None:
-    """Moves the definitions inside a schema to the document's own."""
+    """Moves the definitions inside a schema to the document's own, without defaults that stand for absent."""
+    for shape in schema.get("properties", {}).values():
+        if shape.get("default") in ("", None):
+            shape.pop("default", None)
     for name, definition in schema.pop("$defs", {}).items():
         schemas.setdefault(name, definition)
 

@@ -138,10 +138,10 @@ def _row(method: str, name: str, function: Any, **more: Any) -> Operation:
 PROBES = [
     _row("GET", "small", read, query=EchoQuery, small=True),
     _row("GET", "far", read, query=EchoQuery),
-    _row("GET", "named/{automation_id}", read, query=EchoQuery, small=True),
+    _row("GET", "named/{probe_id}", read, query=EchoQuery, small=True),
     _row("GET", "templates/{template_id}", read, query=EchoQuery, small=True),
     _row("POST", "echo", write, body=EchoBody, writes=True, status=201),
-    _row("POST", "named/{automation_id}", write, body=EchoBody, writes=True),
+    _row("POST", "named/{probe_id}", write, body=EchoBody, writes=True),
     _row("POST", "few", write, body=EchoBody, body_values=10, body_limit=300),
     _row("POST", "empty", replay, answer=Nothing, writes=True),
     _row(

@@ -221,7 +221,7 @@ async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
 async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> None:
     """contract 1.2 "Id" """
     good = await member.get(f"/v1/automations/probe/named/{ID}")
-    assert good.data["echo"]["ids"] == {"automation_id": ID}
+    assert good.data["echo"]["ids"] == {"probe_id": ID}
     for wrong in (ID.lower(), ID[:-1], ID + "0", ID.replace("A", "U"), "%30" + ID[1:]):
         heard = await member.get(f"/v1/automations/probe/named/{wrong}")
         assert (heard.status, heard.code) == (404, "not_found")

@@ -56,7 +56,7 @@ async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) 
     """contract 1.6: counted once it passes step 5, whatever its later answer"""
     probed.restart(limit_person=2)
     member = await probed.token("member")
-    for path in ("/v1/automations/no-such", "/app/session"):
+    for path in ("/v1/automations/no/such", "/app/session"):
         assert (await member.get(path)).status in (403, 404)
     assert (await member.call("PUT", STATUS)).status == 405
     approving = "/v1/automations/probe/approve/01JD3Z0QH8N2Y5V7W9X1C4B6A8"
