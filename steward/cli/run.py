@@ -32,9 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: TextIO) -> int:
     """One use of the command line, with its environment and where it writes."""
-    as_json = False
+    as_json = "--json" in argv
     try:
-        rest, as_json, env_file = _shared(argv)
+        rest, env_file = _shared(argv)
         command, options = _parse(rest)
         asked = Asked(
             options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out, command)
@@ -65,15 +65,15 @@ async def _call(command: Command, asked: Asked) -> Facts | None:
         raise CommandFailed("unavailable", f"{error.strerror or error}.") from error
 
 
-def _shared(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
+def _shared(argv: Sequence[str]) -> tuple[list[str], str | None]:
     """Takes `--json` and `--env-file PATH` out, wherever they stand."""
     rest: list[str] = []
-    as_json, env_file = False, None
+    env_file = None
     words = iter(argv)
     for word in words:
         if word == "--json":
-            as_json = True
-        elif word == "--env-file":
+            continue
+        if word == "--env-file":
             env_file = next(words, None)
             if env_file is None:
                 raise WrongUsage("--env-file needs a path.")
@@ -81,7 +81,7 @@ def _shared(argv: Sequence[str]) -> tuple[list[str], bool, str | None]:
             env_file = word.partition("=")[2]
         else:
             rest.append(word)
-    return rest, as_json, env_file
+    return rest, env_file
 
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 
+from steward.model.refusals import Unavailable
 from steward.store.engine import Dialect, ms
 from steward.store.engine_sqlite import connect
 
@@ -116,7 +117,10 @@ def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
     if only_look and not path.exists():
         return _report("sqlite", {}, only_look=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    connection = connect(path)
+    try:
+        connection = connect(path)
+    except sqlite3.Error as error:
+        raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(_spell(_VERSIONS, "sqlite"))
@@ -141,7 +145,10 @@ def _apply_sqlite(connection: sqlite3.Connection, migration: Migration, now: dat
 
 
 async def _postgres(url: str, now: datetime, only_look: bool) -> Migrated:
-    connection: Any = await asyncpg.connect(url)
+    try:
+        connection: Any = await asyncpg.connect(url)
+    except (asyncpg.PostgresError, OSError) as error:
+        raise Unavailable(f"The database cannot be reached: {error}.") from error
     try:
         await connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
         if only_look and not await connection.fetchval("SELECT to_regclass('schema_version')"):
