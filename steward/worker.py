@@ -46,6 +46,7 @@ class Worker:
     poll: timedelta
     in_hand: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
+    claiming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
     return [
         Tick("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
         Tick("recover", lease / RECOVERIES_A_LEASE, lambda: take_over(worker)),
+        Tick("give_up", lease / RECOVERIES_A_LEASE, lambda: give_up(worker)),
         Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
         Tick("full", second, lambda: count_full(worker)),
         Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
@@ -142,13 +144,36 @@ async def take_over(worker: Worker) -> bool:
     return False
 
 
+async def give_up(worker: Worker) -> bool:
+    """Frees runs that are leased to this worker and that it does not have in hand.
+
+    A claim whose answer was lost, or a run whose last write the database did not take, would else stay
+    leased for as long as this process lives.
+    """
+    tools = worker.tools
+    leased = await tools.engine.read(tools.clock.now(), partial(workers.runs_of, worker=worker.id))
+    left = [(org, run) for org, run in leased if run not in worker.in_hand]
+    if worker.claiming or not left:
+        return False
+    freed = await tools.engine.write(
+        tools.clock.now(), partial(recover.free, worker=worker.id, held=left, lost=True)
+    )
+    tools.log.warning("runs_given_up", worker=worker.id, runs=freed)
+    worker.hints.wake("ready")
+    return False
+
+
 async def take_runs(worker: Worker) -> bool:
     """Claims as many ready runs as there is room for and sets them going."""
     tools = worker.tools
     free = tools.rules.concurrency - len(worker.in_hand)
     if tools.clock.monotonic() >= tools.confirmed.until:
         return False
-    leases = await claim.claim(tools, worker.id, free=free, full=worker.full)
+    worker.claiming = True
+    try:
+        leases = await claim.claim(tools, worker.id, free=free, full=worker.full)
+    finally:
+        worker.claiming = False
     for lease in leases:
         task = asyncio.create_task(walk.work(tools, lease), name=f"run {lease.run}")
         worker.in_hand[lease.run] = task

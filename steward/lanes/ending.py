@@ -49,7 +49,7 @@ async def end(
 ) -> bool:
     """Ends a queued or waiting run under its lane's lock; False when its status is no longer `since`."""
     await lane.lock(tx, org, automation)
-    hot = await run_queue.hot(tx, org, run)
+    hot = await run_queue.hot(tx, org, run, lock=True)
     if hot is None or not await run_queue.end(tx, org, run, status=how.status, since=since):
         return False
     if since is RunStatus.WAITING_APPROVAL and hot.approval is not None:

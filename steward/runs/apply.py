@@ -22,6 +22,7 @@ from steward.model.change import (
 )
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
+from steward.model.refusals import NotConnected
 from steward.outbound.grant import WriteGrant
 from steward.runs.tools import CancelAsked, Fenced, Tools
 from steward.store import changes, effects, run_queue
@@ -35,7 +36,7 @@ ATTEMPTS = 5
 SHORT_WAIT_SECONDS = 2.0
 CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
 GONE = "It no longer exists."
-NOT_FOUND_OUT = "It cannot be told whether this took effect. Look at it in the store before repeating it."
+UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
 
 _AS_OUTCOME = {
     EffectState.DONE: Outcome.APPLIED,
@@ -156,18 +157,18 @@ async def _apply_group(applying: Applying, group: list[Piece]) -> None:
         open_ = await _without_blocked(applying, open_)
         if not open_:
             return
+        reread_at = applying.tools.clock.monotonic()
         going = await _reread(applying, open_)
         if not going:
             return
-        wait = await _send(applying, going)
+        wait = await _send(applying, going, reread_at=reread_at)
         if wait is None:
             return
         if wait > SHORT_WAIT_SECONDS:
             raise MustWait(wait)
         await applying.tools.clock.sleep(wait if attempt < ATTEMPTS else 0)
     left = [piece for piece in group if piece.key not in applying.known]
-    words = "The account could not be reached. Nothing was sent; run it again later."
-    await _settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in left])
+    await _settle_unsent(applying, [(piece, Outcome.FAILED, UNREACHABLE) for piece in left])
 
 
 async def _without_blocked(applying: Applying, pieces: list[Piece]) -> list[Piece]:
@@ -196,9 +197,12 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
         return pieces
     tools, lease = applying.tools, applying.lease
     connection = applying.connections[pieces[0].part.integration_id]
-    reader = await tools.access.reader(lease.org, connection)
     try:
+        reader = await tools.access.reader(lease.org, connection)
         seen = await reader.current([piece.part for piece in pieces])
+    except NotConnected as refusal:
+        await _settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])
+        return []
     except CallError as error:
         await _unreadable(applying, pieces, error)
         return []
@@ -231,10 +235,12 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
     await _settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
 
 
-async def _send(applying: Applying, pieces: list[Piece]) -> float | None:
+async def _send(applying: Applying, pieces: list[Piece], *, reread_at: float) -> float | None:
     """Intent, call, outcome: None when all is settled, else the seconds to wait before the next try."""
     tools, lease = applying.tools, applying.lease
     await tools.hold(lease)
+    if tools.clock.monotonic() - reread_at > REREAD_AFTER.total_seconds():
+        return 0.0  # the lease was long in doubt: what was read is too old to be written on
     keys = tuple(piece.key for piece in pieces)
     batch = Batch(tuple(piece.part for piece in pieces), keys, batch_key(keys))
     crashpoint("before_intent")
@@ -254,8 +260,11 @@ async def _send(applying: Applying, pieces: list[Piece]) -> float | None:
         confirmed_until=tools.confirmed_until,
         send_by=tools.clock.now() + SEND_WITHIN,
     )
-    writer: Writer = await tools.access.writer(lease.org, connection, grant)
-    outcomes = await writer.apply(batch)
+    try:
+        writer: Writer = await tools.access.writer(lease.org, connection, grant)
+        outcomes = await writer.apply(batch)
+    except NotConnected as refusal:  # disconnected since it was read: nothing left
+        outcomes = [WriteOutcome(WriteState.REFUSED, reason=refusal.message)] * len(pieces)
     crashpoint("after_call")
     settle = partial(_settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await tools.engine.write(tools.clock.now(), settle, org=lease.org)
@@ -330,7 +339,7 @@ def _effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
         return EffectState.REFUSED, outcome.reason or "The account refused it."
     if outcome.state is WriteState.NOT_SENT:
         return EffectState.NOT_SENT, outcome.reason
-    return EffectState.UNKNOWN, NOT_FOUND_OUT
+    return EffectState.UNKNOWN, changes.STILL_OPEN
 
 
 async def _settle_unsent(applying: Applying, verdicts: Sequence[tuple[Piece, Outcome, str | None]]) -> None:

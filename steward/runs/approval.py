@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import partial
 
@@ -40,7 +40,7 @@ class Asked:
     automation: Automation
     round: int
     items: Sequence[Change]
-    expires_at: datetime
+    lasts: timedelta
     leased_ms: int
     summary: JsonObject
 
@@ -51,6 +51,7 @@ async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
     only_sends = all(item.proposal.action is Action.SEND for item in asked.items)
     actions = Counter(str(item.proposal.action) for item in asked.items)
     irreversible = sum(not item.proposal.reversible for item in asked.items)
+    expires_at = tx.now + asked.lasts
     record = Approval(
         org=lease.org,
         id=approval,
@@ -66,13 +67,13 @@ async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
         counts={"total": len(asked.items), "by_action": dict(actions), "irreversible": irreversible},
         warnings=tuple(_warnings(asked.items, irreversible)),
         created_at=tx.now,
-        expires_at=asked.expires_at,
+        expires_at=expires_at,
         decided_at=None,
         decided_by=None,
         comment=None,
     )
     parked = await run_queue.park(
-        tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=asked.leased_ms
+        tx, lease, approval=approval, expires_at=expires_at, leased_ms=asked.leased_ms
     )
     if not parked:
         raise Fenced(lease)
@@ -128,7 +129,7 @@ async def approve(tx: Tx, actor: Actor, wish: ApproveAsk, *, not_starter: bool) 
 
     Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`), Forbidden (contract 2.9).
     """
-    current = await approvals.get(tx, actor.org, wish.approval)
+    current = await _locked(tx, actor, wish.approval)
     run = await _decidable(tx, actor, current, version=wish.version, change_hash=wish.change_hash)
     items = await changes.of_round(tx, actor.org, current.run_id, round_=current.round)
     strangers = set(wish.except_) - {item.id for item in items}
@@ -154,18 +155,24 @@ async def approve(tx: Tx, actor: Actor, wish: ApproveAsk, *, not_starter: bool) 
 
 async def reject(tx: Tx, actor: Actor, wish: RejectAsk, *, not_starter: bool) -> Decided:
     """Rejects an approval's changes; the run ends. Raises NotFound, StaleVersion, WrongState, Forbidden."""
-    current = await approvals.get(tx, actor.org, wish.approval)
+    current = await _locked(tx, actor, wish.approval)
     run = await _decidable(tx, actor, current, version=wish.version, change_hash=None)
     if not_starter and run.maker.created_by == actor.person:
         raise Forbidden("You started this run. Somebody else has to decide on its changes.")
     return await _reject(tx, actor, current, comment=wish.comment, excepted=())
 
 
+async def _locked(tx: Tx, actor: Actor, approval: ApprovalId) -> Approval:
+    """The approval as it is under its lane's lock: of two deciders the second sees the first's decision."""
+    seen = await approvals.get(tx, actor.org, approval)
+    await lane.lock(tx, actor.org, seen.automation_id)
+    return await approvals.get(tx, actor.org, approval)
+
+
 async def _decidable(
     tx: Tx, actor: Actor, current: Approval, *, version: int, change_hash: str | None
 ) -> Run:
-    """The approval's run, under its lane's lock. Raises StaleVersion, WrongState."""
-    await lane.lock(tx, actor.org, current.automation_id)
+    """The approval's run. Raises StaleVersion, WrongState, in this order (contract 1.4)."""
     run = await runs.get(tx, actor.org, current.run_id)
     if current.version != version or (change_hash is not None and change_hash != current.change_hash):
         automation = await automations.get(tx, actor.org, current.automation_id)

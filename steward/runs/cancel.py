@@ -2,27 +2,32 @@
 
 from steward.lanes import ending
 from steward.model.account import Actor
-from steward.model.ids import RunId
+from steward.model.ids import AutomationId, RunId
 from steward.model.refusals import WrongState
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.store import fair, run_queue, runs
 from steward.store.engine import Tx
 
+# A run moves on under a cancel at most so often: it is taken, it parks, it is decided.
+TRIES = 4
+
 
 async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
     """Cancels the run, or notes the wish while it runs. Raises NotFound, WrongState (already ended)."""
     automation = await runs.automation_of(tx, actor.org, run)
+    for _ in range(TRIES):
+        if await _try(tx, actor, run, automation):
+            return await runs.get(tx, actor.org, run)
+    raise WrongState("The run changed state meanwhile. Read it again.")
+
+
+async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bool:
+    """One try by the run's present state; False when a worker or a decision moved it meanwhile."""
     hot = await run_queue.hot(tx, actor.org, run)
     if hot is None or hot.status in TERMINAL:
         raise WrongState("This run has ended. It can no longer be cancelled.")
     begun = hot.status is RunStatus.RUNNING or (hot.status is RunStatus.QUEUED and hot.started_at is not None)
     if begun:
         vt = await fair.present(tx)
-        done = await run_queue.ask_to_cancel(tx, actor.org, run, code="by_person", vt=vt)
-    else:
-        done = await ending.end(
-            tx, actor.org, run, automation=automation, since=hot.status, how=ending.BY_PERSON
-        )
-    if not done:
-        raise WrongState("The run changed state meanwhile. Read it again.")
-    return await runs.get(tx, actor.org, run)
+        return await run_queue.ask_to_cancel(tx, actor.org, run, code="by_person", vt=vt)
+    return await ending.end(tx, actor.org, run, automation=automation, since=hot.status, how=ending.BY_PERSON)

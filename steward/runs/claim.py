@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from steward.automations import readiness
+from steward.crashpoint import crashpoint
 from steward.model.automation import Automation, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
@@ -41,6 +42,7 @@ async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[Org
     found = await tools.engine.write(
         tools.clock.now(), partial(run_queue.claim, worker=worker, free=wanted, full=list(full))
     )
+    crashpoint("after_claim")
     if found:
         largest = max(vt for _, vt in found)
         await tools.engine.write(tools.clock.now(), partial(fair.advance, vt=largest))

@@ -81,6 +81,9 @@ class Opened:
         return None
 
 
+NOTHING = Opened({}, {}, None, {})  # for a run that only ends: it reads and writes nothing more
+
+
 async def open_connections(tools: Tools, taken: Taken) -> Opened:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = taken.automation

@@ -1,10 +1,12 @@
 """What becomes of a step's proposals: held for a person, sent at the step, refused in a test, or applied."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
 from steward.model.ids import ChangeId, new_id
 from steward.model.json import JsonObject, JsonValue
@@ -14,8 +16,9 @@ from steward.runs import apply, checkpoint, reconcile
 from steward.runs.apply import Applying, MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.state import ApprovalMismatch, Walk
+from steward.runs.tools import CancelAsked, Fenced
 from steward.steps.base import MemoryWrite, Produced, TooManyChanges
-from steward.store import approvals, changes, effects, steps
+from steward.store import approvals, changes, effects, run_queue, steps
 from steward.store.effects import OPEN, Effect
 from steward.store.engine import Tx
 from steward.store.steps import StepValue, ValueState
@@ -23,7 +26,10 @@ from steward.store.steps import StepValue, ValueState
 MOST_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
 WAITING = (Outcome.PROPOSED,)
+# The round of messages that are sent at their step: no approval's set may hold them (engine 12).
+NEVER_ASKED = 0
 TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
+UNTOUCHED = (Outcome.PROPOSED, Outcome.APPROVED, Outcome.DECLINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class HeldStep:
             "output": self.output,
             "title": self.title,
             "message": self.message,
-            "memory": [[one.space, one.key, one.value, one.position] for one in self.memory],
+            "memory": [one.to_kept() for one in self.memory],
             "counts": self.counts.wire(),
         }
 
@@ -54,7 +60,7 @@ class HeldStep:
             output=kept["output"],
             title=kept["title"],
             message=kept["message"],
-            memory=tuple(MemoryWrite(*one) for one in kept["memory"]),
+            memory=tuple(MemoryWrite.from_kept(one) for one in kept["memory"]),
             counts=Counts(**kept["counts"]),
         )
 
@@ -112,7 +118,7 @@ async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: date
 
 async def _prepare(walk: Walk, step: PlanStep, produced: Produced) -> None:
     """A send needs no approval, but its messages are durable before one leaves (engine 11.2 step 0)."""
-    items = _changes(walk, step, produced, Outcome.APPROVED)
+    items = _changes(walk, step, produced, Outcome.APPROVED, round_=NEVER_ASKED)
     counts = produced.counts.plus(Counts(proposed=len(items)))
     kept = HeldStep(
         produced.output, produced.title or step.title, produced.message, produced.memory, counts
@@ -129,10 +135,13 @@ async def _prepare(walk: Walk, step: PlanStep, produced: Produced) -> None:
     await walk.tools.engine.write(
         walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
     )
+    crashpoint("after_prepare")
     walk.journal[step.name] = StepValue(step.name, "", walk.seq + 1, ValueState.HELD, kept)
 
 
-def _changes(walk: Walk, step: PlanStep, produced: Produced, outcome: Outcome) -> list[Change]:
+def _changes(
+    walk: Walk, step: PlanStep, produced: Produced, outcome: Outcome, *, round_: int | None = None
+) -> list[Change]:
     now = walk.tools.clock.now()
     return [
         Change(
@@ -142,7 +151,7 @@ def _changes(walk: Walk, step: PlanStep, produced: Produced, outcome: Outcome) -
             name=step.name,
             iteration="",
             position=position,
-            round=walk.round,
+            round=walk.round if round_ is None else round_,
             proposal=proposal,
             item_hash=proposal.item_hash(),
             outcome=outcome,
@@ -215,18 +224,42 @@ async def _sends_again(walk: Walk) -> bool:
 
 async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
     """The hash of the approved set, worked out anew from the rows (engine 12). Raises ApprovalMismatch."""
-    for item in items:
-        if item.proposal.item_hash() != item.item_hash:
-            raise ApprovalMismatch
+    _same_as_hashed(items)
     if step.kind is not StepKind.CHANGE or walk.run.approval_id is None:
         return ""
     approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=walk.run.approval_id))
     asked = await walk.read(
         partial(changes.of_round, org=walk.lease.org, run=walk.run.id, round_=approved.round)
     )
+    _same_as_hashed(asked)
     if walk.change_hash(approved.round, asked) != approved.change_hash:
         raise ApprovalMismatch
     return approved.change_hash
+
+
+def _same_as_hashed(items: Sequence[Change]) -> None:
+    if any(item.proposal.item_hash() != item.item_hash for item in items):
+        raise ApprovalMismatch
+
+
+async def stop_step(walk: Walk, step: PlanStep) -> None:
+    """Tells what became of a decided step that will not be applied to its end. Raises Fenced.
+
+    What was written stays and is remembered; what was not is cancelled; what is open stays unknown.
+    """
+    items = await walk.read(partial(of_step, walk=walk, step=step))
+    if all(item.outcome in UNTOUCHED for item in items):
+        return
+
+    async def drop(tx: Tx) -> None:
+        ours, _ = await run_queue.held_by(tx, walk.lease)
+        if not ours:
+            raise Fenced(walk.lease)
+        await changes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
+
+    await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
+    with suppress(CancelAsked):  # asked already: this is the end of it
+        await _end(walk, step, walk.tools.clock.now())
 
 
 async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
@@ -238,7 +271,7 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
         tally[item.outcome] = tally.get(item.outcome, 0) + 1
     sends = step.kind is StepKind.SEND
     counts = checkpoint.counted(tally, sends=sends)
-    status, code, message = _step_verdict(counts, len(items))
+    status, code, message = _step_verdict(counts, len(items), tally.get(Outcome.CANCELLED, 0))
     ended = Ended(
         step=step,
         title=kept.title,
@@ -253,19 +286,16 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
     )
     done = any(item.outcome in DID for item in items)
     state = ValueState.DONE if done else ValueState.SKIPPED
-    applied = {item.position for item in items if item.outcome is Outcome.APPLIED}
-    writes = [
-        one
-        for one in kept.memory
-        if (one.position in applied if one.position is not None else done and not counts.failed)
-    ]
+    outcomes = {item.position: item.outcome for item in items}
+    went_well = status is StepStatus.SUCCEEDED
+    writes = [one for one in kept.memory if one.is_due(outcomes) and (one.position is not None or went_well)]
     if counts.unknown or counts.failed:
         state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
     await walk.checkpoint(ended, kept.output, state=state, memory=writes)
     walk.outcomes[step.name] = [item.outcome for item in items]
 
 
-def _step_verdict(counts: Counts, total: int) -> tuple[StepStatus, str | None, str | None]:
+def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
     done = counts.applied + counts.sent + counts.unchanged
     parts = [f"{counts.applied + counts.sent} of {total} done"]
     parts += [f"{counts.unchanged} already so"] if counts.unchanged else []
@@ -273,11 +303,14 @@ def _step_verdict(counts: Counts, total: int) -> tuple[StepStatus, str | None, s
     parts += [f"{counts.conflicts} changed meanwhile and left alone"] if counts.conflicts else []
     parts += [f"{counts.failed} failed"] if counts.failed else []
     parts += [f"{counts.unknown} unknown"] if counts.unknown else []
+    parts += [f"{cancelled} cancelled"] if cancelled else []
     words = ", ".join(parts) + "."
     if counts.unknown:
         return StepStatus.FAILED, "outcome_unknown", words
     if counts.failed:
         return StepStatus.FAILED, "some_changes_failed", words
+    if cancelled:
+        return StepStatus.FAILED, "cancelled", words
     if not done:
         code = "not_approved" if counts.declined == total else "nothing_applied"
         return (StepStatus.REFUSED if counts.declined == total else StepStatus.FAILED), code, words

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.connectors.base import CallError, WriteState
+from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome, Part, Recovery, worst
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
@@ -19,7 +20,6 @@ from steward.store.run_queue import Lease
 GIVE_UP = timedelta(hours=24)
 SEARCH_AGAIN = timedelta(seconds=60)
 _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
-UNKNOWN_WORDS = "It cannot be told whether this took effect. Look at it before repeating it."
 _OUTCOMES = {
     EffectState.DONE: Outcome.APPLIED,
     EffectState.REFUSED: Outcome.FAILED,
@@ -41,8 +41,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A run's ledger as it stands."""
+    """A run's ledger as it stands, and what the database's clock said then."""
 
+    now: datetime
     effects: Sequence[Effect]
     changes: Mapping[ChangeId, Change]
     connections: Mapping[IntegrationId, Connection]
@@ -57,7 +58,7 @@ async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> Opened:
     found = await effects.of_run(tx, org, run)
     items = {item.id: item for item in await changes.of_run(tx, org, run)} if found else {}
     named = {effect.integration for effect in found if effect.integration is not None}
-    return Opened(found, items, await connections.among(tx, org, named))
+    return Opened(tx.now, found, items, await connections.among(tx, org, named))
 
 
 async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
@@ -69,13 +70,15 @@ async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
     ledger = await tools.engine.read(
         tools.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
     )
-    now = tools.clock.now()
+    now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead (engine 1, P8)
     open_ = [effect for effect in ledger.effects if _needs(effect)]
     due = [effect for effect in open_ if effect.settle_after <= now]
     for effect in due:
         verdict = await _find_out(tools, lease.org, ledger, effect)
         keep = partial(_keep, org=lease.org, lease=lease, ledger=ledger, verdict=verdict)
+        crashpoint("before_settle")
         await tools.engine.write(tools.clock.now(), keep, org=lease.org)
+        crashpoint("after_settle")
         if verdict.again_at is not None:
             return verdict.again_at
     waiting = [effect.settle_after for effect in open_ if effect.settle_after > now]
@@ -90,9 +93,9 @@ def _needs(effect: Effect) -> bool:
 
 
 async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
-    now = tools.clock.now()
+    now = ledger.now
     if effect.recovery is Recovery.BLIND:
-        return Verdict(effect, EffectState.UNKNOWN, message=UNKNOWN_WORDS)
+        return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
     if connection is None or connection.state is not ConnectionState.CONNECTED:
         return _later(effect, now)
@@ -125,7 +128,7 @@ async def _search(effect: Effect, found: bool, now: datetime) -> Verdict:
 def _later(effect: Effect, now: datetime) -> Verdict:
     age = now - effect.intent_at
     if age > GIVE_UP:
-        return Verdict(effect, EffectState.UNKNOWN, message=UNKNOWN_WORDS)
+        return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
     return Verdict(effect, None, again_at=now + wait)
 
@@ -142,21 +145,32 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
     if verdict.state is None:
         return
     await effects.settle(tx, org, effect.key, state=verdict.state, by=verdict.by, message=verdict.message)
-    if lease is None and verdict.state is not EffectState.NOT_SENT:
-        await _correct(tx, org, ledger, verdict)
+    if verdict.state is not EffectState.NOT_SENT:
+        change = ledger.changes[effect.change]
+        known = await effects.of_change(tx, org, change.id)
+        await _tell(tx, org, change, known, message=verdict.message, goes_on=lease is not None)
 
 
-async def _correct(tx: Tx, org: OrgId, ledger: Opened, verdict: Verdict) -> None:
-    """A finished run's change gets the outcome that was found out; the run's status stays (engine 11.4)."""
-    change = ledger.changes[verdict.effect.change]
-    known = {effect.key: effect.state for effect in ledger.effects if effect.change == change.id}
-    if verdict.state is not None:
-        known[verdict.effect.key] = verdict.state
-    outcomes = [_OUTCOMES[state] for state in known.values() if state in _OUTCOMES]
-    if outcomes:
-        await changes.settle(
-            tx, org, change.run_id, change.id, outcome=worst(outcomes), message=verdict.message
-        )
+async def _tell(
+    tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, message: str | None, goes_on: bool
+) -> None:
+    """The change gets the outcome that was found out, also in a finished run (engine 11.4).
+
+    Parts go in order, and one only after all before it went well: with the last one the change is whole.
+    One that stopped before is left to its run while that goes on; else it was made in part.
+    """
+    outcomes = [_OUTCOMES[effect.state] for effect in known if effect.state in _OUTCOMES]
+    if not outcomes:
+        return
+    outcome = worst(outcomes)
+    is_whole = any(effect.part == len(change.proposal.parts) for effect in known)
+    if outcome is Outcome.APPLIED and not is_whole:
+        if goes_on:
+            return
+        outcome, message = Outcome.FAILED, changes.HALF_DONE
+    if outcome is Outcome.UNKNOWN:
+        message = changes.STILL_OPEN
+    await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
 
 
 async def settle_finished(tools: Tools, engine: Engine, now: datetime) -> bool:
@@ -165,11 +179,11 @@ async def settle_finished(tools: Tools, engine: Engine, now: datetime) -> bool:
     for org, run in found:
         ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
         for effect in ledger.effects:
-            if effect.state not in OPEN or effect.settle_after > now:
+            if effect.state not in OPEN or effect.settle_after > ledger.now:
                 continue
             verdict = await _find_out(tools, org, ledger, effect)
-            if not _needs(effect) or now - effect.intent_at > GIVE_UP:
-                verdict = Verdict(effect, None, again_at=now + timedelta(days=36_500))
+            if not _needs(effect) or ledger.now - effect.intent_at > GIVE_UP:
+                verdict = Verdict(effect, None, again_at=ledger.now + timedelta(days=36_500))
             elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
                 words = "It did not take effect. Run the automation again to repeat it."
                 verdict = Verdict(effect, EffectState.REFUSED, message=words)

@@ -2,11 +2,12 @@
 
 import os
 import socket
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from steward.model.ids import WorkerId
+from steward.model.ids import OrgId, RunId, WorkerId
 from steward.store import fair, run_queue, workers
 from steward.store.engine import Engine, Tx
 
@@ -64,7 +65,11 @@ async def _take_over(tx: Tx, *, worker: WorkerId) -> int:
 
 async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
     """Makes a worker's runs ready for others; `lost` ones have used up an attempt."""
-    held = await workers.runs_of(tx, worker)
+    return await free(tx, worker, held=await workers.runs_of(tx, worker), lost=lost)
+
+
+async def free(tx: Tx, worker: WorkerId, *, held: Sequence[tuple[OrgId, RunId]], lost: bool) -> int:
+    """Makes those of `held` that the worker still has leased ready for others; how many."""
     await tx.enter({org for org, _ in held})
     vt = await fair.present(tx)
     freed = 0

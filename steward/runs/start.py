@@ -44,8 +44,6 @@ async def run_now(tx: Tx, actor: Actor, ask: RunNow, *, templates: Templates, ma
         raise WrongState("This automation is archived. Restore it before running it.")
     await readiness.check(tx, automation, templates=templates)
     held = await lane.lock(tx, actor.org, automation.id)
-    if await lane.waiting(tx, actor.org, automation.id, max_waiting) >= max_waiting:
-        raise TooManyWaiting(errors={})
     run = RunId(new_id(tx.now))
     kept = await idempotency.keep(
         tx,
@@ -61,6 +59,8 @@ async def run_now(tx: Tx, actor: Actor, ask: RunNow, *, templates: Templates, ma
         if known is None:
             raise Unavailable(retry_after=1)
         return known
+    if await lane.waiting(tx, actor.org, automation.id, max_waiting) >= max_waiting:
+        raise TooManyWaiting(errors={})  # the key goes with the transaction
     offer = lane.Offer(
         automation=automation,
         mode=ask.mode,

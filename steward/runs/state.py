@@ -48,6 +48,7 @@ class Walk:
     totals: Counts
     began: float
     kept_bytes: int = 0
+    said: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
 
     @property
@@ -114,5 +115,6 @@ class Walk:
         self.kept_bytes += len(packed)
         self.journal[ended.step.name] = value
         self.totals = self.totals.plus(ended.counts)
+        self.said[ended.step.name] = (ended.code, ended.message)
         if cancel is not None:
             raise CancelAsked(cancel)

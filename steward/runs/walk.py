@@ -1,17 +1,19 @@
 """Walks a run's plan by the frontier rule, one checkpoint a step (engine 10)."""
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 import msgspec
 
 from steward.connectors.base import CallError
+from steward.crashpoint import crashpoint
 from steward.model.change import Outcome
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind, StepStatus
-from steward.model.refusals import NotConnected
+from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
 from steward.runs import approval, claim, context, finish, held, reconcile
 from steward.runs.apply import MustWait
@@ -48,6 +50,8 @@ async def work(tools: Tools, lease: Lease) -> None:
         tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
     except Stopping:
         tools.log.info("run_handed_back", run=lease.run, org=lease.org)
+    except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
+        tools.log.warning("run_left", run=lease.run, org=lease.org, reason=error.message)
     except Exception as error:
         tools.log.error("run_broke", error, run=lease.run, org=lease.org)
         await _broke(tools, lease)
@@ -60,19 +64,20 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
         await _sleep(tools, lease, until, leased_ms=0)
         return
     if taken.hot.cancel_code is not None:
-        await _end(tools, taken, _cancelled(taken.hot.cancel_code))
+        await _close(await _begin(tools, taken, context.NOTHING), _cancelled(taken.hot.cancel_code))
         return
     if lease.attempt > ATTEMPTS:
         words = "The workers that had this run were lost three times. Check the service, then run it again."
-        await _end(tools, taken, End(RunStatus.FAILED, "interrupted", words))
+        end = End(RunStatus.FAILED, "interrupted", words)
+        await _close(await _begin(tools, taken, context.NOTHING), end)
         return
     try:
         opened = await context.open_connections(tools, taken)
     except NotConnected as refusal:
-        await _end(tools, taken, End(RunStatus.FAILED, "step_failed", refusal.message))
+        end = End(RunStatus.FAILED, "step_failed", refusal.message)
+        await _close(await _begin(tools, taken, context.NOTHING), end)
         return
-    walk = await _begin(tools, taken, opened)
-    await _go(walk)
+    await _go(await _begin(tools, taken, opened))
 
 
 async def _open_writes(tools: Tools, lease: Lease) -> datetime | None:
@@ -92,6 +97,7 @@ async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
         journal={value.name: value for value in taken.journal},
         totals=Counts(),
         began=tools.clock.monotonic(),
+        kept_bytes=sum(value.kept_bytes for value in taken.journal),
     )
     if taken.hot.last_seq or len(taken.journal) > 1:
         await walk.read(partial(_resume, walk=walk))
@@ -102,7 +108,9 @@ async def _resume(tx: Tx, *, walk: Walk) -> None:
     """What a continued run takes over from its rows: totals, outcomes and the round of asking."""
     org, run = walk.lease.org, walk.run.id
     for wire in await steps.wires(tx, org, run):
-        walk.totals = walk.totals.plus(Counts(**msgspec.json.decode(wire)["counts"]))
+        row = msgspec.json.decode(wire)
+        walk.totals = walk.totals.plus(Counts(**row["counts"]))
+        walk.said[row["name"]] = (row["code"], row["message"])
     outcomes: dict[str, list[Outcome]] = {}
     for item in await changes.of_run(tx, org, run):
         outcomes.setdefault(item.name, []).append(item.outcome)
@@ -123,18 +131,35 @@ async def _go(walk: Walk) -> None:
     except MustWait as wait:
         await _sleep(walk.tools, walk.lease, held.wake_at(walk, wait), leased_ms=walk.leased_ms())
     except CancelAsked as wish:
-        await _end(walk.tools, walk.taken, _cancelled(wish.code, _summary(walk)))
+        await _close(walk, _cancelled(wish.code))
     except ApprovalMismatch:
         walk.tools.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
         words = "What was approved and what would be done differ. Nothing was changed; run it again."
-        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "approval_mismatch", words))
+        end = End(RunStatus.FAILED, "approval_mismatch", words, _summary(walk))
+        await _end(walk.tools, walk.taken, end)
     except TimedOut:
         limit = int(walk.tools.rules.time_limit.total_seconds())
         words = f"The run took longer than {limit} seconds and was stopped at a step's border."
-        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "timed_out", words, _summary(walk)))
+        await _close(walk, End(RunStatus.FAILED, "timed_out", words))
     except TooMuchData:
         words = "A step gave more data than a run may keep. Narrow down what the automation reads."
         await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "too_much_data", words, _summary(walk)))
+
+
+async def _close(walk: Walk, end: End) -> None:
+    """Ends a run before its plan's end: open writes are settled first, and what was made is told.
+
+    Until they can be settled the run sleeps; it comes here again, for what asked for its end is kept.
+    """
+    until = await reconcile.settle_run(walk.tools, walk.lease)
+    if until is not None:
+        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms())
+        return
+    for step in walk.plan.steps:
+        value = walk.journal.get(step.name)
+        if value is not None and value.state is ValueState.HELD:
+            await held.stop_step(walk, step)
+    await _end(walk.tools, walk.taken, replace(end, summary=_summary(walk)))
 
 
 async def _steps(walk: Walk) -> Ended | None:
@@ -176,8 +201,7 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     walk.opened.touched.clear()
     walk.tools.progress[walk.run.id] = Progress(walk.lease, _current(step, started_at), started_at)
     try:
-        async with asyncio.timeout(walk.seconds_left()):
-            produced = await walk.template.steps[step.name](_context(walk))
+        produced = await _produce(walk, step)
         if step.kind in (StepKind.CHANGE, StepKind.SEND) and produced.proposals:
             await held.propose(walk, step, produced, started_at)
             return _stopped(walk, step)
@@ -186,11 +210,18 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
         return await _fail(walk, step, started_at, code=failure.code, message=failure.message)
     except CallError as error:
         return await _call_failed(walk, step, started_at, error)
-    except TimeoutError:
-        raise TimedOut from None
     finally:
         walk.tools.progress.pop(walk.run.id, None)
     return None
+
+
+async def _produce(walk: Walk, step: PlanStep) -> Produced:
+    """What the step's function gives within what is left of the run's time. Raises TimedOut."""
+    try:
+        async with asyncio.timeout(walk.seconds_left()):
+            return await walk.template.steps[step.name](_context(walk))
+    except TimeoutError:
+        raise TimedOut from None
 
 
 def _context(walk: Walk) -> StepContext:
@@ -276,6 +307,7 @@ def _stopped(walk: Walk, step: PlanStep) -> Ended | None:
 
 
 def _failed_row(walk: Walk, step: PlanStep) -> Ended:
+    code, message = walk.said.get(step.name, (None, None))
     return Ended(
         step=step,
         title=step.title,
@@ -283,8 +315,8 @@ def _failed_row(walk: Walk, step: PlanStep) -> Ended:
         started_at=walk.tools.clock.now(),
         connection=None,
         counts=Counts(),
-        code=None,
-        message=None,
+        code=code,
+        message=message,
     )
 
 
@@ -299,13 +331,15 @@ async def _ask(walk: Walk) -> None:
         automation=walk.taken.automation,
         round=walk.round,
         items=items,
-        expires_at=tools.clock.now() + tools.rules.approval,
+        lasts=tools.rules.approval,
         leased_ms=walk.leased_ms(),
         summary=_summary(walk),
     )
+    crashpoint("before_ask")
     await tools.engine.write(
         tools.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
     )
+    crashpoint("after_ask")
     tools.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 
@@ -339,11 +373,12 @@ def _summary(walk: Walk) -> JsonObject:
     return {"text": _last_words(walk).text, "counts": walk.totals.wire()}
 
 
-def _cancelled(code: str, summary: JsonObject | None = None) -> End:
-    return End(RunStatus.CANCELLED, code, CANCELLED_WORDS.get(code, "The run was cancelled."), summary)
+def _cancelled(code: str) -> End:
+    return End(RunStatus.CANCELLED, code, CANCELLED_WORDS.get(code, "The run was cancelled."))
 
 
 async def _end(tools: Tools, taken: Taken, end: End) -> None:
+    crashpoint("before_finish")
     await tools.engine.write(
         tools.clock.now(),
         partial(
@@ -356,6 +391,7 @@ async def _end(tools: Tools, taken: Taken, end: End) -> None:
         ),
         org=taken.lease.org,
     )
+    crashpoint("after_finish")
     tools.wake("ready")
     tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
 
@@ -368,6 +404,7 @@ async def _sleep(tools: Tools, lease: Lease, until: datetime, *, leased_ms: int)
     )
     if not done:
         raise Fenced(lease)
+    crashpoint("after_sleep")
 
 
 async def _broke(tools: Tools, lease: Lease) -> None:
@@ -378,7 +415,13 @@ async def _broke(tools: Tools, lease: Lease) -> None:
         if hot is None:
             return
         words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
-        end = End(RunStatus.FAILED, "step_failed", words)
+        totals = Counts()
+        for wire in await steps.wires(tx, lease.org, lease.run):
+            totals = totals.plus(Counts(**msgspec.json.decode(wire)["counts"]))
+        summary: JsonObject | None = None
+        if hot.started_at is not None:
+            summary = {"text": words, "counts": totals.wire()}
+        end = End(RunStatus.FAILED, "step_failed", words, summary)
         rules = tools.automation_rules
         await finish.finish(tx, lease, end, automation=hot.automation, mode=hot.mode, rules=rules)
 

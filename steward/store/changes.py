@@ -145,21 +145,44 @@ async def decide(
     )
 
 
+_OPEN = (
+    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    " AND e.state IN ('intent', 'unknown'))"
+)
+_BEGUN = (
+    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    " AND e.state = 'done')"
+)
+STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."
+HALF_DONE = "It was stopped half-way: a part of it was made. Look at it in the store."
+
+
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
-    """What was never applied of an ended run becomes `to`; how many."""
+    """What was never applied of an ended run becomes `to`; how many rows.
+
+    The ledger goes before: a change whose write is still open is unknown, one made in part has failed.
+    """
     return await tx.execute(
-        "UPDATE changes SET outcome = :to"
-        " WHERE org_id = :org AND run_id = :run AND outcome IN ('proposed', 'approved')",
-        {"org": org, "run": run, "to": to},
+        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' WHEN {_BEGUN} THEN 'failed'"
+        " ELSE :to END,"
+        f" message = CASE WHEN {_OPEN} THEN :open WHEN {_BEGUN} THEN :half"
+        " WHEN outcome = 'unknown' THEN NULL ELSE message END"
+        " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
+        f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
+        {"org": org, "run": run, "to": to, "open": STILL_OPEN, "half": HALF_DONE},
     )
 
 
 async def settle(
     tx: Tx, org: OrgId, run: RunId, change: ChangeId, *, outcome: Outcome, message: str | None
 ) -> None:
-    """Keeps a change's outcome; a message that is None leaves what stood beside the change."""
+    """Keeps a change's outcome; a message that is None leaves what stood beside the change.
+
+    What was said while it was unknown goes.
+    """
     await tx.execute(
-        "UPDATE changes SET outcome = :outcome, message = coalesce(CAST(:message AS text), message),"
+        "UPDATE changes SET outcome = :outcome, message = coalesce(CAST(:message AS text),"
+        " CASE WHEN outcome = 'unknown' THEN NULL ELSE message END),"
         " applied_at = CASE WHEN :outcome = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
         " WHERE org_id = :org AND run_id = :run AND id = :change",
         {"org": org, "run": run, "change": change, "outcome": outcome, "message": message},

@@ -21,6 +21,10 @@ class EffectState(StrEnum):
 
 
 OPEN = (EffectState.INTENT, EffectState.UNKNOWN)
+_COLUMNS = (
+    "effect_key, run_id, change_id, part, batch_key, integration_id, class, state, attempt,"
+    " request_sha256, intent_at, settle_after, message"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +120,17 @@ async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
     """Every effect of a run."""
     rows = await tx.all(
-        "SELECT effect_key, run_id, change_id, part, batch_key, integration_id, class, state, attempt,"
-        " request_sha256, intent_at, settle_after, message FROM effects"
-        " WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
+        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
         {"org": org, "run": run},
+    )
+    return [_effect(row) for row in rows]
+
+
+async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
+    """The effects of a change, one for each of its parts that was begun."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND change_id = :change ORDER BY part",
+        {"org": org, "change": change},
     )
     return [_effect(row) for row in rows]
 

@@ -51,12 +51,13 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
     """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps."""
     rows = await tx.all(
         Both(
-            "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = epoch + 1"
-            " WHERE (org_id, id) IN (SELECT org_id, id FROM runs"
+            "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
+            " FROM (SELECT org_id, id FROM runs"
             "  WHERE queue = 'ready' AND org_id NOT IN (:full)"
             "  AND EXISTS (SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'alive'"
             "   AND lease_until > {now})"
-            "  ORDER BY vt, id LIMIT :free)"
+            "  ORDER BY vt, id LIMIT :free) AS taken"
+            " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
             " RETURNING org_id, id, vt, epoch, attempt",
             "SELECT org_id, id, vt, epoch, attempt FROM queue_claim(:worker, :free, :full)",
         ),
@@ -81,12 +82,12 @@ async def full(tx: Tx, cap: int) -> list[OrgId]:
     return [OrgId(row["org_id"]) for row in rows]
 
 
-async def hot(tx: Tx, org: OrgId, run: RunId) -> Hot | None:
-    """The run's own row, locked on PostgreSQL."""
+async def hot(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> Hot | None:
+    """The run's own row; locked on PostgreSQL only by who has its lane already (engine 2, "Lock order")."""
     row = await tx.one(
         "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
         " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
-        " WHERE org_id = :org AND id = :run {for_update}",
+        f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
         {"org": org, "run": run},
     )
     return _hot(row) if row else None

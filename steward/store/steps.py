@@ -47,6 +47,7 @@ class StepValue:
     state: ValueState
     output: JsonValue
     unknown_paths: tuple[str, ...] = ()
+    kept_bytes: int = 0
 
 
 class TooMuchData(Exception):
@@ -118,6 +119,7 @@ async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
             state=ValueState(row["state"]),
             output=json.loads(zlib.decompress(row["output"])),
             unknown_paths=tuple(json.loads(row["unknown_paths"])) if row["unknown_paths"] else (),
+            kept_bytes=len(row["output"]),
         )
         for row in rows
     ]

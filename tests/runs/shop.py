@@ -1,5 +1,6 @@
 """A whole service in process beside the pretend shop: connect, set up, run, approve, look at the ledger."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,12 +21,13 @@ from steward.model.automation import Automation
 from steward.model.change import Change
 from steward.model.connection import Connection
 from steward.model.ids import ApprovalId, IntegrationId, PersonId, RunId
-from steward.model.run import Mode, Run
-from steward.runs import approval, start
-from steward.runs.approval import ApproveAsk, Decided
-from steward.runs.start import RunNow
+from steward.model.run import TERMINAL, Mode, Run, RunStatus
+from steward.runs import approval, cancel, start
+from steward.runs.approval import ApproveAsk, Decided, RejectAsk
+from steward.runs.start import RunNow, Started
 from steward.sandbox.world import World, create
-from steward.store import approvals, changes, organizations, people, runs, steps
+from steward.store import approvals, changes, effects, organizations, people, runs, steps
+from steward.store.effects import Effect
 from steward.store.engine import Engine, Tx
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
@@ -44,6 +46,7 @@ class Shop:
     clock: FakeClock
     world: World
     owner: Actor
+    environ: Mapping[str, str]
     connections: dict[str, Connection] = field(default_factory=dict)
     worker: Worker | None = None
     keys: int = 0
@@ -97,22 +100,92 @@ class Shop:
         asked = {"sheet": sheet, "sku_column": "SKU", "price_column": "Price", **inputs}
         return await self.set_up("price-update-from-spreadsheet", asked)
 
-    async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE, key: str | None = None) -> Run:
-        """A run by hand."""
+    async def alerting(self, **inputs: Any) -> Automation:
+        """The automation that tells the channel what is low."""
+        channel = {"integration_id": self.connections["teams"].integration_id}
+        return await self.set_up("low-stock-alert", {"threshold": 5, "teams": channel, **inputs})
+
+    async def started(
+        self,
+        automation: Automation,
+        mode: Mode = Mode.LIVE,
+        *,
+        key: str | None = None,
+        max_waiting: int = 1000,
+        actor: Actor | None = None,
+    ) -> Started:
+        """What run now answers."""
         self.keys += 1
         ask = RunNow(automation.id, key or f"key-{self.keys}", mode)
         templates = self.service.tools.templates
-        verb = partial(start.run_now, actor=self.owner, ask=ask, templates=templates, max_waiting=1000)
-        return (await self.write(verb)).run
+        return await self.write(
+            partial(
+                start.run_now,
+                actor=actor or self.owner,
+                ask=ask,
+                templates=templates,
+                max_waiting=max_waiting,
+            )
+        )
+
+    async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE, key: str | None = None) -> Run:
+        """A run by hand."""
+        return (await self.started(automation, mode, key=key)).run
+
+    async def cancel(self, run: Run) -> Run:
+        """The owner cancels a run."""
+        return await self.write(partial(cancel.cancel, actor=self.owner, run=run.id))
+
+    async def hired(self) -> Worker:
+        """This process's worker, its lease fresh."""
+        if self.worker is None:
+            self.worker = await self.another_worker()
+        await worker.heartbeat(self.worker)
+        return self.worker
+
+    async def another_worker(self) -> Worker:
+        """A worker of the present process."""
+        return await worker.register(self.service.tools, self.service.hints, poll=timedelta(seconds=1))
 
     async def drain(self) -> None:
-        """Everything that can go on now goes on to its end, to a person or to sleep."""
-        if self.worker is None:
-            self.worker = await worker.register(
-                self.service.tools, self.service.hints, poll=timedelta(seconds=1)
-            )
-        await worker.heartbeat(self.worker)
-        await worker.drain(self.worker, worker.ticks(self.worker))
+        """Everything that can go on now goes on to its end, to a person or to sleep.
+
+        Short waits within a step pass on the clock, with heartbeats.
+        """
+        hired = await self.hired()
+        going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+        while not going.done():
+            waiting = asyncio.create_task(self.clock.until_sleeping())
+            await asyncio.wait({going, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if not going.done():
+                await self.clock.advance(1.0)
+                await worker.heartbeat(hired)
+        going.result()
+
+    async def pass_time(self, **time: float) -> None:
+        """The clock goes on, with nothing but heartbeats happening; then everything that can go on does."""
+        await self.clock.advance(timedelta(**time).total_seconds())
+        await self.drain()
+
+    async def until_settled(self, run: Run, minutes: int = 60) -> Run:
+        """The run once it has ended or waits for a person, time passing as it needs."""
+        await self.drain()
+        for _ in range(minutes):
+            fresh = await self.run(run)
+            if fresh.status in TERMINAL or fresh.status is RunStatus.WAITING_APPROVAL:
+                return fresh
+            await self.clock.advance(60)
+            await worker.take_over(await self.hired())
+            await self.drain()
+        raise AssertionError(f"run {run.id} does not end: {await self.run(run)}")
+
+    async def restart(self) -> None:
+        """The process is gone and another serves the same database; its lease ends before anything else."""
+        await self.service.close()
+        self.worker = None
+        self.service = await _built(self.environ, self.clock, self.world)
+        await self.clock.advance(self.service.tools.rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
         """The run as it now is."""
@@ -139,11 +212,35 @@ class Shop:
         assert fresh.approval_id is not None
         return await self.read(partial(approvals.get, org=self.owner.org, approval=fresh.approval_id))
 
-    async def approve(self, run: Run, leave_out: Sequence[Change] = ()) -> Decided:
+    async def approve(
+        self, run: Run, leave_out: Sequence[Change] = (), *, by: Actor | None = None, not_starter: bool = False
+    ) -> Decided:
         """The owner approves all but what is left out."""
         asked = await self.approval(run)
         ask = ApproveAsk(asked.id, asked.version, [one.id for one in leave_out], asked.change_hash)
-        return await self.write(partial(approval.approve, actor=self.owner, wish=ask, not_starter=False))
+        verb = partial(approval.approve, actor=by or self.owner, wish=ask, not_starter=not_starter)
+        return await self.write(verb)
+
+    async def reject(self, run: Run, *, by: Actor | None = None, not_starter: bool = False) -> Decided:
+        """The owner rejects all."""
+        asked = await self.approval(run)
+        ask = RejectAsk(asked.id, asked.version, "No")
+        verb = partial(approval.reject, actor=by or self.owner, wish=ask, not_starter=not_starter)
+        return await self.write(verb)
+
+    async def waiting(self, automation: Automation) -> Run:
+        """A run of the automation that waits for approval."""
+        run = await self.drained(automation)
+        assert run.status is RunStatus.WAITING_APPROVAL, run
+        return run
+
+    async def ledger(self, run: Run) -> list[Effect]:
+        """What was done about the run's changes, as kept."""
+        return await self.read(partial(effects.of_run, org=self.owner.org, run=run.id))
+
+    def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
+        """The outside world goes wrong: `method` and `path` say for which requests (contract 9.2)."""
+        self.world.state.faults.make({"kind": kind, "method": method, "path": path, **more})
 
     def writes(self) -> list[dict[str, Any]]:
         """Every write request the outside world saw since all was connected (a check probes for rights)."""
@@ -170,9 +267,7 @@ async def open_shop(database_url: str, clock: FakeClock, folder: Path, **setting
         "STEWARD_SPREAD_MAX": "0",
         **settings,
     }
-    service = await app.build(
-        read(environ), clock=clock, serve=False, transport=world.transport(), write_log=print
-    )
+    service = await _built(environ, clock, world)
 
     async def found(tx: Tx) -> Actor:
         org = await organizations.enlist(tx, "Test Shop", "test shop")
@@ -192,7 +287,13 @@ async def open_shop(database_url: str, clock: FakeClock, folder: Path, **setting
         return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
 
     owner = await service.engine.write(clock.now(), found)
-    return Shop(service, clock, world, owner)
+    return Shop(service, clock, world, owner, environ)
+
+
+async def _built(environ: Mapping[str, str], clock: FakeClock, world: World) -> app.Wired:
+    return await app.build(
+        read(dict(environ)), clock=clock, serve=False, transport=world.transport(), write_log=print
+    )
 
 
 async def connect_all(shop: Shop) -> None:

@@ -1,23 +1,8 @@
 """The main job end to end: a run reads, asks, applies exactly what was approved, and says what it did."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
-from tests.fake_clock import FakeClock
-from tests.runs.shop import Shop, connect_all, open_shop
-
-
-@pytest.fixture
-async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
-    """A service beside the pretend shop, everything connected."""
-    opened = await open_shop(database_url, clock, tmp_path)
-    await connect_all(opened)
-    yield opened
-    await opened.service.close()
+from tests.runs.shop import Shop
 
 
 async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Shop) -> None:
