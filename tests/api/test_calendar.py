@@ -1,0 +1,146 @@
+"""The calendar over HTTP: every parameter, the envelope, pages and refusals (interface 2.6, contract 2.5)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.test_automations import Desk, desk
+from tests.people import Heard
+
+__all__ = ["desk"]
+
+PATH = "/v1/automations/occurrences"
+FIELDS = {
+    "automation_id", "automation_name", "automation_version", "timezone", "slot_at", "run_at", "state",
+    "reason", "run_id", "run_status", "moved_from", "version", "projected",
+}  # fmt: skip
+
+
+async def rows(desk: Desk, **query: Any) -> list[dict[str, Any]]:
+    """The rows of one page."""
+    heard = await desk.member.get(PATH, **query)
+    assert heard.status == 200, heard.body
+    found: list[dict[str, Any]] = heard.data["occurrences"]
+    return found
+
+
+async def refused(desk: Desk, **query: Any) -> list[str]:
+    """Which parameters a 422 names."""
+    heard: Heard = await desk.member.get(PATH, **query)
+    assert (heard.status, heard.code) == (422, "validation_failed"), heard.body
+    return sorted(heard.errors)
+
+
+async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
+    """Interface 2.6: all fields are required; timestamps as contract 1.2"""
+    made = await desk.create()
+    heard = await desk.member.get(PATH)
+    assert heard.body["success"] is True
+    assert heard.data["next_cursor"] is None
+    first = heard.data["occurrences"][0]
+    assert set(first) == FIELDS
+    assert first["slot_at"] == first["run_at"] == made["next_run_at"]
+    assert first["slot_at"].endswith(":00.000Z")
+    assert (first["automation_id"], first["automation_version"]) == (made["id"], made["version"])
+    assert (first["timezone"], first["automation_name"]) == (made["timezone"], made["name"])
+    assert (first["state"], first["version"], first["projected"]) == ("pending", 0, False)
+
+
+async def test_the_range_and_the_filters_are_taken(desk: Desk) -> None:
+    """Contract 2.5: from, to, automation_id, integration_id, state, limit"""
+    one = await desk.create()
+    two = await desk.create(integration_id=desk.other_store)
+    day = {"from": "2026-05-03T00:00:00Z", "to": "2026-05-04T02:00:00+02:00"}
+    assert {row["automation_id"] for row in await rows(desk, **day)} == {one["id"], two["id"]}
+    assert [row["automation_id"] for row in await rows(desk, **day, automation_id=one["id"])] == [one["id"]]
+    found = await rows(desk, **day, integration_id=desk.other_store)
+    assert [row["automation_id"] for row in found] == [two["id"]]
+    assert await rows(desk, **day, state="queued,skipped") == []
+    assert len(await rows(desk, **day, state="pending")) == 2
+    assert len(await rows(desk, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ({"from": "2026-05-03"}, ["from"]),
+        ({"from": "2026-05-03T08:00:00"}, ["from"]),
+        ({"from": "2026-03-31T05:59:59Z"}, ["from"]),
+        ({"from": "2026-05-03T08:00:00Z", "to": "2026-05-03T08:00:00Z"}, ["to"]),
+        ({"to": "2027-05-03T08:00:00Z"}, ["to"]),
+        ({"from": "9999-12-31T08:00:00Z"}, ["to"]),
+        ({"automation_id": "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"}, ["automation_id"]),
+        ({"automation_id": "x", "state": "running", "limit": "0"}, ["automation_id", "limit", "state"]),
+        ({"integration_id": "0"}, ["integration_id"]),
+        ({"integration_id": "999999"}, ["integration_id"]),
+        ({"state": ""}, ["state"]),
+        ({"limit": "many", "since": "now"}, ["limit", "since"]),
+        ({"cursor": "AAAA"}, ["cursor"]),
+    ],
+)
+async def test_wrong_parameters_are_refused_by_name(
+    desk: Desk, query: dict[str, str], wrong: list[str]
+) -> None:
+    """Contract 1.1 and 2.5: 422 with the parameter's name"""
+    assert [name.split(".")[0] for name in await refused(desk, **query)] == wrong
+
+
+async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
+    """Interface 7: as a filter on the calendar, another organisation's record gives 422"""
+    made = await desk.create()
+    for query in ({"automation_id": made["id"]}, {"integration_id": desk.store}):
+        heard = await desk.stranger.get(PATH, **query)
+        assert (heard.status, sorted(heard.errors)) == (422, list(query))
+    assert (await desk.stranger.get(PATH)).data == {"occurrences": [], "next_cursor": None}
+
+
+async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
+    """Contract 1.3 and 2.5: 1 to 500, default 200"""
+    await desk.create(schedule={"cadence": "hourly"})
+    ask = {"to": "2026-06-30T00:00:00Z"}
+    assert len(await rows(desk, **ask)) == 200
+    assert len(await rows(desk, **ask, limit=500)) == 500
+    assert len(await rows(desk, **ask, limit=501)) == 500
+
+
+async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None:
+    """Contract 1.3: the cursor goes on in the range of the first page, however long that took"""
+    for number in range(3):
+        await desk.create(name=f"Watch {number}", timezone="UTC")
+    whole = await rows(desk)
+    found: list[dict[str, Any]] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        heard = await desk.member.get(PATH, limit=4, **cursor)
+        found += heard.data["occurrences"]
+        if heard.data["next_cursor"] is None:
+            break
+        cursor = {"cursor": heard.data["next_cursor"]}
+        desk.service.clock.tick(60)
+    assert found == whole
+    assert len(found) == 42
+
+
+async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:
+    """Contract 1.3: signed with the organisation, the path and every filter"""
+    await desk.create()
+    cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
+    assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]
+    assert await refused(desk, cursor=cursor[:-2] + "AA") == ["cursor"]
+    heard = await desk.stranger.get(PATH, cursor=cursor)
+    assert (heard.status, list(heard.errors)) == (422, ["cursor"])
+    assert (await desk.member.get(PATH, cursor=cursor, limit=3)).status == 200
+
+
+async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None:
+    """Interface 5.3, 7"""
+    heard = await desk.service.nobody().get(PATH)
+    assert heard.status == 401
+    assert heard.headers["www-authenticate"].startswith("Bearer")
+
+
+async def test_a_web_caller_reads_the_same_calendar(desk: Desk) -> None:
+    """Contract 6.1: sessions use the operations of /v1 too"""
+    await desk.create()
+    web = await desk.service.web("member")
+    assert (await web.get(PATH)).data == (await desk.member.get(PATH)).data

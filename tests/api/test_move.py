@@ -1,0 +1,164 @@
+"""Moving, skipping and un-skipping over HTTP: answers and the order of refusals (interface 4.2)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.test_automations import Desk, desk
+from tests.people import Caller, Heard
+
+__all__ = ["desk"]
+
+PATH = "/v1/automations"
+DAILY = {"cadence": "daily", "run_at": "08:00"}
+
+
+async def planned(desk: Desk, made: dict[str, Any], place: int = 0) -> dict[str, Any]:
+    """A coming run as the calendar gives it."""
+    heard = await desk.member.get(f"{PATH}/occurrences", automation_id=made["id"])
+    row: dict[str, Any] = heard.data["occurrences"][place]
+    return row
+
+
+def sent(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The body of an edit of a row as read."""
+    body = {
+        "slot_at": row["slot_at"],
+        "occurrence_version": row["version"],
+        "automation_version": row["automation_version"],
+    }
+    return {name: value for name, value in {**body, **changes}.items() if value is not ...}
+
+
+async def edit(
+    desk: Desk, verb: str, made: dict[str, Any], body: object, caller: Caller | None = None
+) -> Heard:
+    """POST of move, skip or unskip."""
+    return await (caller or desk.member).post(f"{PATH}/{made['id']}/occurrences/{verb}", body)
+
+
+async def utc_daily(desk: Desk) -> dict[str, Any]:
+    """A daily automation, in UTC; the first run is on 1 May about 08:00."""
+    return await desk.create(schedule=DAILY, timezone="UTC")
+
+
+async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
+    """Interface 4.2: 200 with the coming run after the change and the automation as it now is"""
+    made = await utc_daily(desk)
+    row = await planned(desk, made)
+    body = sent(row, run_at="2026-05-01T12:00:00+02:00", scope="this")
+    heard = await edit(desk, "move", made, body)
+    assert (heard.status, sorted(heard.data)) == (200, ["automation", "occurrence"])
+    moved = {"run_at": "2026-05-01T10:00:00.000Z", "moved_from": row["run_at"], "version": 1}
+    assert heard.data["occurrence"] == {**row, **moved}
+    assert heard.data["automation"] == {**made, "next_run_at": "2026-05-01T10:00:00.000Z"}
+    assert await planned(desk, made) == heard.data["occurrence"]
+
+
+async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
+    """Interface 4.2: the schedule itself changes and every later run follows"""
+    made = await utc_daily(desk)
+    row = await planned(desk, made, 1)
+    body = sent(row, run_at="2026-05-02T10:30:00Z", scope="this_and_later")
+    heard = await edit(desk, "move", made, body)
+    automation = heard.data["automation"]
+    assert (automation["version"], automation["schedule"]["run_at"]) == (2, "10:30")
+    assert heard.data["occurrence"]["automation_version"] == 2
+    got = await desk.member.get(f"{PATH}/{made['id']}")
+    assert got.data["automation"] == automation
+
+
+async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
+    """Interface 2.6, projected: a move writes it first"""
+    made = await utc_daily(desk)
+    heard = await desk.member.get(f"{PATH}/occurrences", **{"from": "2026-06-10T00:00:00Z"})
+    row = heard.data["occurrences"][0]
+    assert (row["projected"], row["version"]) == (True, 0)
+    assert (await edit(desk, "skip", made, sent(row))).code == "wrong_state"
+    heard = await edit(desk, "move", made, sent(row, run_at="2026-06-10T12:00:00Z", scope="this"))
+    assert (heard.data["occurrence"]["projected"], heard.data["occurrence"]["version"]) == (False, 1)
+    assert (await edit(desk, "skip", made, sent(heard.data["occurrence"]))).status == 200
+
+
+async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
+    """Contract 2.5"""
+    made = await utc_daily(desk)
+    row = await planned(desk, made)
+    heard = await edit(desk, "skip", made, sent(row))
+    skipped = {"state": "skipped", "reason": "by_merchant", "version": 1}
+    assert (heard.status, heard.data["occurrence"]) == (200, {**row, **skipped})
+    assert heard.data["automation"]["next_run_at"] > row["run_at"]
+    heard = await edit(desk, "unskip", made, sent(heard.data["occurrence"]))
+    assert heard.data["occurrence"] == {**row, "version": 2}
+    assert heard.data["automation"] == made
+
+
+async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
+    """Interface 2.1, StaleOccurrence; 4.2 rule 1"""
+    made = await utc_daily(desk)
+    row = await planned(desk, made)
+    current = (await edit(desk, "skip", made, sent(row))).data
+    for verb, more in (("move", {"run_at": "2020-01-01T00:00:00Z", "scope": "this"}), ("skip", {})):
+        heard = await edit(desk, verb, made, sent(row, **more))
+        assert (heard.status, heard.code, heard.data) == (409, "stale_version", current)
+        assert heard.body["success"] is False
+        assert "errors" not in heard.body
+    gone = sent(row, slot_at="2026-05-01T03:33:00Z", automation_version=9)
+    heard = await edit(desk, "unskip", made, gone)
+    assert heard.data == {"occurrence": None, "automation": current["automation"]}
+
+
+async def test_refusals_come_in_their_order(desk: Desk) -> None:
+    """schedule.md 8.1: 422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at"""
+    made = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
+    row = await planned(desk, made)
+    past = "2020-01-01T00:00:00Z"
+    later = sent(row, run_at=past, scope="this_and_later")
+
+    async def heard(body: dict[str, Any]) -> tuple[int, str | None, list[str]]:
+        answer = await edit(desk, "move", made, body)
+        return answer.status, answer.code, sorted(answer.body.get("errors", {}))
+
+    odd = {"slot_at": "2026-05-01T09:59:59Z"}
+    wrong = {**later, **odd, "automation_version": 0, "occurrence_version": -1, "scope": "all", "extra": 1}
+    assert await heard(wrong) == (
+        422, "validation_failed", ["automation_version", "extra", "occurrence_version", "scope"],
+    )  # fmt: skip
+    assert await heard({}) == (
+        422,
+        "validation_failed",
+        ["automation_version", "occurrence_version", "run_at", "scope", "slot_at"],
+    )
+    assert await heard({**later, **odd, "automation_version": 9}) == (409, "stale_version", [])
+    assert await heard({**later, **odd}) == (422, "validation_failed", ["slot_at"])
+    await edit(desk, "skip", made, sent(row))
+    assert await heard({**later, "occurrence_version": 1}) == (409, "wrong_state", [])
+    body = sent(await planned(desk, made, 1), run_at=past)
+    assert await heard({**body, "scope": "this_and_later"}) == (422, "validation_failed", ["scope"])
+    assert await heard({**body, "scope": "this"}) == (422, "validation_failed", ["run_at"])
+
+
+@pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
+async def test_another_organisations_automation_is_not_found(desk: Desk, verb: str) -> None:
+    """Interface 1: the same answer as for one that does not exist"""
+    made = await utc_daily(desk)
+    body = sent(await planned(desk, made))
+    body |= {"run_at": "2026-05-01T12:00:00Z", "scope": "this"} if verb == "move" else {}
+    foreign = await edit(desk, verb, made, body, desk.stranger)
+    unknown = await edit(desk, verb, {"id": "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"}, body)
+    assert foreign.status == unknown.status == 404
+    assert foreign.body == unknown.body
+    assert (await planned(desk, made))["version"] == 0
+
+
+async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
+    """Contract 2.5: wrong_state"""
+    made = await utc_daily(desk)
+    row = await planned(desk, made)
+    paused = (await desk.member.post(f"{PATH}/{made['id']}/pause")).data["automation"]
+    body = sent(row, automation_version=paused["version"])
+    for verb, more in (
+        ("move", {"run_at": "2026-05-01T12:00:00Z", "scope": "this"}), ("skip", {}), ("unskip", {}),
+    ):  # fmt: skip
+        heard = await edit(desk, verb, made, {**body, **more})
+        assert (heard.status, heard.code) == (409, "wrong_state"), verb

@@ -1,0 +1,126 @@
+"""Preview schedule over HTTP: the next three runs, words and notes (contract 2.6, schedule.md 6)."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.test_automations import Desk, desk
+from tests.people import Heard
+
+__all__ = ["desk"]
+
+PATH = "/v1/automations/schedule/preview"
+LAST_FRIDAY = {"cadence": "monthly", "run_at": "18:30", "day_of_week": 5, "week_of_month": -1}
+
+
+async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
+    """What the preview answers."""
+    heard = await desk.member.post(PATH, {"schedule": schedule, **more})
+    assert heard.status == 200, heard.body
+    return heard.data
+
+
+async def test_the_next_three_runs_are_told_with_words(desk: Desk) -> None:
+    """Contract 2.6: timezone, next, words, spread_note; spread 0"""
+    assert await preview(desk, LAST_FRIDAY, timezone="Europe/Berlin") == {
+        "timezone": "Europe/Berlin",
+        "next": [
+            {"slot_at": "2026-05-29T16:30:00.000Z", "local": "2026-05-29T18:30+02:00", "note": None},
+            {"slot_at": "2026-06-26T16:30:00.000Z", "local": "2026-06-26T18:30+02:00", "note": None},
+            {"slot_at": "2026-07-31T16:30:00.000Z", "local": "2026-07-31T18:30+02:00", "note": None},
+        ],
+        "words": "Every last Friday of the month at 18:30 (Europe/Berlin)",
+        "spread_note": "A run may start up to 9 minutes later.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("schedule", "since", "notes"),
+    [
+        ({"cadence": "daily", "run_at": "02:30"}, "2027-03-27T12:00:00Z", ["gap", None, None]),
+        ({"cadence": "daily", "run_at": "02:30"}, "2026-10-24T12:00:00Z", ["fold", None, None]),
+        (
+            {"cadence": "monthly", "run_at": "08:00", "day_of_month": 31},
+            "2026-05-31T12:00:00Z",
+            ["short_month", None, None],
+        ),
+    ],
+)
+async def test_clock_changes_and_short_months_are_noted(
+    desk: Desk, schedule: dict[str, Any], since: str, notes: list[str | None]
+) -> None:
+    """schedule.md 6, Preview: R4, R3, R6"""
+    found = await preview(desk, schedule, timezone="Europe/Berlin", **{"from": since})
+    assert [run["note"] for run in found["next"]] == notes
+
+
+async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) -> None:
+    """Contract 2.6; schedule.md 4: copied from the store, else the organisation, else UTC"""
+    daily = {"cadence": "daily", "run_at": "08:00"}
+    found = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
+    assert found["timezone"] == "Asia/Calcutta"
+    assert (await preview(desk, daily, integration_id=desk.store))["timezone"] == "Europe/Berlin"
+    assert (await preview(desk, daily, integration_id=desk.other_store))["timezone"] == "Europe/Berlin"
+    heard = await desk.stranger.post(PATH, {"schedule": daily})
+    assert heard.data["timezone"] == "UTC"
+
+
+async def test_manual_and_once_have_fewer_runs(desk: Desk) -> None:
+    """Contract 2.6: manual gives an empty next; a once has one"""
+    assert (await preview(desk, {"cadence": "manual"}))["next"] == []
+    once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
+    assert len((await preview(desk, once))["next"]) == 1
+
+
+async def test_a_once_is_judged_by_from(desk: Desk) -> None:
+    """Contract 2.6, from"""
+    once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
+    body = {"schedule": once, "timezone": "UTC", "from": "2026-05-02T08:00:00Z"}
+    heard = await desk.member.post(PATH, body)
+    assert (heard.status, list(heard.errors)) == (422, ["schedule.date"])
+    found = await preview(desk, once, timezone="UTC", **{"from": "2026-05-02T07:59:59.999Z"})
+    assert found["next"][0]["slot_at"] == "2026-05-02T08:00:00.000Z"
+
+
+async def test_without_spread_there_is_no_note_on_it(desk: Desk) -> None:
+    """Contract 2.6: null when the spread setting is 0"""
+    desk.service.restart(spread_max=0)
+    assert (await preview(desk, {"cadence": "hourly"}))["spread_note"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({}, ["schedule"]),
+        ({"schedule": {"cadence": "daily"}}, ["schedule.run_at"]),
+        (
+            {"schedule": {"cadence": "daily", "run_at": "8:00", "days": []}},
+            ["schedule.days", "schedule.run_at"],
+        ),
+        ({"schedule": {"cadence": "manual"}, "timezone": "Mars/Olympus"}, ["timezone"]),
+        ({"schedule": {"cadence": "manual"}, "timezone": "europe/berlin"}, ["timezone"]),
+        ({"schedule": {"cadence": "manual"}, "timezone": None}, ["timezone"]),
+        ({"schedule": {"cadence": "manual"}, "integration_id": 999_999}, ["integration_id"]),
+        ({"schedule": {"cadence": "manual"}, "from": "today", "to": 1}, ["from", "to"]),
+        (
+            {
+                "schedule": {"cadence": "once", "date": "2020-01-01", "run_at": "08:00"},
+                "integration_id": 999_999,
+            },
+            ["integration_id", "schedule.date"],
+        ),
+    ],
+)
+async def test_wrong_fields_are_refused_by_their_path(
+    desk: Desk, body: dict[str, Any], wrong: list[str]
+) -> None:
+    """Contract 2.6: refusals errors.schedule.*; all faults at once"""
+    heard: Heard = await desk.member.post(PATH, body)
+    assert (heard.status, sorted(heard.errors)) == (422, wrong)
+
+
+async def test_a_foreign_store_is_refused(desk: Desk) -> None:
+    """Contract 2.6: foreign → 422"""
+    body = {"schedule": {"cadence": "hourly"}, "integration_id": desk.foreign_store}
+    heard = await desk.member.post(PATH, body)
+    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])

@@ -1,0 +1,131 @@
+"""Two sessions at one run at the same moment: one wins, the other gets the right refusal (issue: bars)."""
+
+import asyncio
+import os
+from collections.abc import Awaitable
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.occurrence import OccurrenceState
+from steward.model.refusals import Refusal, StaleVersion, WrongState
+from tests.automations.world import World
+from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc
+
+TRIES = int(os.environ.get("STEWARD_TEST_TRIES", "15"))
+FIRST = utc("05-01 08:00")
+PENDING, QUEUED, SKIPPED = OccurrenceState
+
+
+async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
+    """All at once, in an order of chance; refusals are answers here."""
+    order = list(range(len(acts)))
+    random.shuffle(order)
+    found = await asyncio.gather(*(acts[place] for place in order), return_exceptions=True)
+    by_place = dict(zip(order, found, strict=True))
+    answers = [by_place[place] for place in range(len(acts))]
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
+            raise answer
+    return answers
+
+
+@pytest.mark.parametrize("scope", [THIS, LATER])
+async def test_of_two_moves_one_wins_and_the_other_is_stale(
+    world: World, diary: Diary, scope: object
+) -> None:
+    """Interface 9: two tools never overwrite each other"""
+    random = Random(1)
+    for _ in range(TRIES):
+        made = await world.create()
+        answers = await together(
+            random,
+            diary.move(made, FIRST, FIRST + HOUR, THIS),
+            diary.move(made, FIRST, FIRST + 2 * HOUR, scope),  # type: ignore[arg-type]
+        )
+        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        assert isinstance(lost, StaleVersion)
+        row = await diary.row(made, FIRST)
+        assert row.version == 1
+        assert lost.data is not None
+        assert lost.data["occurrence"] == row
+        assert row.run_at == FIRST + (answers.index(lost) == 0) * HOUR + HOUR
+        assert (await world.read(made)).next_run_at == row.run_at
+        await world.turn("archive", await world.read(made))
+
+
+async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None:
+    """schedule.md 8.1, check 3"""
+    random = Random(2)
+    for _ in range(TRIES):
+        made = await world.create()
+        answers = await together(random, diary.move(made, FIRST, FIRST + HOUR), diary.skip(made, FIRST))
+        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        assert isinstance(lost, StaleVersion)
+        row = await diary.row(made, FIRST)
+        assert row.state is (SKIPPED if answers.index(lost) == 0 else PENDING)
+        await world.turn("archive", await world.read(made))
+
+
+async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
+    """engine 13: a move and a dispatch of one slot exclude each other; no run is lost or started twice"""
+    random = Random(3)
+    queued = moved = 0
+    for number in range(TRIES):
+        made = await world.create(schedule={"cadence": "hourly"})
+        slot_at = made.next_run_at
+        assert slot_at is not None
+        await world.clock.advance_to(slot_at)
+        new = slot_at + 17 * MINUTE
+        answer, _ = await together(random, diary.move(made, slot_at, new), world.dispatch())
+        row = await diary.row(made, slot_at)
+        runs = await world.runs(made)
+        if isinstance(answer, Refusal):
+            assert isinstance(answer, WrongState), number
+            assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1)
+            queued += 1
+        else:
+            assert (row.state, row.run_at, row.version, runs) == (PENDING, new, 1, [])
+            await world.clock.advance_to(new)
+            await world.dispatch()
+            assert len(await world.runs(made)) == 1
+            moved += 1
+        await world.turn("archive", await world.read(made))
+    assert queued + moved == TRIES
+
+
+async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary) -> None:
+    """Interface 9: both carry the automation's version"""
+    random = Random(4)
+    for _ in range(TRIES):
+        made = await world.create()
+        answers = await together(
+            random,
+            diary.move(made, FIRST, FIRST + HOUR, LATER),
+            world.update(made, schedule={"cadence": "daily", "run_at": "12:00"}),
+        )
+        [lost] = [answer for answer in answers if isinstance(answer, Refusal)]
+        assert isinstance(lost, StaleVersion)
+        after = await world.read(made)
+        expected = replace(made.schedule, time_of_day="12:00" if answers.index(lost) == 0 else "09:00")
+        assert (after.version, after.schedule) == (2, expected)
+        assert after.next_run_at == (utc("05-01 12:00") if answers.index(lost) == 0 else FIRST + HOUR)
+        await world.turn("archive", after)
+
+
+async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, diary: Diary) -> None:
+    """schedule.md 6: a move and a skip leave the automation's version"""
+    random = Random(5)
+    for _ in range(TRIES):
+        made: Automation = await world.create()
+        answers = await together(
+            random,
+            diary.move(made, FIRST, FIRST + HOUR),
+            diary.skip(made, utc("05-02 08:00")),
+            diary.move(made, utc("05-03 08:00"), utc("05-01 07:00")),
+        )
+        assert not [answer for answer in answers if isinstance(answer, Refusal)]
+        assert (await world.read(made)).next_run_at == utc("05-01 07:00")
+        await world.turn("archive", await world.read(made))
