@@ -32,7 +32,8 @@ async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId 
     """The run that comes next when the lane is freed."""
     row = await tx.one(
         "SELECT id FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked' AND status = 'queued'"
+        " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
+        " AND status IN ('queued', 'waiting_approval')"  # as the index of waiting runs has it
         " ORDER BY queued_at, id LIMIT 1",
         {"org": org, "automation": automation},
     )
