@@ -78,10 +78,15 @@ class Call:
     ids: Mapping[str, str]
     query: Any
     body: Any
-    visit: "Visit"
+    arrival: "Callable[[], Visit]"
     caller: Actor | None
     session: Session | None = None
     prepared: Any = None
+
+    @property
+    def visit(self) -> "Visit":
+        """Where the request comes from; worked out when it is asked for."""
+        return self.arrival()
 
     @property
     def actor(self) -> Actor:

@@ -268,7 +268,7 @@ class Gate:
             ids=ids,
             query=query,
             body=body,
-            visit=request.visit(cookie),
+            arrival=lambda: request.visit(cookie),
             caller=caller.actor,
             session=caller.session,
         )

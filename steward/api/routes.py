@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 from steward.model.ids import is_id
@@ -86,11 +87,16 @@ class Routes(Generic[R]):
         return Found(node.methods, tuple(values)) if node.methods else None
 
 
+@lru_cache(maxsize=1024)
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
+
+
 def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
     """The values by their names in an operation's path; None when one has not its name's shape."""
     if not values:
         return {}
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    names = _names(path)
     for name, value in zip(names, values, strict=True):
         shape = _SHAPES.get(name)
         if not (shape.fullmatch(value) if shape else is_id(value)):

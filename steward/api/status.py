@@ -1,6 +1,7 @@
 """Status of the service, and whether it lives and is ready (contract 2.10); leaves counting to store/."""
 
 from datetime import timedelta
+from functools import lru_cache
 from importlib import metadata
 from itertools import accumulate
 
@@ -75,6 +76,7 @@ async def get(tx: Tx, call: Call) -> StatusAnswer:
     )
 
 
+@lru_cache(maxsize=1)
 def tzdata_version() -> str:
     """The version of the time zone rules in use."""
     return metadata.version("tzdata")

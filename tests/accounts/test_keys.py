@@ -1,0 +1,67 @@
+"""The service's own keys: made once, wrapped, rewrapped; lost ones opened by nobody (contract 5.5)."""
+
+import pytest
+
+from steward.accounts import keys
+from steward.model.refusals import NotConfigured
+from steward.security.envelope import CannotOpen, MasterKey
+from steward.store import keys as kept
+from steward.store.engine import Engine, Tx
+from tests.fake_clock import FakeClock
+
+FIRST = MasterKey("first", bytes(32))
+SECOND = MasterKey("second", bytes(range(32)))
+
+
+async def opened(engine: Engine, clock: FakeClock, *masters: MasterKey) -> keys.KeyRing:
+    """A ring over these master keys."""
+    return await keys.open_ring(engine, clock.now(), masters, issuer="https://a", audience="https://b")
+
+
+async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
+    engine: Engine, clock: FakeClock
+) -> None:
+    """engine 3.1: one signing key, one pepper, one cursor key"""
+    first, second = await opened(engine, clock, FIRST), await opened(engine, clock, FIRST)
+    rows = await engine.read(clock.now(), kept.every)
+    assert sorted(row.kind for row in rows) == ["cursor", "pepper", "signing"]
+    assert (first.kid, first.pepper_id, first.cursor) == (second.kid, second.pepper_id, second.cursor)
+    assert first.jwks == second.jwks
+    assert "d" not in first.jwks["keys"][0]
+
+
+async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> None:
+    """safety 3.4: service keys are encrypted too"""
+    ring = await opened(engine, clock, FIRST)
+    for row in await engine.read(clock.now(), kept.every):
+        assert ring.cursor not in row.wrapped
+        assert (ring.pepper(ring.pepper_id) or b"") not in row.wrapped
+
+
+async def test_another_master_key_opens_nothing(engine: Engine, clock: FakeClock) -> None:
+    """safety 3.4"""
+    await opened(engine, clock, FIRST)
+    with pytest.raises(CannotOpen):
+        await opened(engine, clock, SECOND)
+
+
+async def test_rewrapped_keys_open_under_the_new_master_key_alone(engine: Engine, clock: FakeClock) -> None:
+    """safety 3.4: the first wraps, all unwrap"""
+    before = await opened(engine, clock, FIRST)
+
+    async def rewrap(tx: Tx) -> int:
+        return await keys.rewrap(tx, [SECOND, FIRST])
+
+    assert await engine.write(clock.now(), rewrap) == 3
+    assert await engine.write(clock.now(), rewrap) == 0
+    after = await opened(engine, clock, SECOND)
+    assert (after.kid, after.cursor) == (before.kid, before.cursor)
+    with pytest.raises(CannotOpen):
+        await opened(engine, clock, FIRST)
+
+
+async def test_a_ring_that_was_never_read_is_not_configured() -> None:
+    """contract 5.3 order 1: no signing key"""
+    ring = keys.KeyRing([FIRST], "https://a", "https://b")
+    with pytest.raises(NotConfigured):
+        str(ring.kid)

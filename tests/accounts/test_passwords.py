@@ -1,0 +1,76 @@
+"""Password hashing in threads: two at once, twenty wait, the rest is told to come again (contract 6.2)."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.accounts.passwords import Hashing
+from steward.model.refusals import Unavailable
+from steward.security.passwords import Cost, hash_password
+
+CHEAP = Cost(memory=64, passes=1)
+
+
+class Gated(Hashing):
+    """Hashing whose every verification waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__(CHEAP)
+        self.open = threading.Event()
+        self.pair = threading.Barrier(2, timeout=60)
+        self.running = 0
+        self.most = 0
+        self._counting = threading.Lock()
+
+    def _verify(self, password: str, kept: str | None) -> bool:
+        with self._counting:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        self.pair.wait()  # nobody goes on alone: two are here at once
+        self.open.wait()
+        with self._counting:
+            self.running -= 1
+        return True
+
+
+@pytest.fixture
+async def hashing() -> AsyncIterator[Hashing]:
+    """Cheap hashing."""
+    made = Hashing(CHEAP)
+    yield made
+    made.close()
+
+
+async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:
+    """safety 3.3"""
+    kept = await hashing.hash("correct sparrow lantern")
+    assert kept.startswith("$argon2id$")
+    assert await hashing.verify("correct sparrow lantern", kept)
+    assert not await hashing.verify("correct sparrow", kept)
+    assert not await hashing.verify("nobody has this password", None)
+
+
+async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: Hashing) -> None:
+    """safety 3.3: hashed anew at sign-in when the parameters rose"""
+    assert not hashing.is_outdated(hash_password("x", CHEAP))
+    assert hashing.is_outdated(hash_password("x", Cost(memory=32, passes=1)))
+
+
+async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
+    """contract 6.2, safety 3.3"""
+    hashing = Gated()
+    waiting = [asyncio.create_task(hashing.verify("x", None)) for _ in range(22)]
+    await asyncio.gather(asyncio.create_task(_turn()))
+    with pytest.raises(Unavailable):
+        await hashing.verify("x", None)
+    hashing.open.set()
+    assert await asyncio.gather(*waiting) == [True] * 22
+    assert hashing.most == 2
+    assert await asyncio.gather(hashing.verify("x", None), hashing.verify("x", None)) == [True] * 2
+    hashing.close()
+
+
+async def _turn() -> None:
+    """Lets every task begin."""
