@@ -11,7 +11,7 @@ from steward.lanes import lane
 from steward.lanes.lane import Lane, Offer
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
-from steward.model.ids import AutomationId, OrgId
+from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, RunStatus, StartedBy
@@ -88,16 +88,16 @@ async def decide_many(
         ]
         for org, own in works.items()
     }
-    lanes_of = {
-        automation.id: await lane.lock(tx, org, automation.id)
-        for org, own in startable.items()
-        for automation in own
-    }
+    lanes_of: dict[AutomationId, Lane] = {}
+    for org, wanted in startable.items():
+        if wanted:
+            lanes_of |= await lane.lock_many(tx, org, [automation.id for automation in wanted])
     for org, own in works.items():
         obstacles: Mapping[AutomationId, Obstacle] = {}
         if startable[org]:
             obstacles = await readiness.obstacles(tx, org, startable[org], templates=rules.templates)
         decided: list[Decided] = []
+        offers: list[Offer] = []
         for automation, one in own.items():
             decided += [
                 _skip(automation, slot, SkipReason.TOO_LATE)
@@ -112,7 +112,10 @@ async def decide_many(
                     in_time,
                     free=lanes_of[automation],
                     obstacle=obstacles.get(automation),
+                    offers=offers,
                 )
+        if offers:
+            await lane.offer_slots(tx, org, offers)
         if decided:
             await occurrences.decide(tx, org, decided)
     timings = {org: {key: one.timing for key, one in own.items()} for org, own in works.items()}
@@ -134,40 +137,43 @@ async def _works(
 
 
 async def _start(
-    tx: Tx, automation: Automation, due: Sequence[DueSlot], *, free: Lane, obstacle: Obstacle | None
+    tx: Tx,
+    automation: Automation,
+    due: Sequence[DueSlot],
+    *,
+    free: Lane,
+    obstacle: Obstacle | None,
+    offers: list[Offer],
 ) -> list[Decided]:
-    """Starts the first slot when the lane is free; the others find a live run (D3 to D6)."""
+    """Starts the first slot when the lane is free; the others find a live run (D3 to D6).
+
+    What is to be made is put into `offers`, to be made for all automations at once.
+    """
     decided: list[Decided] = []
     for slot in due:
         if free.holder is not None:
             decided.append(_skip(automation.id, slot, await _why_taken(tx, automation, free)))
             continue
-        offered = await lane.offer(
-            tx,
-            free,
+        run = RunId(new_id(tx.now))
+        offers.append(
             Offer(
                 automation=automation,
                 mode=Mode.LIVE,
                 started_by=StartedBy.SCHEDULE,
                 maker=BY_SERVICE,
                 slot_at=slot.slot_at,
+                run_id=run,
                 refused=None if obstacle is None else (obstacle.code, obstacle.message),
-            ),
-        )
-        decided.append(
-            Decided(
-                automation.id,
-                slot.slot_at,
-                slot.run_at,
-                slot.local_key,
-                OccurrenceState.QUEUED,
-                None,
-                offered.run_id,
             )
         )
+        decided.append(_queued(automation.id, slot, run))
         if obstacle is None:
-            free = Lane(offered.run_id, offered.status)
+            free = Lane(run, RunStatus.QUEUED)
     return decided
+
+
+def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> Decided:
+    return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
 
 
 async def _why_taken(tx: Tx, automation: Automation, taken: Lane) -> SkipReason:

@@ -1,13 +1,14 @@
 """One live run per automation at a time: offering, holding, releasing and promoting (engine 8)."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.model.account import Maker
+from steward.model.account import BY_SERVICE, Maker
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
-from steward.store import fair, lanes, run_queue, runs
+from steward.store import fair, lanes, run_queue, runs, starting
 from steward.store.engine import Tx
 
 
@@ -47,6 +48,48 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
     holder = await lanes.lock(tx, org, automation)
     status = await runs.status(tx, org, holder) if holder else None
     return Lane(holder, status)
+
+
+async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
+    """As `lock`, for several automations of an organisation, in order of their ids."""
+    holders = await starting.lock_lanes(tx, org, automations)
+    return {
+        automation: Lane(holder, await runs.status(tx, org, holder) if holder else None)
+        for automation, holder in holders.items()
+    }
+
+
+async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
+    """Makes the runs of slots, each with its `run_id`: refused, or ready on a lane that is free.
+
+    Call it with the lanes locked by `lock_many`; at most one offer of an automation may be ready.
+    """
+    ready = [offer for offer in offers if not offer.refused]
+    vt = await fair.stamp(tx, org, len(ready)) if ready else 0
+    new = []
+    for wanted in offers:
+        assert wanted.run_id is not None
+        is_ready = not wanted.refused
+        new.append(
+            runs.NewRun(
+                id=wanted.run_id,
+                automation=wanted.automation,
+                mode=Mode.LIVE,
+                started_by=StartedBy.SCHEDULE,
+                status=RunStatus.QUEUED if is_ready else RunStatus.REFUSED,
+                queue=Queue.READY if is_ready else Queue.DONE,
+                vt=vt if is_ready else 0,
+                slot_at=wanted.slot_at,
+                event=None,
+                idempotency_key=None,
+                maker=BY_SERVICE,
+                refused=wanted.refused,
+            )
+        )
+        vt += is_ready
+    await starting.insert_runs(tx, org, new)
+    held = {offer.automation.id: offer.run_id for offer in ready if offer.run_id is not None}
+    await starting.hold_lanes(tx, org, held)
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
