@@ -15,7 +15,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
 from steward.outbound.errors import CallError, Refused, Unauthorized, Unavailable, WrongAddress
 from steward.scheduling import zones
-from steward.store import automations, connections
+from steward.store import audit, automations, connections
 from steward.store.engine import Tx
 
 CHECK_SECONDS = 20.0
@@ -174,6 +174,7 @@ async def reconnect(
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
     )
+    await _note(tx, actor, "reconnected", after)
     return Connected(after, report(tried.health, tried.checked_at))
 
 
@@ -223,7 +224,13 @@ async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connec
     after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
     await _save(tx, after, was=before.version)
     await connections.erase_secrets(tx, actor.org, integration)
+    await _note(tx, actor, "disconnected", after)
     return after
+
+
+async def _note(tx: Tx, actor: Actor, action: str, connection: Connection) -> None:
+    number, detail = str(connection.integration_id), {"kind": connection.kind}
+    await audit.by_person(tx, actor, action, object_kind="connection", object_id=number, detail=detail)
 
 
 async def _get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection:

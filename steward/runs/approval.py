@@ -17,7 +17,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
 from steward.runs.tools import Fenced
-from steward.store import approvals, automations, changes, fair, run_queue, runs
+from steward.store import approvals, audit, automations, changes, fair, run_queue, runs
 from steward.store.engine import Engine, Tx
 from steward.store.run_queue import Lease
 
@@ -199,6 +199,8 @@ async def _decide(
     decision = approvals.Decision(status, actor.person, actor.session_hash, comment, excepted)
     if not await approvals.decide(tx, actor.org, current.id, version=current.version, decision=decision):
         raise WrongState("This approval was decided already or has expired.")
+    detail: JsonObject = {"change_hash": current.change_hash, "left_out": len(excepted)}
+    await audit.by_person(tx, actor, str(status), object_kind="approval", object_id=current.id, detail=detail)
 
 
 async def _reject(

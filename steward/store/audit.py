@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from steward.model.account import Actor
 from steward.model.ids import OrgId, new_id
 from steward.model.json import JsonObject
 from steward.store.engine import Json, Tx
@@ -38,3 +39,11 @@ async def record(tx: Tx, org: OrgId, entry: Entry) -> None:
             "detail": Json(entry.detail),
         },
     )
+
+
+async def by_person(
+    tx: Tx, actor: Actor, action: str, *, object_kind: str, object_id: str, detail: JsonObject | None = None
+) -> None:
+    """Writes what a person did, inside the organisation they act in."""
+    entry = Entry("person", action, str(actor.person), object_kind, object_id, detail or {})
+    await record(tx, actor.org, entry)

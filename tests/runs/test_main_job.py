@@ -2,6 +2,7 @@
 
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
+from steward.store.engine import Tx
 from tests.runs.shop import Shop
 
 
@@ -49,3 +50,27 @@ async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
     again = await shop.drained(await shop.hiding(threshold=5))
     assert again.status is RunStatus.SUCCEEDED
     assert await shop.changes(again) == []
+
+
+async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) -> None:
+    """safety 10, audit log; contract 4.4: a decision, who made it and when are kept for good"""
+    run = await shop.drained(await shop.pricing())
+    await shop.approve(run)
+
+    async def lines(tx: Tx) -> list[tuple[str, str, str]]:
+        rows = await tx.all(
+            "SELECT action, actor, object_kind FROM audit_log WHERE org_id = :org ORDER BY id",
+            {"org": shop.owner.org},
+        )
+        return [(row["action"], row["actor"], row["object_kind"]) for row in rows]
+
+    person = str(shop.owner.person)
+    found = await shop.read(lines)
+    assert found.count(("connected", person, "connection")) == 3
+    assert found.count(("approved", person, "approval")) == 1
+
+    async def forget(tx: Tx) -> int:
+        return await tx.execute("DELETE FROM audit_log WHERE org_id = :org", {"org": shop.owner.org})
+
+    with pytest.raises(Exception, match=r"append-only|permission denied"):
+        await shop.write(forget)
