@@ -1,5 +1,7 @@
 """The main job end to end: a run reads, asks, applies exactly what was approved, and says what it did."""
 
+import pytest
+
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from steward.store.engine import Tx
