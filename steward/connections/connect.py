@@ -149,6 +149,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault
     )
     await connections.insert(tx, actor.org, connection)
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
+    await _note(tx, actor, "connected", connection)
     return Connected(connection, report(tried.health, tried.checked_at))
 
 
