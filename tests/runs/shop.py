@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,25 @@ from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.automation import Automation
 from steward.model.change import Change
-from steward.model.connection import Connection
+from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ApprovalId, IntegrationId, PersonId, RunId
+from steward.model.json import JsonValue
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
 from steward.runs import approval, cancel, start
 from steward.runs.approval import ApproveAsk, Decided, RejectAsk
 from steward.runs.start import RunNow, Started
 from steward.sandbox.world import World, create
-from steward.store import approvals, changes, effects, organizations, people, runs, steps
+from steward.store import (
+    approvals,
+    changes,
+    connections,
+    effects,
+    memory,
+    organizations,
+    people,
+    runs,
+    steps,
+)
 from steward.store.effects import Effect
 from steward.store.engine import Engine, Tx
 from steward.worker import Worker
@@ -213,7 +224,12 @@ class Shop:
         return await self.read(partial(approvals.get, org=self.owner.org, approval=fresh.approval_id))
 
     async def approve(
-        self, run: Run, leave_out: Sequence[Change] = (), *, by: Actor | None = None, not_starter: bool = False
+        self,
+        run: Run,
+        leave_out: Sequence[Change] = (),
+        *,
+        by: Actor | None = None,
+        not_starter: bool = False,
     ) -> Decided:
         """The owner approves all but what is left out."""
         asked = await self.approval(run)
@@ -234,9 +250,34 @@ class Shop:
         assert run.status is RunStatus.WAITING_APPROVAL, run
         return run
 
+    async def connection_is(self, kind: str, state: ConnectionState) -> None:
+        """The account works, or not any more."""
+        integration = self.connections[kind].integration_id
+
+        async def change(tx: Tx) -> None:
+            found = await connections.get(tx, self.owner.org, integration)
+            assert found is not None
+            fresh = replace(found, state=state, version=found.version + 1)
+            assert await connections.save(tx, self.owner.org, fresh, was=found.version)
+
+        await self.write(change)
+
+    async def tamper(self, sql: str, **args: object) -> int:
+        """Writes into the organisation's rows past every verb; the number of rows touched."""
+
+        async def act(tx: Tx) -> int:
+            return await tx.execute(sql, {"org": self.owner.org, **args})
+
+        return await self.write(act)
+
     async def ledger(self, run: Run) -> list[Effect]:
         """What was done about the run's changes, as kept."""
         return await self.read(partial(effects.of_run, org=self.owner.org, run=run.id))
+
+    async def remembered(self, run: Run, space: str) -> dict[str, JsonValue]:
+        """What the run's automation remembers in a space."""
+        look = partial(memory.of_space, org=self.owner.org, automation=run.automation_id, space=space)
+        return await self.read(look)
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
         """The outside world goes wrong: `method` and `path` say for which requests (contract 9.2)."""
@@ -269,25 +310,36 @@ async def open_shop(database_url: str, clock: FakeClock, folder: Path, **setting
     }
     service = await _built(environ, clock, world)
 
-    async def found(tx: Tx) -> Actor:
-        org = await organizations.enlist(tx, "Test Shop", "test shop")
-        assert org is not None
-        await tx.enter([org])
-        await organizations.insert(tx, org, Organization(org, "Test Shop", "UTC", True, True, tx.now))
-        person = await people.insert(
-            tx,
-            email="owner@shop.example",
-            email_norm="owner@shop.example",
-            username="owner",
-            first_name="The",
-            last_name="Owner",
-        )
-        assert person is not None
-        scopes = ROLE_SCOPES[Role.OWNER]
-        return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
-
-    owner = await service.engine.write(clock.now(), found)
+    owner = await service.engine.write(clock.now(), partial(_found, name="test"))
     return Shop(service, clock, world, owner, environ)
+
+
+async def neighbour(shop: Shop) -> Shop:
+    """Another organisation of the same service, with its own connections to the same outside world."""
+    owner = await shop.engine.write(shop.clock.now(), partial(_found, name="neighbour"))
+    made = Shop(shop.service, shop.clock, shop.world, owner, shop.environ)
+    await connect_all(made)
+    shop.connected_at = made.connected_at
+    return made
+
+
+async def _found(tx: Tx, name: str) -> Actor:
+    """An organisation and its owner."""
+    org = await organizations.enlist(tx, name, name)
+    assert org is not None
+    await tx.enter([org])
+    await organizations.insert(tx, org, Organization(org, name, "UTC", True, True, tx.now))
+    person = await people.insert(
+        tx,
+        email=f"{name}@shop.example",
+        email_norm=f"{name}@shop.example",
+        username=name,
+        first_name="The",
+        last_name="Owner",
+    )
+    assert person is not None
+    scopes = ROLE_SCOPES[Role.OWNER]
+    return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
 
 
 async def _built(environ: Mapping[str, str], clock: FakeClock, world: World) -> app.Wired:

@@ -1,0 +1,298 @@
+"""Every way a write can go wrong, and what the run then does and says (engine 11)."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from steward import worker
+from steward.model.change import Change, Outcome
+from steward.model.connection import ConnectionState
+from steward.model.run import Run, RunStatus
+from steward.store.effects import EffectState
+from tests.runs.shop import Shop
+
+BATCH = "**/batch"
+
+
+def counts_of(run: Run) -> dict[str, int]:
+    """The counts of the run's summary that are not 0."""
+    assert run.summary is not None
+    counts: Any = run.summary["counts"]
+    return {name: number for name, number in counts.items() if number}
+
+
+async def approved(shop: Shop) -> tuple[Run, list[Change]]:
+    """A price run whose 10 changes are approved and not yet applied."""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    return run, await shop.changes(run)
+
+
+def once_each(shop: Shop) -> None:
+    """Contract 9.2: no two applied entries share a key, and none touches an object twice."""
+    keys = Counter(entry["idempotency_key"] for entry in shop.applied())
+    assert [key for key, times in keys.items() if times > 1] == []
+    touched = Counter(
+        (item["type"], item["id"], tuple(item["fields"]))
+        for entry in shop.applied()
+        for item in entry["objects"]
+    )
+    assert [item for item, times in touched.items() if times > 1] == []
+
+
+def product_of(shop: Shop, change: Change) -> Any:
+    """The product or variation in the pretend shop that a change is about."""
+    number = int(change.proposal.parts[0].target.rpartition("/")[2])
+    rows = [*shop.world.state.shop.products.values(), *shop.world.state.shop.variations.values()]
+    [row] = [row for row in rows if row["id"] == number]
+    return row
+
+
+async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
+    """safety 1 promise 2: neither before nor after → conflict, not written"""
+    run, changes = await approved(shop)
+    product_of(shop, changes[1])["regular_price"] = "77.70"
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    outcomes = [one.outcome for one in await shop.changes(run)]
+    assert outcomes == [Outcome.APPLIED, Outcome.CONFLICT] + [Outcome.APPLIED] * 8
+    assert product_of(shop, changes[1])["regular_price"] == "77.70"
+    assert counts_of(ended)["conflicts"] == 1
+    once_each(shop)
+
+
+async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
+    """engine 11.2 step 2: = after → unchanged, no call"""
+    run, changes = await approved(shop)
+    after: Any = changes[0].proposal.parts[0].after
+    product_of(shop, changes[0])["regular_price"] = after["regular_price"]
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert (await shop.changes(run))[0].outcome is Outcome.UNCHANGED
+    assert len(shop.applied()) == 3
+    assert len(await shop.ledger(run)) == 9
+
+
+async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
+    """contract 4.3: all_conflicted"""
+    run, changes = await approved(shop)
+    for change in changes:
+        product_of(shop, change)["regular_price"] = "1.23"
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "all_conflicted")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CONFLICT}
+    assert shop.writes() == []
+
+
+async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
+    """connectors 4: gone"""
+    run, changes = await approved(shop)
+    number = int(changes[1].proposal.parts[0].target)
+    del shop.world.state.shop.products[number]
+    await shop.drain()
+    assert (await shop.changes(run))[1].outcome is Outcome.CONFLICT
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+
+
+async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
+    """engine 11.2: 4xx with a body that says not processed → refused; contract 4.3 some_changes_failed"""
+    run, _ = await approved(shop)
+    refusal = {"code": "woocommerce_rest_invalid", "message": "No.", "data": {"status": 400}}
+    shop.fault("status", "POST", BATCH, status=400, body=refusal)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    outcomes = Counter(one.outcome for one in await shop.changes(run))
+    assert outcomes == {Outcome.FAILED: 1, Outcome.APPLIED: 9}
+    assert {effect.state for effect in await shop.ledger(run)} == {EffectState.REFUSED, EffectState.DONE}
+
+
+async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
+    """engine 6: a wait of at most 2 s stays in memory; engine 11.2: 429 is not sent"""
+    run, _ = await approved(shop)
+    shop.fault("throttle", "POST", BATCH, retry_after=2)
+    began = shop.clock.now()
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert 2 <= (shop.clock.now() - began).total_seconds() < 30
+    assert len(shop.writes()) == len(shop.applied()) + 1
+    assert max(effect.attempt for effect in await shop.ledger(run)) == 2
+    once_each(shop)
+
+
+async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None:
+    """engine 6, 11.2: a wait > 2 s sleeps the run"""
+    automation = await shop.pricing()
+    run = await shop.waiting(automation)
+    behind = await shop.run_now(automation)
+    await shop.approve(run)
+    shop.fault("throttle", "POST", BATCH, retry_after=300)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    await shop.pass_time(seconds=200)
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    assert (await shop.run(behind)).status is RunStatus.QUEUED
+    await shop.pass_time(seconds=101)
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert (await shop.run(behind)).status is RunStatus.SUCCEEDED
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    once_each(shop)
+
+
+async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> None:
+    """engine 11.2: attempt + 1, at most 5"""
+    run, _ = await approved(shop)
+    shop.fault("throttle", "POST", BATCH, retry_after=300, count=-1)
+    ended = await shop.until_settled(run, minutes=240)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
+    assert {(effect.state, effect.attempt) for effect in await shop.ledger(run)} == {
+        (EffectState.NOT_SENT, 5)
+    }
+    assert shop.applied() == []
+
+
+@pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
+async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
+    """engine 11.3 readable: read back after the quiet time; safety 1 promise 3"""
+    run, _ = await approved(shop)
+    shop.fault(kind, "POST", BATCH, **({"status": 500} if kind.startswith("status") else {}))
+    await shop.drain()
+    waits = await shop.run(run)
+    assert waits.status is RunStatus.RUNNING
+    [lost, *_] = await shop.changes(run)
+    assert (lost.outcome, lost.message is not None) == (Outcome.UNKNOWN, True)
+    before = len(shop.writes())
+    await shop.pass_time(seconds=60)  # the quiet time is not over: a call may be in flight
+    assert len(shop.writes()) == before
+
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    settled = (await shop.changes(run))[0]
+    assert settled.outcome is Outcome.APPLIED
+    assert settled.message is None
+    assert settled.applied_at is not None
+    was_applied = kind.endswith("after")
+    assert len(shop.writes()) == before + (0 if was_applied else 1)
+    once_each(shop)
+    assert counts_of(ended)["applied"] == 10
+    assert {effect.state for effect in await shop.ledger(run)} == {EffectState.DONE}
+
+
+async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> None:
+    """issue bar: the same with the answer of a write lost"""
+    run, _ = await approved(shop)
+    shop.fault("drop_after", "POST", BATCH, count=-1)
+    ended = await shop.until_settled(run, minutes=120)
+    assert ended.status is RunStatus.SUCCEEDED
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    once_each(shop)
+
+
+async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop: Shop) -> None:
+    """engine 11: settling goes by part, and a part follows only one that went well"""
+    run = await shop.waiting(await shop.hiding(threshold=5))
+    await shop.approve(run)
+    shop.fault("drop_after", "POST", "**/tags")
+    shop.fault("drop_after", "PUT", "**", count=-1)
+    ended = await shop.until_settled(run, minutes=120)
+    assert (ended.status, ended.message) == (RunStatus.SUCCEEDED, None)
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert len(await shop.remembered(run, "visibility")) == len(await shop.changes(run))
+    once_each(shop)
+    assert len(shop.applied()) == 1 + 2 * len(await shop.changes(run))
+
+
+async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Shop) -> None:
+    """engine 11.3: read back, neither before nor after → conflict"""
+    run, changes = await approved(shop)
+    shop.fault("drop_before", "POST", BATCH)
+    await shop.drain()
+    product_of(shop, changes[0])["regular_price"] = "66.60"
+    await shop.until_settled(run)
+    assert (await shop.changes(run))[0].outcome is Outcome.CONFLICT
+    assert product_of(shop, changes[0])["regular_price"] == "66.60"
+
+
+@pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status"])
+async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated(
+    shop: Shop, kind: str
+) -> None:
+    """engine 11.3 blind: at most once; contract 4.3 outcome_unknown"""
+    shop.fault(kind, "POST", "/teams/**", **({"status": 502} if kind == "status" else {}))
+    run = await shop.drained(await shop.alerting())
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "outcome_unknown")
+    assert [one.outcome for one in await shop.changes(run)] == [Outcome.UNKNOWN]
+    assert counts_of(ended)["unknown"] == 1
+    assert await shop.remembered(run, "told") == {}
+    await shop.pass_time(days=2)
+    assert len([entry for entry in shop.writes() if entry["service"] == "teams"]) == 1
+
+
+async def test_a_message_that_was_refused_has_failed(shop: Shop) -> None:
+    """connectors: 4xx of a channel is a refusal"""
+    shop.fault("status", "POST", "/teams/**", status=400)
+    ended = await shop.drained(await shop.alerting())
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    assert [one.outcome for one in await shop.changes(ended)] == [Outcome.FAILED]
+
+
+async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop: Shop) -> None:
+    """engine 11.2: 429 is not sent, also for what cannot be read back"""
+    shop.fault("throttle", "POST", "/teams/**", retry_after=90)
+    run = await shop.drained(await shop.alerting())
+    assert run.status is RunStatus.RUNNING
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED
+    assert counts_of(ended)["sent"] == 1
+    assert len([entry for entry in shop.applied() if entry["service"] == "teams"]) == 1
+
+
+async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: Shop) -> None:
+    """contract 4.3: some_changes_failed, with the reason on each; it is no defect of ours"""
+    run, _ = await approved(shop)
+    shop.fault("throttle", "POST", BATCH, retry_after=2, skip=1)
+    hired = await shop.hired()
+    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    await shop.clock.until_sleeping()
+    await shop.connection_is("woocommerce", ConnectionState.DISCONNECTED)
+    await shop.clock.advance(2)
+    await going
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    first, *others = await shop.changes(run)
+    assert first.outcome is Outcome.APPLIED
+    assert {one.outcome for one in others} == {Outcome.FAILED}
+    assert all("connected" in (one.message or "") for one in others)
+    assert len(shop.applied()) == 1
+
+
+async def test_a_store_that_is_disconnected_before_the_decision_changes_nothing(shop: Shop) -> None:
+    """connections.opening: a connection that was disconnected since is not opened"""
+    run, _ = await approved(shop)
+    await shop.connection_is("woocommerce", ConnectionState.DISCONNECTED)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
+    assert ended.message is not None
+    assert "connected" in ended.message
+    assert ended.summary is not None
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert shop.writes() == []
+
+
+async def test_no_write_is_sent_without_its_key(shop: Shop) -> None:
+    """contract 9.2, What Steward sends: every outbound write carries Idempotency-Key"""
+    run = await shop.waiting(await shop.hiding(threshold=5))
+    await shop.approve(run)
+    await shop.drain()
+    await shop.drained(await shop.alerting())
+    keys = [entry["idempotency_key"] for entry in shop.writes()]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == {effect.batch_key for effect in await shop.ledger(run)} | set(keys[-1:])

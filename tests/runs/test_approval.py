@@ -1,0 +1,259 @@
+"""A person's decision: bound to one set of changes, made once, kept (engine 12, contract 4.4)."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from steward.automations import change, lifecycle
+from steward.automations.change import UpdateAsk
+from steward.automations.lifecycle import StateAsk
+from steward.model.account import Actor, Role
+from steward.model.approval import ApprovalStatus
+from steward.model.change import Outcome
+from steward.model.ids import ChangeId, OrgId, PersonId
+from steward.model.refusals import Forbidden, NotFound, StaleVersion, ValidationFailed, WrongState
+from steward.model.run import RunStatus
+from steward.runs import approval
+from steward.runs.approval import ApproveAsk, Decided
+from tests.runs.shop import Shop
+
+HOURS = 72
+
+
+def somebody_else(shop: Shop) -> Actor:
+    """An approver who did not start the run."""
+    return replace(shop.owner, person=PersonId(shop.owner.person + 1), role=Role.APPROVER)
+
+
+async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
+    """contract 3.5"""
+    run = await shop.waiting(await shop.pricing())
+    asked = await shop.approval(run)
+    assert (asked.status, asked.version, asked.round) == (ApprovalStatus.PENDING, 1, 1)
+    assert asked.counts == {"total": 10, "by_action": {"update": 10}, "irreversible": 0}
+    assert (asked.expires_at - asked.created_at).total_seconds() == HOURS * 3600
+    assert run.expires_at == asked.expires_at
+    assert run.waiting_since == asked.created_at
+    assert run.summary is not None
+    assert run.result is None
+
+
+async def test_all_but_some_are_approved(shop: Shop) -> None:
+    """contract 4.4: partly_approved; excepted ones declined"""
+    run = await shop.waiting(await shop.pricing())
+    changes = await shop.changes(run)
+    decided = await shop.approve(run, changes[:3])
+    assert (decided.approval.status, decided.approval.version) == (ApprovalStatus.PARTLY_APPROVED, 2)
+    assert decided.approval.decided_by == shop.owner.person
+    assert (decided.run.status, decided.run.expires_at) == (RunStatus.RUNNING, None)
+    outcomes = [one.outcome for one in await shop.changes(run)]
+    assert outcomes == [Outcome.DECLINED] * 3 + [Outcome.APPROVED] * 7
+    await shop.drain()
+    ended = await shop.run(run)
+    assert ended.status is RunStatus.SUCCEEDED
+    assert ended.summary is not None
+    counts = ended.summary["counts"]
+    assert isinstance(counts, dict)
+    assert (counts["proposed"], counts["declined"], counts["applied"]) == (10, 3, 7)
+
+
+async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) -> None:
+    """contract 4.3, 4.4"""
+    run = await shop.waiting(await shop.pricing())
+    decided = await shop.reject(run)
+    assert (decided.approval.status, decided.approval.comment) == (ApprovalStatus.REJECTED, "No")
+    assert (decided.run.status, decided.run.code) == (RunStatus.CANCELLED, "rejected")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.DECLINED}
+    await shop.drain()
+    assert shop.writes() == []
+
+
+async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
+    """contract 4.4: reject, or all excepted"""
+    run = await shop.waiting(await shop.pricing())
+    decided = await shop.approve(run, await shop.changes(run))
+    assert (decided.approval.status, decided.run.code) == (ApprovalStatus.REJECTED, "rejected")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.DECLINED}
+
+
+async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: Shop) -> None:
+    """contract 2.9, 1.5: 409 stale_version with the approval"""
+    run = await shop.waiting(await shop.pricing())
+    asked = await shop.approval(run)
+    for ask in (
+        ApproveAsk(asked.id, asked.version + 1),
+        ApproveAsk(asked.id, asked.version, change_hash="0" * 64),
+    ):
+        with pytest.raises(StaleVersion) as refused:
+            await shop.write(partial(approval.approve, actor=shop.owner, wish=ask, not_starter=False))
+        assert refused.value.data is not None
+        assert refused.value.data["approval"] == asked
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+    plain = ApproveAsk(asked.id, asked.version)
+    await shop.write(partial(approval.approve, actor=shop.owner, wish=plain, not_starter=False))
+
+
+async def test_a_second_decision_is_refused(shop: Shop) -> None:
+    """contract 4.4, last row; with the version it has now, with the old one first stale (contract 1.4)"""
+    run = await shop.waiting(await shop.pricing())
+    asked = (await shop.approve(run)).approval
+    with pytest.raises(WrongState):
+        await shop.approve(run)
+    with pytest.raises(WrongState):
+        await shop.reject(run)
+    old = ApproveAsk(asked.id, 1, change_hash=asked.change_hash)
+    with pytest.raises(StaleVersion):
+        await shop.write(partial(approval.approve, actor=shop.owner, wish=old, not_starter=False))
+
+
+async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Shop) -> None:
+    """contract 2.9: 422 errors.except"""
+    run = await shop.waiting(await shop.pricing())
+    other = await shop.waiting(await shop.hiding(threshold=5))
+    [strange, *_] = await shop.changes(other)
+    for stranger in (strange.id, ChangeId("01KAH1B9ZX7Y5W3V1T9S7R5Q3P")):
+        with pytest.raises(ValidationFailed) as refused:
+            await shop.approve(run, [replace(strange, id=stranger)])
+        assert set(refused.value.errors or {}) == {"except"}
+    assert (await shop.approval(run)).status is ApprovalStatus.PENDING
+
+
+async def test_an_approval_of_another_organisation_is_not_found(shop: Shop) -> None:
+    """contract 1.4 step 8"""
+    run = await shop.waiting(await shop.pricing())
+    with pytest.raises(NotFound):
+        await shop.approve(run, by=replace(shop.owner, org=OrgId(shop.owner.org + 7)))
+
+
+async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> None:
+    """contract 2.9: 403 under STEWARD_APPROVER_NOT_STARTER"""
+    run = await shop.waiting(await shop.pricing())
+    with pytest.raises(Forbidden):
+        await shop.approve(run, not_starter=True)
+    with pytest.raises(Forbidden):
+        await shop.reject(run, not_starter=True)
+    decided = await shop.approve(run, by=somebody_else(shop), not_starter=True)
+    assert decided.approval.decided_by == shop.owner.person + 1
+
+
+async def test_an_approval_can_be_given_until_its_end_and_not_at_it(shop: Shop) -> None:
+    """contract 2.9: expires_at reached; engine 12: approve refuses by itself, before any tick"""
+    automation = await shop.pricing()
+    late = await shop.waiting(automation)
+    ends = (await shop.approval(late)).expires_at
+    await shop.clock.advance_to(ends)
+    with pytest.raises(WrongState):
+        await shop.approve(late)
+    with pytest.raises(WrongState):
+        await shop.reject(late)
+    assert (await shop.approval(late)).status is ApprovalStatus.PENDING
+    shop.clock.jump(-0.001)
+    assert (await shop.approve(late)).approval.status is ApprovalStatus.APPROVED
+
+
+async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> None:
+    """contract 4.3, 4.4: expired, the lane free; expires_at stays on the run"""
+    automation = await shop.pricing()
+    run = await shop.waiting(automation)
+    ends = run.expires_at
+    await shop.pass_time(hours=HOURS, seconds=-1)
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+    await shop.pass_time(seconds=1)
+    ended = await shop.run(run)
+    assert (ended.status, ended.code, ended.expires_at) == (RunStatus.EXPIRED, "approval_expired", ends)
+    asked = await shop.approval(run)
+    assert (asked.status, asked.decided_by) == (ApprovalStatus.EXPIRED, None)
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.EXPIRED}
+    assert shop.writes() == []
+    assert (await shop.run(await shop.run_now(automation))).status is RunStatus.QUEUED
+    await shop.drain()
+    assert await shop.approval(run) == asked
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("parts", "replace(parts, '41.61', '1.61')"),
+        ("after_json", "replace(after_json, '41.61', '1.61')"),
+        ("object_id", "'999'"),
+        ("item_hash", "'" + "0" * 64 + "'"),
+    ],
+)
+async def test_what_was_changed_behind_the_approval_is_not_applied(
+    shop: Shop, column: str, value: str
+) -> None:
+    """engine 12: a difference ends the run failed approval_mismatch, nothing written"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    first, *_ = await shop.changes(run)
+    assert await shop.tamper(
+        f"UPDATE changes SET {column} = {value} WHERE org_id = :org AND id = :change", change=first.id
+    )
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "approval_mismatch")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert shop.writes() == []
+
+
+async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop) -> None:
+    """engine 12: the set's hash holds the ids in order"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    first, *_ = await shop.changes(run)
+    columns = (
+        "org_id, run_id, seq, name, iteration, round, integration_id, object_type, object_id, wire,"
+        " before_json, after_json, parts, item_hash, outcome"
+    )
+    await shop.tamper(
+        f"INSERT INTO changes (id, position, {columns}) SELECT '01KAH1B9ZX7Y5W3V1T9S7R5Q3P', 99, {columns}"
+        " FROM changes WHERE org_id = :org AND id = :change",
+        change=first.id,
+    )
+    await shop.drain()
+    assert (await shop.run(run)).code == "approval_mismatch"
+    assert shop.writes() == []
+
+
+async def test_archiving_ends_what_waits(shop: Shop) -> None:
+    """engine 15, contract 4.4: approval cancelled, changes cancelled"""
+    automation = await shop.pricing()
+    run, queued = await shop.waiting(automation), await shop.run_now(automation)
+    rules = shop.service.tools.automation_rules
+    await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=StateAsk(automation.id), rules=rules))
+    for ended in (await shop.run(run), await shop.run(queued)):
+        assert (ended.status, ended.code) == (RunStatus.CANCELLED, "archived")
+    assert (await shop.approval(run)).status is ApprovalStatus.CANCELLED
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    with pytest.raises(WrongState):
+        await shop.approve(run)
+
+
+async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop) -> None:
+    """contract 4.3: only steps or bindings supersede; the set's hash holds the version of the run"""
+    automation = await shop.pricing()
+    run = await shop.waiting(automation)
+    ask = UpdateAsk(automation.id, automation.version, name="Another name")
+    rules = shop.service.tools.automation_rules
+    await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+
+
+async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
+    """safety 12.1: guarded decision; the loser is told what is now"""
+    run = await shop.waiting(await shop.pricing())
+    everybody = [somebody_else(shop), shop.owner]
+    acts = [shop.approve(run, by=everybody[0]), shop.reject(run, by=everybody[1])]
+    answers = await asyncio.gather(*acts, return_exceptions=True)
+    assert sum(isinstance(answer, Decided) for answer in answers) == 1
+    [refused] = [answer for answer in answers if not isinstance(answer, Decided)]
+    assert isinstance(refused, StaleVersion | WrongState)
+    status = (await shop.run(run)).status
+    assert status in (RunStatus.RUNNING, RunStatus.CANCELLED)
+    asked = await shop.approval(run)
+    assert asked.version == 2
+    assert (asked.status is ApprovalStatus.APPROVED) == (status is RunStatus.RUNNING)

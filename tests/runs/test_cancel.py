@@ -1,0 +1,134 @@
+"""Cancelling in every state: at once while nothing runs, between two requests while it does (engine 15)."""
+
+import pytest
+
+from steward.model.approval import ApprovalStatus
+from steward.model.change import Outcome
+from steward.model.refusals import WrongState
+from steward.model.run import Mode, RunStatus
+from steward.store.effects import EffectState
+from tests.runs.shop import Shop
+
+
+async def test_a_queued_run_ends_at_once(shop: Shop) -> None:
+    """contract 2.4, 4.3"""
+    run = await shop.run_now(await shop.hiding())
+    ended = await shop.cancel(run)
+    assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
+    assert (ended.started_at, ended.summary, ended.cancel_requested_at) == (None, None, None)
+    await shop.drain()
+    assert (await shop.run(run)) == ended
+
+
+async def test_a_run_blocked_behind_another_ends_at_once(shop: Shop) -> None:
+    """contract 4.3"""
+    automation = await shop.hiding(threshold=5)
+    holder, blocked = await shop.waiting(automation), await shop.run_now(automation)
+    assert (await shop.cancel(blocked)).status is RunStatus.CANCELLED
+    assert (await shop.run(holder)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> None:
+    """contract 4.4: cancelled, cancelled"""
+    run = await shop.waiting(await shop.pricing())
+    ended = await shop.cancel(run)
+    assert (ended.status, ended.code, ended.expires_at) == (RunStatus.CANCELLED, "by_person", None)
+    asked = await shop.approval(run)
+    assert (asked.status, asked.version) == (ApprovalStatus.CANCELLED, 2)
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    with pytest.raises(WrongState):
+        await shop.approve(run)
+
+
+async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: Shop) -> None:
+    """contract 2.4: running → still running with cancel_requested_at set; asked again unchanged"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    asked = await shop.cancel(run)
+    assert (asked.status, asked.cancel_requested_at) == (RunStatus.RUNNING, shop.clock.now())
+    shop.clock.tick(5)
+    assert await shop.cancel(run) == asked
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
+    assert ended.summary is not None
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    assert shop.writes() == []
+
+
+async def test_an_ended_run_cannot_be_cancelled(shop: Shop) -> None:
+    """contract 2.4: terminal → 409 wrong_state"""
+    run = await shop.drained(await shop.hiding(), Mode.TEST)
+    for ended in (run, await shop.cancel(await shop.run_now(await shop.hiding()))):
+        with pytest.raises(WrongState):
+            await shop.cancel(ended)
+
+
+async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: Shop) -> None:
+    """contract 4.3: between two changes; what was applied stays listed, and is remembered"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    # The second request is slow: the shop is told to wait, and the person cancels meanwhile.
+    shop.fault("throttle", "POST", "**/batch", retry_after=600, skip=1)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    await shop.cancel(run)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
+    outcomes = [one.outcome for one in await shop.changes(run)]
+    assert outcomes[0] is Outcome.APPLIED
+    assert set(outcomes[1:]) == {Outcome.CANCELLED}
+    assert len(shop.applied()) == 1
+    last = (await shop.steps(run))[-1]
+    assert (last["status"], last["code"], last["counts"]["applied"]) == ("failed", "cancelled", 1)
+    assert ended.summary is not None
+    counts = ended.summary["counts"]
+    assert isinstance(counts, dict)
+    assert counts["applied"] == 1
+
+
+async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
+    """templates 5.4: the visibility before is kept with the change that took it away"""
+    run = await shop.waiting(await shop.hiding(threshold=5))
+    await shop.approve(run)
+    shop.fault("throttle", "PUT", "**", retry_after=600, skip=2)
+    await shop.drain()
+    await shop.cancel(run)
+    await shop.drain()
+    outcomes = [one.outcome for one in await shop.changes(run)]
+    assert outcomes.count(Outcome.APPLIED) == 1
+    kept = await shop.remembered(run, "visibility")
+    assert len(kept) == 1
+
+
+async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
+    """engine 11: the outcome of a change is the worst of its parts; the message names what was written"""
+    run = await shop.waiting(await shop.hiding(threshold=5))
+    await shop.approve(run)
+    shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)  # visible is written, tags are not
+    await shop.drain()
+    await shop.cancel(run)
+    await shop.drain()
+    first, *others = await shop.changes(run)
+    assert first.outcome is Outcome.FAILED
+    assert first.message is not None
+    assert "part" in first.message
+    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+
+
+async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop) -> None:
+    """engine 11.4: settled before its final status is written"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    shop.fault("drop_after", "POST", "**/batch")
+    await shop.drain()
+    assert [one.outcome for one in await shop.changes(run)][0] is Outcome.UNKNOWN
+    await shop.cancel(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
+    assert [one.outcome for one in await shop.changes(run)][0] is Outcome.APPLIED
+    assert {effect.state for effect in await shop.ledger(run)} <= {EffectState.DONE}
+    assert len(shop.writes()) == len(shop.applied())

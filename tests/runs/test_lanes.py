@@ -1,0 +1,125 @@
+"""One live run of an automation at a time, the others in order; no organisation waits behind another."""
+
+from functools import partial
+
+from steward.model.automation import Automation
+from steward.model.ids import RunId
+from steward.model.run import Mode, Queue, Run, RunStatus
+from steward.runs import claim
+from steward.store import run_queue
+from tests.runs.shop import Shop, neighbour
+
+
+async def queue_of(shop: Shop, run: Run) -> Queue:
+    """Where the run stands for the workers."""
+    hot = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
+    assert hot is not None
+    return hot.queue
+
+
+async def live(shop: Shop, automation: Automation) -> list[RunId]:
+    """Runs of the automation that run or wait for approval."""
+    found = []
+    for status in (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
+        ids = partial(run_queue.ids_of, org=shop.owner.org, automation=automation.id, status=status)
+        found += [run for run, _, _ in await shop.read(ids)]
+    return found
+
+
+async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
+    """engine 8: run now, live"""
+    automation = await shop.hiding(threshold=5)
+    first, second = await shop.run_now(automation), await shop.run_now(automation)
+    assert (await queue_of(shop, first), await queue_of(shop, second)) == (Queue.READY, Queue.BLOCKED)
+    await shop.drain()
+    assert (await shop.run(first)).status is RunStatus.WAITING_APPROVAL
+    assert (await shop.run(second)).status is RunStatus.QUEUED
+    assert await live(shop, automation) == [first.id]
+
+
+async def test_runs_started_by_hand_come_in_the_order_they_were_asked_for(shop: Shop) -> None:
+    """engine 8: promotion of the oldest blocked run with every end of the holder"""
+    automation = await shop.hiding(threshold=5)
+    queued = []
+    for _ in range(4):
+        queued.append(await shop.run_now(automation))
+        shop.clock.tick(0.001)
+    for number, run in enumerate(queued):
+        await shop.drain()
+        assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+        assert [(await shop.run(later)).status for later in queued[number + 1 :]] == [RunStatus.QUEUED] * (
+            3 - number
+        )
+        await shop.reject(run)
+    assert {(await shop.run(run)).status for run in queued} == {RunStatus.CANCELLED}
+
+
+async def test_a_cancelled_run_in_the_queue_is_passed_over(shop: Shop) -> None:
+    """engine 8, 15"""
+    automation = await shop.hiding(threshold=5)
+    first = await shop.run_now(automation)
+    second, third = [await shop.run_now(automation) for _ in range(2)]
+    await shop.cancel(second)
+    assert (await queue_of(shop, first), await queue_of(shop, third)) == (Queue.READY, Queue.BLOCKED)
+    await shop.cancel(first)
+    assert await queue_of(shop, third) is Queue.READY
+    await shop.drain()
+    assert (await shop.run(third)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
+    """contract 4.3: a test run neither blocks nor is blocked"""
+    automation = await shop.hiding(threshold=5)
+    held = await shop.waiting(automation)
+    trials = [await shop.run_now(automation, Mode.TEST) for _ in range(2)]
+    behind = await shop.run_now(automation)
+    assert [await queue_of(shop, run) for run in trials] == [Queue.READY, Queue.READY]
+    await shop.drain()
+    assert [(await shop.run(run)).status for run in trials] == [RunStatus.SUCCEEDED] * 2
+    assert (await shop.run(held)).status is RunStatus.WAITING_APPROVAL
+    assert (await shop.run(behind)).status is RunStatus.QUEUED
+
+
+async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:
+    """engine 8: test runs never take, hold or wait for the lane"""
+    automation = await shop.hiding(threshold=5)
+    await shop.run_now(automation, Mode.TEST)
+    real = await shop.run_now(automation)
+    assert await queue_of(shop, real) is Queue.READY
+
+
+async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
+    """engine 6, Finish: the same pair serves every end of a lane's holder"""
+    automation = await shop.pricing()
+    first = await shop.run_now(automation)
+    following = [await shop.run_now(automation) for _ in range(2)]
+    await shop.drain()
+    await shop.approve(first)
+    await shop.drain()  # the second finds nothing left to change and ends at once, then the third
+    assert {(await shop.run(run)).status for run in (first, *following)} == {RunStatus.SUCCEEDED}
+
+
+async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) -> None:
+    """engine 9: after at most k + claims in flight others, whatever the depth of the other queues"""
+    other = await neighbour(shop)
+    many = [await shop.set_up("hide-out-of-stock-products", {"threshold": 5}) for _ in range(30)]
+    for automation in many:
+        await shop.run_now(automation)
+    hired = await shop.hired()
+    first = await claim.claim(shop.service.tools, hired.id, free=3, full=[])
+    assert {lease.org for lease in first} == {shop.owner.org}
+    theirs = await other.run_now(await other.hiding(threshold=5))
+    following = await claim.claim(shop.service.tools, hired.id, free=3, full=[])
+    assert theirs.id in [lease.run for lease in following]
+
+
+async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
+    """engine 6: organisations at STEWARD_ORGANIZATION_CONCURRENCY are left out of the candidates"""
+    other = await neighbour(shop)
+    await shop.run_now(await shop.hiding())
+    theirs = await other.run_now(await other.hiding())
+    hired = await shop.hired()
+    claimed = await claim.claim(shop.service.tools, hired.id, free=20, full=[shop.owner.org])
+    assert [lease.run for lease in claimed] == [theirs.id]
+    full = partial(run_queue.full, cap=1)
+    assert await shop.engine.read(shop.clock.now(), full) == [other.owner.org]

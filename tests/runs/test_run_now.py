@@ -1,0 +1,121 @@
+"""Run now: one run per key, and every reason not to start one (interface 4.3, contract 2.4)."""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from steward.automations import lifecycle
+from steward.automations.lifecycle import StateAsk
+from steward.model.connection import ConnectionState
+from steward.model.ids import OrgId
+from steward.model.refusals import KeyReused, NotConnected, NotFound, TooManyWaiting, WrongState
+from steward.model.run import Mode, RunStatus, StartedBy
+from steward.runs.start import Started
+from steward.store import idempotency, lanes
+from tests.runs.shop import Shop
+
+
+async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
+    """contract 2.4, 3.2"""
+    automation = await shop.hiding()
+    started = await shop.started(automation, key="first")
+    assert not started.replayed
+    run = started.run
+    assert (run.status, run.started_by, run.idempotency_key) == (RunStatus.QUEUED, StartedBy.HAND, "first")
+    assert run.maker.created_by == shop.owner.person
+    assert (run.started_at, run.summary, run.approval_id, run.last_seq) == (None, None, None, 0)
+
+
+async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None:
+    """contract 2.4: whatever state the automation is now in"""
+    automation = await shop.hiding(threshold=5)
+    first = await shop.started(automation, key="same")
+    await shop.drain()
+    archive = partial(
+        lifecycle.archive,
+        actor=shop.owner,
+        ask=StateAsk(automation.id),
+        rules=shop.service.tools.automation_rules,
+    )
+    await shop.write(archive)
+    again = await shop.started(automation, key="same")
+    assert (again.replayed, again.run.id) == (True, first.run.id)
+    assert (again.run.status, again.run.code) == (RunStatus.CANCELLED, "archived")
+    with pytest.raises(WrongState):
+        await shop.started(automation, key="new")
+
+
+async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> None:
+    """contract 2.4: key known, same automation"""
+    automation = await shop.hiding()
+    await shop.started(automation, Mode.TEST, key="same")
+    again = await shop.started(automation, Mode.LIVE, key="same")
+    assert (again.replayed, again.run.mode) == (True, Mode.TEST)
+
+
+async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
+    """contract 2.4: 422 key_reused"""
+    one, other = await shop.hiding(), await shop.alerting()
+    await shop.started(one, key="same")
+    with pytest.raises(KeyReused) as refused:
+        await shop.started(other, key="same")
+    assert set(refused.value.errors or {}) == {"idempotency_key"}
+
+
+async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) -> None:
+    """contract 1.4 step 8"""
+    automation = await shop.hiding()
+    stranger = replace(shop.owner, org=OrgId(shop.owner.org + 1))
+    with pytest.raises(NotFound):
+        await shop.started(automation, actor=stranger)
+
+
+async def test_a_store_that_is_not_connected_starts_nothing(shop: Shop) -> None:
+    """contract 2.4: 422 not_connected, and the key stays free"""
+    automation = await shop.hiding()
+    await shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+    with pytest.raises(NotConnected):
+        await shop.started(automation, key="kept free")
+    await shop.connection_is("woocommerce", ConnectionState.CONNECTED)
+    assert not (await shop.started(automation, key="kept free")).replayed
+
+
+async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -> None:
+    """contract 2.4: live and test together, queued and waiting for approval; the key stays free"""
+    automation = await shop.hiding(threshold=5)
+    await shop.waiting(automation)
+    await shop.started(automation, Mode.TEST, max_waiting=3)
+    last = await shop.started(automation, key="third", max_waiting=3)
+    with pytest.raises(TooManyWaiting):
+        await shop.started(automation, key="fourth", max_waiting=3)
+    with pytest.raises(TooManyWaiting):
+        await shop.started(automation, Mode.TEST, key="fifth", max_waiting=3)
+    find = partial(idempotency.find, org=shop.owner.org, kind="run", key="fourth")
+    assert await shop.read(find) is None
+    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=10)
+    assert await shop.read(waiting) == 3
+    await shop.cancel(last.run)
+    assert not (await shop.started(automation, key="fourth", max_waiting=3)).replayed
+
+
+async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
+    """contract 1.4 step 10 goes before step 13, also for requests that were made at once"""
+    automation = await shop.hiding()
+    starts = [shop.started(automation, key="one", max_waiting=1) for _ in range(5)]
+    answers = await asyncio.gather(*starts)
+    assert sorted(answer.replayed for answer in answers) == [False, True, True, True, True]
+    assert len({answer.run.id for answer in answers}) == 1
+
+
+async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
+    """safety 12.1 same_key: 1 run, one 201"""
+    automation = await shop.hiding()
+    answers: list[Started] = await asyncio.gather(
+        *(shop.started(automation, key="the one") for _ in range(1000))
+    )
+    assert sum(not answer.replayed for answer in answers) == 1
+    assert len({answer.run.id for answer in answers}) == 1
+    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=1000)
+    assert await shop.read(waiting) == 1
