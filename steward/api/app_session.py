@@ -16,7 +16,7 @@ from steward.api.fields import Body, Positive, Text
 from steward.model.account import Membership, Scope
 from steward.model.ids import OrgId
 from steward.model.instants import wire_time
-from steward.model.refusals import Unauthenticated
+from steward.model.refusals import InvalidCredentials, Unauthenticated
 from steward.model.sessions import Session
 from steward.store.engine import Tx
 from steward.store.limits import AttemptKind
@@ -95,9 +95,13 @@ async def count_sign_in(value: Any, visit: Visit, fittings: Fittings) -> None:
 async def verify(call: Call) -> Verified:
     """Compares the password, in a thread. Raises InvalidCredentials, Unavailable."""
     fittings, body = call.fittings, call.body
-    return await accounts_sessions.verify(
-        fittings.engine, fittings.clock.now(), fittings.hashing, email=body.email, password=body.password
-    )
+    try:
+        return await accounts_sessions.verify(
+            fittings.engine, fittings.clock.now(), fittings.hashing, email=body.email, password=body.password
+        )
+    except InvalidCredentials:
+        fittings.log.info("sign_in_failed", email=attempts.hashed(folded(body.email)))
+        raise
 
 
 async def post(tx: Tx, call: Call) -> Answered:
@@ -105,14 +109,14 @@ async def post(tx: Tx, call: Call) -> Answered:
     opened = await accounts_sessions.sign_in(
         tx, call.prepared, address=call.visit.address, agent=call.visit.agent
     )
-    return _opened(call, opened)
+    return answer_opened(call, opened)
 
 
 async def get(tx: Tx, call: Call) -> SessionAnswer:
     """The session of this cookie."""
-    seen = _seen(call)
-    found = await accounts_sessions.memberships(tx, seen.session.person.id)
-    return SessionAnswer(_wire(call, seen.session, found, cookie=seen.cookie))
+    here = seen(call)
+    found = await accounts_sessions.memberships(tx, here.session.person.id)
+    return SessionAnswer(_wire(call, here.session, found, cookie=here.cookie))
 
 
 async def delete(tx: Tx, call: Call) -> Answered:
@@ -124,23 +128,27 @@ async def delete(tx: Tx, call: Call) -> Answered:
 
 async def choose_organization(tx: Tx, call: Call) -> Answered:
     """Works in another organisation, under a new cookie. Raises NotFound."""
-    opened = await accounts_sessions.choose(tx, _seen(call).session, OrgId(call.body.organization_id))
-    return _opened(call, opened)
+    opened = await accounts_sessions.choose(tx, seen(call).session, OrgId(call.body.organization_id))
+    return answer_opened(call, opened)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
+    """A session and the cookie it came by."""
+
     session: Session
     cookie: str
 
 
-def _seen(call: Call) -> _Seen:
+def seen(call: Call) -> Seen:
+    """The session of this call. Raises Unauthenticated."""
     if call.session is None or call.visit.cookie is None:
         raise Unauthenticated
-    return _Seen(call.session, call.visit.cookie)
+    return Seen(call.session, call.visit.cookie)
 
 
-def _opened(call: Call, opened: Opened) -> Answered:
+def answer_opened(call: Call, opened: Opened) -> Answered:
+    """The session as answered, with the cookie that opens it from now on."""
     answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return Answered(answer, headers=(_set_cookie(call, opened.cookie),))
 

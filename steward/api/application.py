@@ -1,7 +1,6 @@
 """Puts the table of operations behind the gate: the application app.py serves and tests call."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -19,16 +18,20 @@ def create(
     pages: Pages | None = None,
 ) -> Gate:
     """The API as an ASGI application; `pages` answers the web app's own pages and files."""
-    document = openapi.document(operations, fittings.rules.base_url, version=fittings.rules.service_version)
-    row = RawOperation("GET", "/openapi.json", _Served(document), "This document")
+    row = RawOperation("GET", "/openapi.json", _Document(operations), "This document")
     return Gate(fittings, operations, [*raw_operations, row], pages=pages)
 
 
-class _Served:
-    """Answers one document, encoded once."""
+class _Document:
+    """Answers the OpenAPI document, made when it is first asked for."""
 
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._body = msgspec.json.encode(document)
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._operations = operations
+        self._body: bytes | None = None
 
     async def __call__(self, incoming: Incoming, fittings: Fittings, /) -> Reply:
+        if self._body is None:
+            rules = fittings.rules
+            document = openapi.document(self._operations, rules.base_url, version=rules.service_version)
+            self._body = msgspec.json.encode(document)
         return Reply(200, self._body)

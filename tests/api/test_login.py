@@ -103,28 +103,29 @@ async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
     assert heard.status == 200
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"username": "Olga Owner"},
-        {"email": "owner@example.com"},
-        {"email": "nobody@example.com"},
-        {"email": "stranger@example.com", "username": "Sven Stranger"},
-        {"organization_name": "Other Shop"},
-        {"organization_name": "No such shop"},
-        {"client_id": "st_0000000000000000"},
-        {"client_secret": "stw_0000000000000000000000000000000000000000000"},
-        {"client_id": "ST_LOWER"},
-    ],
-    ids=str,
-)
-async def test_a_wrong_value_is_never_told(service: Service, changes: dict[str, str]) -> None:
+WRONG = [
+    {"username": "Olga Owner"},
+    {"email": "owner@example.com"},
+    {"email": "nobody@example.com"},
+    {"email": "stranger@example.com", "username": "Sven Stranger"},
+    {"organization_name": "Other Shop"},
+    {"organization_name": "No such shop"},
+    {"client_id": "st_0000000000000000"},
+    {"client_secret": "stw_0000000000000000000000000000000000000000000"},
+    {"client_id": "ST_LOWER"},
+]
+
+
+async def test_a_wrong_value_is_never_told(service: Service) -> None:
     """contract 5.3: one message and one body whichever value is wrong"""
-    heard = await service.log_in("member", **changes)
-    other = await service.log_in("member", client_secret="wrong")
-    assert (heard.status, heard.code) == (401, "invalid_credentials")
-    assert heard.body == other.body
-    assert "www-authenticate" not in heard.headers
+    service.restart(limit_login=1000)
+    bodies = []
+    for changes in WRONG:
+        heard = await service.log_in("member", **changes)
+        assert (heard.status, heard.code) == (401, "invalid_credentials"), changes
+        assert "www-authenticate" not in heard.headers
+        bodies.append(heard.body)
+    assert all(body == bodies[0] for body in bodies)
 
 
 async def test_a_secret_of_another_organisation_does_not_log_in(service: Service) -> None:
@@ -179,15 +180,14 @@ async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refus
     assert refused.body["message"] == "Automations are switched off for this organisation"
 
 
-@pytest.mark.parametrize("name", ["username", "email", "organization_name", "client_id", "client_secret"])
-@pytest.mark.parametrize("value", [..., None, "", 5, ["x"], "x" * 321])
-async def test_a_field_missing_empty_long_or_not_text_is_named(
-    service: Service, name: str, value: object
-) -> None:
+async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service) -> None:
     """contract 5.3 order 4"""
-    heard = await service.log_in("member", **{name: value})
-    assert (heard.status, heard.code) == (422, "validation_failed")
-    assert list(heard.errors) == [name]
+    service.restart(limit_login=1000)
+    for name in ("username", "email", "organization_name", "client_id", "client_secret"):
+        for value in (..., None, "", 5, ["x"], "x" * 321, "a\x00b"):
+            heard = await service.log_in("member", **{name: value})
+            assert (heard.status, heard.code) == (422, "validation_failed"), (name, value)
+            assert list(heard.errors) == [name]
 
 
 async def test_320_characters_are_not_too_many(service: Service) -> None:

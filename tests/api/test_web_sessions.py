@@ -77,6 +77,8 @@ async def test_a_wrong_sign_in_does_not_say_what_was_wrong(
     assert (heard.status, heard.code) == (401, "invalid_credentials")
     assert heard.body == same.body
     assert "set-cookie" not in heard.headers
+    assert '"sign_in_failed"' in service.lines[-1]
+    assert "example.com" not in service.lines[-1]
 
 
 async def test_a_deactivated_person_cannot_sign_in_and_a_session_ends_at_once(service: Service) -> None:
