@@ -184,7 +184,7 @@ def _temporary_place() -> str:
     raise NoPostgres("No temporary folder can be reached by an unprivileged user.")
 
 
-def start(*, starter: int) -> Server:
+def start(*, starter: int, options: str = _SERVER_OPTIONS) -> Server:
     """Makes and starts a cluster; `starter` is the process whose end makes it a leftover.
 
     Raises NoPostgres when it does not come up.
@@ -206,18 +206,18 @@ def start(*, starter: int) -> Server:
              "--auth=password", f"--pwfile={folder / 'password'}", f"--pgdata={cluster}"],
             folder=folder,
         )  # fmt: skip
-        port = _up(programs, folder)
+        port = _up(programs, folder, options)
     except NoPostgres:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Server(port, password, str(folder), _pid(cluster))
 
 
-def _up(programs: Path, folder: Path) -> int:
+def _up(programs: Path, folder: Path, server_options: str) -> int:
     """Starts the server on a free port, once more should somebody take the port meanwhile."""
     for attempt in (1, 2, 3):
         port = _free_port()
-        options = f"{_SERVER_OPTIONS} -p {port}"
+        options = f"{server_options} -p {port}"
         try:
             _run(
                 [programs / "pg_ctl", "start", "-w", "-t", "60", "-D", folder / "cluster", "-o", options],

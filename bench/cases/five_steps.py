@@ -1,0 +1,111 @@
+"""Whole runs a second: five durable steps each, started by run now, counted when finished."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+
+from bench.postgres import fresh_database
+from bench.references import inserts_a_second, rows_a_second, syncs_a_second
+from bench.rounds import Case, Figure, Opened, Place, Round
+from bench.service import House, open_house
+from steward import worker
+from steward.model.automation import Automation
+from steward.store.engine import Tx
+
+AUTOMATIONS = 200
+STARTERS = 10
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The service embedded, as `steward serve` runs it by default."""
+    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
+
+    async def reference() -> Mapping[str, float]:
+        return {"R2": syncs_a_second(place.folder), "R3": rows_a_second(place.folder)}
+
+    async with _measured(house, place) as own:
+        yield Opened(own, reference)
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """One process over PostgreSQL, API and worker together."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url:
+        house = await open_house(url, place.folder)
+        reference = partial(_pgbench, place, url)
+        async with _measured(house, place) as own:
+            yield Opened(own, reference)
+
+
+async def _pgbench(place: Place, url: str) -> Mapping[str, float]:
+    assert place.programs is not None
+    return {"R1": await inserts_a_second(place.programs, url, place.folder)}
+
+
+@contextlib.asynccontextmanager
+async def _measured(house: House, place: Place) -> AsyncIterator[Round]:
+    automations = await house.automations(AUTOMATIONS)
+    own = await house.worker()
+    stop = asyncio.Event()
+    working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+    try:
+        yield partial(_round, house, automations, place.size(1500, 400))
+    finally:
+        stop.set()
+        await working
+        await house.service.close()
+
+
+async def _round(house: House, automations: Sequence[Automation], count: int) -> Mapping[str, float]:
+    """Ten callers start runs one after the other while the worker takes them."""
+    numbers = iter(range(count))
+    before = await house.read(_succeeded)
+    begun, cpu = time.perf_counter(), time.process_time()
+
+    async def starter() -> None:
+        for number in numbers:
+            await house.run_now(automations[number % len(automations)])
+
+    await asyncio.gather(*(starter() for _ in range(STARTERS)))
+    started = time.perf_counter() - begun
+    while await house.read(_open):
+        await house.service.clock.sleep(0.005)
+    spent, used = time.perf_counter() - begun, time.process_time() - cpu
+    ended = await house.read(_succeeded) - before
+    if ended != count:
+        raise RuntimeError(f"{count} runs were started and {ended} ended well")
+    return {"runs": count / spent, "cpu": used / count * 1e6, "started": count / started}
+
+
+async def _open(tx: Tx) -> int:
+    """Whether a run has still to end, by the partial indexes alone."""
+    row = await tx.one(
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs WHERE queue = 'leased' LIMIT 1) AS l)"
+        " + (SELECT count(*) FROM (SELECT 1 FROM runs WHERE queue = 'ready' LIMIT 1) AS r) AS n"
+    )
+    return int(row["n"]) if row else 0
+
+
+async def _succeeded(tx: Tx) -> int:
+    row = await tx.one("SELECT count(*) AS n FROM runs WHERE status = 'succeeded'")
+    return int(row["n"]) if row else 0
+
+
+_FIGURES = (
+    Figure("runs", "runs/s", "R2", least=300, stretch="400 (issue 5)"),
+    Figure("started", "run-now calls/s while working"),
+    Figure("cpu", "µs of the process per run"),
+)
+CASES = (
+    Case("five_steps_sqlite", _FIGURES, on_sqlite),
+    Case(
+        "five_steps_postgres",
+        (Figure("runs", "runs/s", "R1"), *_FIGURES[1:]),
+        on_postgres,
+        needs_postgres=True,
+    ),
+)

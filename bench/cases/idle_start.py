@@ -1,0 +1,113 @@
+"""How long a run that is started by hand waits for its first step while the service is idle."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from bench.postgres import fresh_database
+from bench.references import syncs_a_second
+from bench.rounds import Case, Figure, Opened, Place
+from bench.service import FIVE_STEPS, House, five_steps, open_house
+from steward import worker
+from steward.model.automation import Automation
+from steward.steps.base import Produced, StepContext
+from steward.templates.base import Template
+
+AUTOMATIONS = 20
+PAUSE = 0.02
+
+
+class Begun:
+    """When the first step of the run that was just started began."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.seen = asyncio.Event()
+
+    async def __call__(self, context: StepContext) -> Produced:
+        """The first step."""
+        self.at = time.perf_counter()
+        self.seen.set()
+        return Produced({})
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """API and worker in one process."""
+    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
+    async with _measured(house, place) as opened:
+        yield opened
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """API and worker in one process over PostgreSQL."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url:
+        house = await open_house(url, place.folder)
+        async with _measured(house, place) as opened:
+            yield opened
+
+
+@contextlib.asynccontextmanager
+async def _measured(house: House, place: Place) -> AsyncIterator[Opened]:
+    begun = Begun()
+    template = five_steps()
+    first = template.facts.steps[0].name
+    offered = cast("dict[str, Template]", house.tools.templates)
+    offered[FIVE_STEPS] = replace(template, steps={**template.steps, first: begun})
+    automations = await house.automations(AUTOMATIONS)
+    own = await house.worker()
+    stop = asyncio.Event()
+    working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+
+    async def reference() -> Mapping[str, float]:
+        return {"R2": syncs_a_second(place.folder)}
+
+    try:
+        yield Opened(partial(_round, house, automations, begun, place.size(200, 40)), reference)
+    finally:
+        stop.set()
+        await working
+        await house.service.close()
+
+
+async def _round(
+    house: House, automations: list[Automation], begun: Begun, count: int
+) -> Mapping[str, float]:
+    """From the call of run now (its commit included) and from its answer to the first step."""
+    offered, answered = [], []
+    for number in range(count):
+        begun.seen.clear()
+        before = time.perf_counter()
+        await house.run_now(automations[number % len(automations)])
+        after = time.perf_counter()
+        await begun.seen.wait()
+        offered.append((begun.at - before) * 1000)
+        answered.append((begun.at - after) * 1000)
+        await house.service.clock.sleep(PAUSE)
+    return {
+        "p50": _share(offered, 0.50),
+        "p99": _share(offered, 0.99),
+        "after_answer_p50": _share(answered, 0.50),
+    }
+
+
+def _share(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+_FIGURES = (
+    Figure("p50", "ms", most=8),
+    Figure("p99", "ms", most=20),
+    Figure("after_answer_p50", "ms"),
+)
+CASES = (
+    Case("idle_start_sqlite", _FIGURES, on_sqlite),
+    Case("idle_start_postgres", _FIGURES, on_postgres, needs_postgres=True),
+)

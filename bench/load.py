@@ -1,0 +1,104 @@
+"""The callers of the HTTP measurements: kept-alive connections that send the next request on each answer."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+CONNECTIONS = 16
+
+
+@dataclass(slots=True)
+class Left:
+    """Requests still to be sent, and how many answers are still to come."""
+
+    to_send: int
+    to_come: int
+    done: "asyncio.Future[None]"
+
+
+class Caller(asyncio.Protocol):
+    """One connection; every answer must be a 200 of the length its head names."""
+
+    def __init__(self, request: bytes, left: Left) -> None:
+        self._request = request
+        self._left = left
+        self._seen = b""
+        self._transport: asyncio.Transport | None = None
+        self.last = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sends the first request."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
+        self._next()
+
+    def _next(self) -> None:
+        if self._left.to_send and self._transport is not None:
+            self._left.to_send -= 1
+            self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        """Counts a whole answer and sends the next request."""
+        self._seen += data
+        head, found, body = self._seen.partition(b"\r\n\r\n")
+        if not found:
+            return
+        if not head.startswith(b"HTTP/1.1 200"):
+            self._fail(self._seen)
+            return
+        at = head.lower().index(b"content-length: ") + 16
+        if len(body) < int(head[at:].split(b"\r\n", 1)[0]):
+            return
+        self.last, self._seen = body, b""
+        self._left.to_come -= 1
+        if self._left.to_come == 0 and not self._left.done.done():
+            self._left.done.set_result(None)
+        self._next()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """An answer that will not come."""
+        self._fail(b"the connection was closed")
+
+    def _fail(self, seen: bytes) -> None:
+        if not self._left.done.done():
+            self._left.done.set_exception(RuntimeError(seen[:500].decode("latin-1")))
+
+
+def request(path: str, headers: Mapping[str, str]) -> bytes:
+    """A GET as it is sent."""
+    lines = [
+        f"GET {path} HTTP/1.1",
+        "host: 127.0.0.1",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
+    """One answer's body."""
+    loop = asyncio.get_running_loop()
+    left = Left(1, 1, loop.create_future())
+    transport, caller = await loop.create_connection(
+        lambda: Caller(request(path, headers), left), "127.0.0.1", port
+    )
+    await left.done
+    transport.close()
+    return caller.last
+
+
+async def flood(port: int, path: str, headers: Mapping[str, str], *, count: int) -> float:
+    """Seconds that `count` requests take over sixteen connections."""
+    loop = asyncio.get_running_loop()
+    left = Left(count, count, loop.create_future())
+    begun = time.perf_counter()
+    sent = request(path, headers)
+    made = [
+        await loop.create_connection(lambda: Caller(sent, left), "127.0.0.1", port)
+        for _ in range(CONNECTIONS)
+    ]
+    await left.done
+    spent = time.perf_counter() - begun
+    for transport, _ in made:
+        transport.close()
+    return spent

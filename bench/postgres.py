@@ -1,0 +1,56 @@
+"""PostgreSQL for the measurements: a cluster that keeps what it confirms, and fresh databases in it."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from bench.references import PGBENCH_TABLE
+from tests import postgres_server
+from tests.postgres_server import NoPostgres
+
+# As in production: everything durable; only sizes suited to a small machine.
+OPTIONS = (
+    "-c fsync=on -c synchronous_commit=on -c max_connections=100 -c shared_buffers=256MB -c max_wal_size=2GB"
+    " -c log_min_messages=warning -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+)
+_numbers = count(1)
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[tuple[str, Path] | None]:
+    """Address of a running server and the folder of its programs; None when there is no PostgreSQL."""
+    programs = postgres_server.find_programs()
+    if programs is None:
+        yield None
+        return
+    try:
+        server = postgres_server.start(starter=os.getpid(), options=OPTIONS)
+    except NoPostgres:
+        yield None
+        return
+    try:
+        yield server.url("postgres"), programs
+    finally:
+        postgres_server.stop(Path(server.folder))
+
+
+@contextlib.asynccontextmanager
+async def fresh_database(server: str) -> AsyncIterator[str]:
+    """The address of a database with pgbench's table alone, dropped at the end."""
+    name = f"bench_{next(_numbers)}"
+    maintenance: Any = await asyncpg.connect(server)
+    await maintenance.execute(f"CREATE DATABASE {name}")
+    url = server.rpartition("/")[0] + f"/{name}"
+    try:
+        inside: Any = await asyncpg.connect(url)
+        await inside.execute(PGBENCH_TABLE)
+        await inside.close()
+        yield url
+    finally:
+        await maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await maintenance.close()

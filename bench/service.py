@@ -1,0 +1,176 @@
+"""A whole service for the measurements: a fresh database, one organisation, automations of a bench template."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from steward import app, worker
+from steward.accounts import credentials, organizations, people
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.people import CreatePerson
+from steward.automations import setup
+from steward.automations.setup import CreateAsk
+from steward.clock import Clock, SystemClock
+from steward.config import read
+from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.automation import Automation
+from steward.model.plan import StepKind
+from steward.model.run import Mode, Run
+from steward.model.schedule import MANUAL
+from steward.model.trigger import TriggerKind
+from steward.runs import start
+from steward.runs.start import RunNow
+from steward.runs.tools import Tools
+from steward.security.passwords import Cost, hash_password
+from steward.steps.base import Produced, StepContext
+from steward.store.engine import Engine, Tx
+from steward.store.migrate import migrate
+from steward.templates.base import Category, LastWords, StepFacts, Template, TemplateFacts
+from steward.worker import Worker
+
+T = TypeVar("T")
+
+FIVE_STEPS = "bench-five-steps"
+BY_HAND = {"cadence": "manual"}
+PASSWORD = "correct-horse-battery-staple"
+
+
+async def _decide(context: StepContext) -> Produced:
+    """A step without any work of its own: what is measured is the service."""
+    return Produced({"seen": len(context.outputs), "word": "measured"})
+
+
+def five_steps() -> Template:
+    """A template of five steps that ask nothing of the outside."""
+    facts = TemplateFacts(
+        template_id=FIVE_STEPS,
+        template_version=1,
+        name="Five steps",
+        description="Measures the service itself.",
+        category=Category.REPORTS,
+        platforms=(),
+        connections=(),
+        inputs_schema={"type": "object", "properties": {}, "additionalProperties": False},
+        result_schema={"type": "object"},
+        steps=tuple(StepFacts(f"step-{n}", f"Step {n}", StepKind.DECIDE) for n in range(1, 6)),
+        changes_store=False,
+        triggers=(TriggerKind.SCHEDULE,),
+        topics={},
+        default_schedule=MANUAL,
+        changes=(),
+        example_result={},
+    )
+    functions = {step.name: _decide for step in facts.steps}
+    return Template(facts, functions, lambda ended: LastWords("Five steps were taken.", {}))
+
+
+@dataclass(slots=True)
+class House:
+    """The wired service, its one organisation's owner, and short ways to work."""
+
+    service: app.Wired
+    owner: Actor
+    client_id: str
+    started: int = 0
+
+    @property
+    def engine(self) -> Engine:
+        """The service's database."""
+        return self.service.engine
+
+    @property
+    def tools(self) -> Tools:
+        """What a worker is given."""
+        return self.service.tools
+
+    async def write(self, act: Callable[[Tx], Awaitable[T]]) -> T:
+        """One transaction of the organisation."""
+        return await self.engine.write(self.service.clock.now(), act, org=self.owner.org)
+
+    async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
+        """One read of the organisation."""
+        return await self.engine.read(self.service.clock.now(), act, org=self.owner.org)
+
+    async def automations(self, count: int, schedule: dict[str, Any] = BY_HAND) -> list[Automation]:
+        """New automations of the five steps, in transactions of 200."""
+        rules = self.tools.automation_rules
+        made: list[Automation] = []
+
+        async def some(tx: Tx, numbers: Iterable[int]) -> list[Automation]:
+            asks = [CreateAsk(FIVE_STEPS, f"Measured {n}", {}, dict(schedule)) for n in numbers]
+            return [(await setup.create(tx, self.owner, ask, rules=rules)).automation for ask in asks]
+
+        for first in range(0, count, 200):
+            made += await self.write(partial(some, numbers=range(first, min(first + 200, count))))
+        return made
+
+    async def run_now(self, automation: Automation) -> Run:
+        """A run by hand, as the endpoint makes it; wakes the worker."""
+        self.started += 1
+        ask = RunNow(automation.id, f"bench-{self.started}", Mode.LIVE)
+        templates = self.tools.templates
+        verb = partial(start.run_now, actor=self.owner, ask=ask, templates=templates, max_waiting=1000)
+        run = (await self.write(verb)).run
+        self.service.hints.wake("ready")
+        return run
+
+    async def worker(self) -> Worker:
+        """This process as a worker, with the ticks of `steward serve` still to be run."""
+        poll = timedelta(seconds=1 if self.engine.dialect == "sqlite" else 0.25)
+        return await worker.register(self.tools, self.service.hints, poll=poll)
+
+    def token(self) -> str:
+        """A token of the owner, signed by the service's own key."""
+        return self.service.fittings.keys.signer.sign(
+            person=self.owner.person,
+            org=self.owner.org,
+            client_id=self.client_id,
+            scopes=["automations:read", "automations:write"],
+            epoch=1,
+            jti="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
+            now=int(self.service.clock.now().timestamp()),
+        )
+
+
+async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **given: str) -> House:
+    """A migrated database at `url`, the service over it, its organisation, owner and credential."""
+    clock = clock or SystemClock()
+    await migrate(url, clock.now())
+    house = await wire(url, folder, clock=clock, **given)
+
+    async def found(tx: Tx) -> tuple[Actor, str]:
+        org = (await organizations.create(tx, CreateOrganization("Bench"))).id
+        hashed = hash_password(PASSWORD, Cost(memory=64, passes=1))
+        person = await people.create(
+            tx, CreatePerson("owner@bench.example", "The", "Owner", password_hash=hashed)
+        )
+        await people.add_to_organization(tx, person, org, Role.OWNER)
+        issued = await credentials.issue(tx, house.service.fittings.keys, org, "bench")
+        scopes = ROLE_SCOPES[Role.OWNER]
+        actor = Actor(org, person.id, scopes, Via.UI, None, Role.OWNER, "0" * 64)
+        return actor, issued.credential.client_id
+
+    house.owner, house.client_id = await house.engine.write(clock.now(), found)
+    return house
+
+
+async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
+    """The service over a migrated database, with the bench template on offer; `given` are settings."""
+    environ = {
+        "STEWARD_ENV": "demo",
+        "STEWARD_DATABASE_URL": url,
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_LOG_LEVEL": "warning",
+        "STEWARD_SPREAD_MAX": "0",
+        "STEWARD_LIMIT_PERSON": "1000000",
+        "STEWARD_LIMIT_ORGANIZATION": "1000000",
+        **{f"STEWARD_{name.upper()}": value for name, value in given.items()},
+    }
+    service = await app.build(read(environ), clock=clock)
+    template = five_steps()
+    # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
+    cast("dict[str, Template]", service.tools.templates)[template.template_id] = template
+    return House(service, cast("Actor", None), "")
