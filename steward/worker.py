@@ -209,7 +209,7 @@ async def dispatch_due(worker: Worker) -> bool:
 
 
 async def wake_sleeping(worker: Worker) -> bool:
-    """Sleeping runs whose time has come may be taken again."""
+    """Sleeping runs whose time has come may be taken again; True when there were some."""
     tools = worker.tools
     found = await tools.engine.read(tools.clock.now(), run_queue.to_wake)
     if not found:
@@ -221,7 +221,7 @@ async def wake_sleeping(worker: Worker) -> bool:
 
     await tools.engine.write(tools.clock.now(), wake, org={org for org, _ in found})
     worker.hints.wake("ready")
-    return False
+    return True
 
 
 async def expire_unstarted(worker: Worker) -> bool:
