@@ -1,7 +1,7 @@
 """The calendar: stored rows and the slots still to come, merged by time; changes nothing."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from zoneinfo import ZoneInfo
@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.model.refusals import ValidationFailed
-from steward.model.schedule import SEVERAL_A_DAY
-from steward.occurrences.projection import NEAR, near_until
+from steward.occurrences.projection import Nearness
 from steward.scheduling.slots import Slot, slots
 from steward.scheduling.zones import zone
 from steward.store import automations, calendar, connections
@@ -59,9 +58,8 @@ class _Slots:
     coming: Coming
     zone: ZoneInfo
     until: datetime
-    now: datetime
+    nearness: Nearness
     _stream: Iterator[Slot] | None = None
-    _near_until: datetime | None = field(default=None)
 
     def first(self, since: datetime) -> datetime | None:
         """The first slot at or after `since`; None when it lies behind the page."""
@@ -100,21 +98,14 @@ class _Slots:
             coming.timezone,
             slot_at,
             slot_at,
-            is_projected=self._is_projected(slot_at),
-        )
-
-    def _is_projected(self, slot_at: datetime) -> bool:
-        if self.coming.schedule.cadence not in SEVERAL_A_DAY and slot_at <= self.now + NEAR:
-            return False
-        if self._near_until is None:
-            self._near_until = near_until(
-                self.coming.schedule,
+            is_projected=self.nearness.is_projected(
+                slot_at,
+                coming.schedule,
                 self.zone,
-                spread_minutes=self.coming.spread_minutes,
-                slots_after=self.coming.slots_after,
-                now=self.now,
-            )
-        return slot_at > self._near_until
+                spread_minutes=coming.spread_minutes,
+                slots_after=coming.slots_after,
+            ),
+        )
 
 
 async def page(tx: Tx, org: OrgId, ask: CalendarAsk) -> CalendarPage:
@@ -170,12 +161,12 @@ async def _unstored(
 
 
 def _streams(found: Sequence[Coming], last: datetime, now: datetime) -> list[_Slots]:
-    streams = []
+    streams, nearness = [], Nearness(now)
     for one in found:
         place = zone(one.timezone)
         if place is None:
             raise LookupError(f"the zone database has no {one.timezone}")
-        streams.append(_Slots(one, place, last, now))
+        streams.append(_Slots(one, place, last, nearness))
     return streams
 
 

@@ -3,22 +3,58 @@
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from steward.model.schedule import SEVERAL_A_DAY, Schedule
+from steward.model.schedule import SEVERAL_A_DAY, Cadence, Schedule
 from steward.scheduling.slots import next_slot, next_slots
 
 NEAR = timedelta(days=14)
 MOST_NEAR = 50
 
+# Fifty slots lie at least and at most this far ahead, whatever clocks do meanwhile: full hours are 30 to
+# 90 minutes apart, six-hourly slots at least four hours.
+_FIFTY_LEAST = {Cadence.HOURLY: timedelta(hours=24), Cadence.EVERY_6_HOURS: timedelta(days=8)}
+_FIFTY_MOST = {Cadence.HOURLY: timedelta(days=4)}
 
-def near_until(
+
+class Nearness:
+    """Tells for one instant which slots are projected; works out the fiftieth slot of a kind only once."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._near_until: dict[tuple[Schedule, str, int, datetime], datetime] = {}
+
+    def is_projected(
+        self,
+        slot_at: datetime,
+        schedule: Schedule,
+        zone: ZoneInfo,
+        *,
+        spread_minutes: int,
+        slots_after: datetime,
+    ) -> bool:
+        """Whether a slot without a stored row is answered as projected (schedule.md 6).
+
+        Not the very next slot; nor those within 14 days of now, up to 50 of them.
+        """
+        now, cadence = self._now, schedule.cadence
+        if slot_at <= now + _FIFTY_LEAST.get(cadence, NEAR):
+            return False
+        if cadence in SEVERAL_A_DAY and slot_at > now + _FIFTY_MOST.get(cadence, NEAR):
+            return True
+        key = (schedule, zone.key, spread_minutes, max(slots_after, now))
+        near_until = self._near_until.get(key)
+        if near_until is None:
+            near_until = self._near_until[key] = _near_until(
+                schedule, zone, spread_minutes=spread_minutes, slots_after=slots_after, now=now
+            )
+        return slot_at > near_until
+
+
+def _near_until(
     schedule: Schedule, zone: ZoneInfo, *, spread_minutes: int, slots_after: datetime, now: datetime
 ) -> datetime:
-    """The last instant up to which slots nobody edited are not projected (schedule.md 6, `projected`).
-
-    The very next slot always; else slots within 14 days of now, up to 50 of them.
-    """
+    """The last instant up to which slots nobody edited are not projected."""
     near = now + NEAR
-    if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day: 50 are never reached
+    if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day: fifty are never reached
         first = next_slot(schedule, zone, spread_minutes=spread_minutes, after=now, slots_after=slots_after)
         return near if first is None else max(near, first.slot_at)
     coming = next_slots(
@@ -30,20 +66,3 @@ def near_until(
         slots_after=slots_after,
     )
     return min(near, coming[-1].slot_at) if coming else near
-
-
-def is_projected(
-    slot_at: datetime,
-    schedule: Schedule,
-    zone: ZoneInfo,
-    *,
-    spread_minutes: int,
-    slots_after: datetime,
-    now: datetime,
-) -> bool:
-    """Whether a slot without a stored row is answered as projected."""
-    if schedule.cadence not in SEVERAL_A_DAY and slot_at <= now + NEAR:
-        return False  # the common case, without looking at the zone
-    return slot_at > near_until(
-        schedule, zone, spread_minutes=spread_minutes, slots_after=slots_after, now=now
-    )

@@ -13,7 +13,7 @@ from steward.model.instants import wire_time
 from steward.model.occurrence import Occurrence
 from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
-from steward.occurrences.projection import is_projected
+from steward.occurrences.projection import Nearness
 from steward.scheduling.moves import DAYS_AHEAD
 from steward.scheduling.slots import Slot, find_slot
 from steward.scheduling.zones import zone
@@ -160,13 +160,12 @@ async def _found(tx: Tx, locked: Locked, slot_at: datetime) -> Found | None:
     slot = generated(locked, slot_at, tx.now)
     if slot is None:
         return None
-    projected = is_projected(
+    projected = Nearness(tx.now).is_projected(
         slot_at,
         automation.schedule,
         place_of(automation),
         spread_minutes=automation.spread_minutes,
         slots_after=locked.timing.slots_after,
-        now=tx.now,
     )
     row = StoredSlot(slot_at=slot_at, run_at=slot_at, local_key=slot.local_key)
     return Found(locked, row, is_stored=False, is_projected=projected)

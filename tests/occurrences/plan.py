@@ -1,0 +1,353 @@
+"""The calendar of one automation as a plain model: dicts and minutes, sharing no code with the service.
+
+Only zones without clock changes: the arithmetic of slots is held to its own walk in tests/scheduling.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+DAY = timedelta(days=1)
+LATE = timedelta(minutes=10)
+FAR = timedelta(days=366)
+BY_MERCHANT, TOO_LATE, RUNNING = "by_merchant", "skipped_too_late", "skipped_previous_running"
+
+Row = dict[str, Any]
+Schedule = dict[str, Any]
+
+
+class Refused(Exception):
+    """What the service should refuse with: a code, or the field of a 422."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+def row(slot_at: datetime, nominal: datetime, **fields: Any) -> Row:
+    """A stored row."""
+    plain = {
+        "slot_at": slot_at,
+        "run_at": slot_at,
+        "nominal": nominal,
+        "state": "pending",
+        "reason": None,
+        "moved_from": None,
+        "version": 0,
+    }
+    return {**plain, **fields}
+
+
+@dataclass
+class Plan:
+    """One automation's rows and what is still to come."""
+
+    schedule: Schedule
+    offset: timedelta
+    spread: timedelta
+    now: datetime
+    version: int = 1
+    state: str = "active"
+    is_live: bool = False
+    rows: dict[datetime, Row] = field(default_factory=dict)
+    slots_after: datetime = field(init=False)
+    seen: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots_after = self.seen = self.now
+
+    def copy(self) -> "Plan":
+        """Another one like it."""
+        return deepcopy(self)
+
+    # Slots -------------------------------------------------------------------------------------------------
+
+    def nominals(self, schedule: Schedule, since: datetime, until: datetime) -> Iterator[datetime]:
+        """Nominal instants in (since, until), rising: day by day of the local calendar."""
+        day = (since + self.offset).date() - DAY
+        last = (until + self.offset).date() + DAY
+        while day <= last:
+            if self.is_named(schedule, day.isoweekday()):
+                for at in self.times(schedule):
+                    instant = datetime.combine(day, at, UTC) - self.offset
+                    if since < instant < until:
+                        yield instant
+            day += DAY
+
+    def is_named(self, schedule: Schedule, weekday: int) -> bool:
+        """Whether the schedule runs on that day of the week."""
+        if schedule["cadence"] == "weekly":
+            return bool(schedule["day_of_week"] == weekday)
+        if schedule["cadence"] == "weekdays":
+            return weekday in (schedule.get("days") or [1, 2, 3, 4, 5])
+        return True
+
+    def times(self, schedule: Schedule) -> list[time]:
+        """Its times of the day."""
+        if schedule["cadence"] == "hourly":
+            return [time(hour) for hour in range(24)]
+        if schedule["cadence"] == "every_6_hours":
+            return [time(0), time(6), time(12), time(18)]
+        return [time.fromisoformat(schedule["run_at"])]
+
+    def generated(self, until: datetime) -> Iterator[Row]:
+        """Rows of slots nobody has stored or decided, rising."""
+        for nominal in self.nominals(self.schedule, self.slots_after, until - self.spread):
+            slot_at = nominal + self.spread
+            if slot_at > self.seen and slot_at not in self.rows:
+                yield row(slot_at, nominal)
+
+    def next_run_at(self) -> datetime | None:
+        """The smallest run_at of what is pending."""
+        if self.state != "active":
+            return None
+        coming = [one["run_at"] for one in self.rows.values() if one["state"] == "pending"]
+        first = next(self.generated(max(self.seen, self.slots_after) + 400 * DAY), None)
+        coming += [] if first is None else [first["run_at"]]
+        return min(coming, default=None)
+
+    def is_projected(self, slot_at: datetime) -> bool:
+        """Beyond fourteen days, or fifty slots; the very next slot never is."""
+        if slot_at in self.rows or slot_at <= self.now:
+            return False
+        since = max(self.slots_after, self.now - self.spread)
+        slots = [nominal + self.spread for nominal in self.nominals(self.schedule, since, slot_at)]
+        place = len([slot for slot in slots if slot > self.now and slot < slot_at])
+        return place > 0 and (place >= 50 or slot_at > self.now + 14 * DAY)
+
+    def calendar(self, since: datetime, until: datetime) -> list[Row]:
+        """What the calendar shows in [since, until)."""
+        shown = []
+        for one in self.rows.values():
+            is_coming = one["state"] == "pending" or (
+                one["reason"] == BY_MERCHANT and one["run_at"] > self.now
+            )
+            if self.state == "archived" or (is_coming and self.state != "active"):
+                continue
+            shown.append(one)
+        if self.state == "active":
+            shown += list(self.generated(until))
+        found = [
+            {**one, "projected": self.is_projected(one["slot_at"])}
+            for one in shown
+            if since <= one["run_at"] < until
+        ]
+        return sorted(found, key=lambda one: (one["run_at"], one["slot_at"]))
+
+    # The service's doing -----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Dispatch: D1 to D3, D6."""
+        if self.state != "active":
+            return
+        due = [one for one in self.rows.values() if one["state"] == "pending" and one["run_at"] <= self.now]
+        due += [one for one in self.generated(self.now + DAY) if one["slot_at"] <= self.now]
+        for one in sorted(due, key=lambda one: (one["run_at"], one["slot_at"])):
+            self.rows[one["slot_at"]] = one
+            if self.now > one["run_at"] + LATE:
+                one.update(state="skipped", reason=TOO_LATE)
+            elif self.is_live:
+                one.update(state="skipped", reason=RUNNING)
+            else:
+                one.update(state="queued")
+                self.is_live = True
+        if due:
+            self.seen = max(self.seen, self.now)
+
+    def _begin(self, slots_after: datetime) -> None:
+        self.slots_after, self.seen = slots_after, self.now
+
+    def _drop(self, is_dropped: Callable[[Row], bool]) -> None:
+        """Open rows of slots still to come go; pending ones whose slot has come stay as skipped."""
+        for one in list(self.rows.values()):
+            is_open = one["state"] == "pending" or one["reason"] == BY_MERCHANT
+            if not is_open or not is_dropped(one):
+                continue
+            if one["slot_at"] > self.now:
+                del self.rows[one["slot_at"]]
+            elif one["state"] == "pending":
+                one.update(state="skipped", reason=BY_MERCHANT)
+
+    # What people do ----------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Due slots are decided, queued runs end."""
+        if self.state != "active":
+            raise Refused("wrong_state")
+        self.tick()
+        self.state, self.is_live, self.version = "paused", False, self.version + 1
+
+    def resume(self) -> None:
+        """What was planned inside the pause is over."""
+        if self.state != "paused":
+            raise Refused("wrong_state")
+        for one in self.rows.values():
+            if one["state"] == "pending" and one["run_at"] <= self.now:
+                one.update(state="skipped", reason=TOO_LATE)
+        self.state, self.version = "active", self.version + 1
+        self._begin(max(self.now, self.slots_after))
+
+    def archive(self) -> None:
+        """Coming rows go."""
+        if self.state == "archived":
+            raise Refused("wrong_state")
+        self.tick()
+        self._drop(lambda one: one["state"] == "pending" or one["run_at"] > self.now)
+        self.state, self.is_live, self.version = "archived", False, self.version + 1
+        self.slots_after = min(self.now, self.slots_after)
+
+    def restore(self) -> None:
+        """Out of the archive, paused."""
+        if self.state != "archived":
+            raise Refused("wrong_state")
+        self.state, self.version = "paused", self.version + 1
+
+    def update(self, schedule: Schedule) -> None:
+        """Another schedule: skips stay on their dates, all else is derived anew."""
+        if self.state == "archived":
+            raise Refused("wrong_state")
+        if schedule == self.schedule:
+            return
+        self.tick()
+        skips = [one for one in self.rows.values() if one["reason"] == BY_MERCHANT]
+        skips = [one for one in skips if one["slot_at"] > self.now]
+        one_a_day = {"daily", "weekdays", "weekly"}
+        is_carried = {schedule["cadence"], self.schedule["cadence"]} <= one_a_day
+        self._drop(lambda _: True)
+        self.schedule, self.version = schedule, self.version + 1
+        self._begin(self.now)
+        for one in skips if is_carried else []:
+            day = (one["nominal"] + self.offset).date()
+            midnight = datetime.combine(day, time(0), UTC) - self.offset
+            for nominal in self.nominals(schedule, midnight - timedelta(seconds=1), midnight + DAY):
+                slot_at = nominal + self.spread
+                if nominal > self.now and slot_at not in self.rows:
+                    fields = {"state": "skipped", "reason": BY_MERCHANT, "version": one["version"]}
+                    self.rows[slot_at] = row(slot_at, nominal, **fields)
+
+    def find(self, slot_at: datetime) -> Row:
+        """The slot meant, stored or not."""
+        if slot_at in self.rows:
+            return self.rows[slot_at]
+        seen = self.seen if self.state == "active" else self.now
+        nominal = slot_at - self.spread
+        is_slot = nominal in self.nominals(
+            self.schedule, nominal - timedelta(seconds=1), nominal + timedelta(seconds=1)
+        )
+        if is_slot and nominal > self.slots_after and seen < slot_at <= self.now + FAR:
+            return row(slot_at, nominal)
+        raise Refused("slot_at")
+
+    def version_of(self, slot_at: datetime) -> int:
+        """The version a caller would have read."""
+        return int(self.rows.get(slot_at, {"version": 0})["version"])
+
+    def _open(self, slot_at: datetime) -> Row:
+        one = self.find(slot_at)
+        if one["state"] != "pending" or self.state != "active":
+            raise Refused("wrong_state")
+        return one
+
+    def skip(self, slot_at: datetime) -> None:
+        """A person skips."""
+        one = self._open(slot_at)
+        if self.is_projected(slot_at):
+            raise Refused("wrong_state")
+        self.rows[slot_at] = one
+        one.update(state="skipped", reason=BY_MERCHANT, version=one["version"] + 1)
+
+    def unskip(self, slot_at: datetime) -> None:
+        """A person takes a skip back."""
+        one = self.find(slot_at)
+        if one["reason"] != BY_MERCHANT or one["run_at"] <= self.now or self.state != "active":
+            raise Refused("wrong_state")
+        one.update(state="pending", reason=None, version=one["version"] + 1)
+
+    def move(self, slot_at: datetime, run_at: datetime) -> None:
+        """A person moves one run."""
+        one = self._open(slot_at)
+        if not self.now < run_at <= self.now + FAR:
+            raise Refused("run_at")
+        if run_at == one["run_at"]:
+            return
+        planned = [other for other in self.rows.values() if other["state"] == "pending"]
+        planned += list(self.generated(run_at + DAY))
+        if any(other["run_at"] == run_at and other["slot_at"] != slot_at for other in planned):
+            raise Refused("run_at")
+        self.rows[slot_at] = one
+        one.update(run_at=run_at, moved_from=one["run_at"], version=one["version"] + 1)
+
+    def move_later(self, slot_at: datetime, to: datetime) -> None:
+        """A person moves a run and every later one."""
+        one = self._open(slot_at)
+        if one["run_at"] <= self.now:
+            raise Refused("wrong_state")
+        if self.schedule["cadence"] in ("hourly", "every_6_hours"):
+            raise Refused("scope")
+        if not self.now < to <= self.now + FAR:
+            raise Refused("run_at")
+        chosen = one["nominal"]
+        others = self._others(slot_at)
+        around = [other["nominal"] for other in others]
+        around += list(
+            self.nominals(self.schedule, max(self.slots_after, chosen - 40 * DAY), chosen + 40 * DAY)
+        )
+        if any(to <= near < chosen or chosen < near <= to for near in around):
+            raise Refused("run_at")
+        kept = [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]
+        stays = [other for other in others if other["nominal"] < chosen] + kept
+        if any(other["run_at"] == to and other["state"] == "pending" for other in stays):
+            raise Refused("run_at")
+        self.tick()
+        self._carry_out(one, to)
+
+    def _others(self, slot_at: datetime) -> list[Row]:
+        """Rows beside the chosen one that are not over."""
+        return [
+            other
+            for other in self.rows.values()
+            if other["slot_at"] != slot_at
+            and (other["slot_at"] > self.now or other["run_at"] > self.now or other["state"] == "pending")
+        ]
+
+    def _carry_out(self, one: Row, to: datetime) -> None:
+        slot_at, chosen = one["slot_at"], one["nominal"]
+        others = self._others(slot_at)
+        for kept in [other for other in self.generated(chosen + self.spread) if other["slot_at"] != slot_at]:
+            self.rows[kept["slot_at"]] = kept
+        later = {other["slot_at"]: other for other in others if other["nominal"] > chosen}
+        skips = [other for other in later.values() if other["reason"] == BY_MERCHANT]
+        skips = [other for other in skips if other["slot_at"] > self.now]
+        order = {other["slot_at"]: other["nominal"] for other in later.values()}
+        if skips:
+            until = max(other["nominal"] for other in skips)
+            for nominal in self.nominals(self.schedule, max(chosen, self.slots_after), until):
+                if nominal + self.spread != slot_at:
+                    order.setdefault(nominal + self.spread, nominal)
+        places = sorted(order, key=lambda at: order[at])
+        self._drop(lambda other: other["slot_at"] in later)
+        self.schedule = self._moved(chosen, to)
+        self.rows[slot_at] = one
+        one.update(run_at=to, nominal=to, moved_from=one["run_at"], version=one["version"] + 1)
+        anew = list(self.nominals(self.schedule, to, to + (len(places) + 2) * 8 * DAY)) if skips else []
+        for other in skips:
+            nominal = anew[places.index(other["slot_at"])]
+            if nominal + self.spread not in self.rows:
+                fields = {"state": "skipped", "reason": BY_MERCHANT, "version": other["version"]}
+                self.rows[nominal + self.spread] = row(nominal + self.spread, nominal, **fields)
+        self.version += 1
+        self._begin(to)
+
+    def _moved(self, chosen: datetime, to: datetime) -> Schedule:
+        """The table of schedule.md 8.3."""
+        was, local = (chosen + self.offset).isoweekday(), to + self.offset
+        changed = {**self.schedule, "run_at": f"{local:%H:%M}"}
+        if (chosen + self.offset).date() != local.date():
+            if changed["cadence"] == "weekly":
+                changed["day_of_week"] = local.isoweekday()
+            if changed["cadence"] == "weekdays":
+                days = set(changed.get("days") or [1, 2, 3, 4, 5]) - {was}
+                changed["days"] = sorted(days | {local.isoweekday()})
+        return changed

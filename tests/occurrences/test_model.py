@@ -1,0 +1,334 @@
+"""Move, skip, pause, resume, update, archive, tick, clock jumps and crashes against a plain model."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from steward.model.automation import Automation
+from steward.model.ids import IntegrationId
+from steward.model.occurrence import Occurrence
+from steward.model.refusals import Refusal, StaleVersion, ValidationFailed
+from steward.occurrences import edit
+from steward.occurrences.audit import audit_slots
+from steward.occurrences.edit import MoveAsk, MoveScope
+from steward.occurrences.slot import SlotAsk
+from steward.store.engine import Engine, Tx
+from steward.store.engine_postgres import PostgresEngine
+from steward.store.engine_sqlite import SqliteEngine
+from steward.store.migrate import is_sqlite, sqlite_path
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Register
+from tests.automations.world import RULES, World, actor
+from tests.fake_clock import FakeClock
+from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, Diary
+from tests.occurrences.plan import Plan, Refused, Row
+
+EXAMPLES = int(os.environ.get("STEWARD_TEST_EXAMPLES", "12"))
+STEPS = 30
+ZONES = {"UTC": timedelta(0), "Asia/Kolkata": 330 * MINUTE, "America/Phoenix": -7 * HOUR}
+
+times = st.sampled_from(["00:00", "03:15", "08:00", "12:30", "23:45"])
+schedules = st.one_of(
+    st.builds(lambda at: {"cadence": "daily", "run_at": at}, times),
+    st.builds(
+        lambda at, days: {"cadence": "weekdays", "run_at": at, "days": sorted(days)},
+        times,
+        st.sets(st.integers(1, 7), min_size=1, max_size=6),
+    ),
+    st.builds(
+        lambda at, day: {"cadence": "weekly", "run_at": at, "day_of_week": day}, times, st.integers(1, 7)
+    ),
+    st.just({"cadence": "hourly"}),
+    st.just({"cadence": "every_6_hours"}),
+)
+distances = st.sampled_from(
+    [-DAY, -HOUR, -MINUTE, 7 * MINUTE, 90 * MINUTE, 5 * HOUR, DAY, 2 * DAY + HOUR, 9 * DAY, 400 * DAY]
+)
+places = st.integers(0, 40)
+numbers = count()
+
+
+class Crash(Exception):
+    """The process ends before the commit."""
+
+
+class Calendar(RuleBasedStateMachine):
+    """One automation of the service beside the plain model of it."""
+
+    engine: Engine
+    runner: "asyncio.Runner"
+
+    @initialize(schedule=schedules, zone=st.sampled_from(sorted(ZONES)), spread_max=st.sampled_from([0, 9]))
+    def set_up(self, schedule: dict[str, Any], zone: str, spread_max: int) -> None:
+        """A new organisation with one automation."""
+        self.clock = FakeClock()
+        self.metrics = Metrics()
+        self.lines: list[str] = []
+        self.made = self.run(self._make(schedule, zone, spread_max))
+        spread = self.made.spread_minutes * MINUTE
+        self.plan = Plan(schedule, ZONES[zone], spread, self.clock.now())
+
+    async def _make(self, schedule: dict[str, Any], zone: str, spread_max: int) -> Automation:
+        owner = await actor(self.engine, self.clock.now(), f"Shop {next(numbers)}")
+        none = IntegrationId(0)
+        rules = replace(RULES, spread_max=spread_max)
+        world = World(self.engine, self.clock, rules, owner, owner, none, none, none, none, none, [])
+        world.store = await world.connect("woocommerce", "Corner")
+        self.world, self.diary = world, Diary(world)
+        return await world.create(schedule=schedule, timezone=zone)
+
+    def run(self, work: Any) -> Any:
+        """Runs a coroutine to its end."""
+        return self.runner.run(work)
+
+    def both(self, real: Any, model: Any, *args: Any) -> None:
+        """Does it to both; the model tells which refusal the service must give."""
+        expected: str | None = None
+        attempt = self.plan.copy()
+        try:
+            getattr(attempt, model)(*args)
+        except Refused as refused:
+            expected = refused.what
+        else:
+            self.plan = attempt
+        found: str | None = None
+        try:
+            self.run(real)
+        except Refusal as refusal:
+            found = _what(refusal)
+        assert found == expected
+
+    def current(self) -> Automation:
+        """The automation as it is now."""
+        found: Automation = self.run(self.world.read(self.made))
+        return found
+
+    def pick(self, place: int) -> Row:
+        """Some row of the calendar, or of the stored ones when it is empty; else a slot that is none."""
+        rows = self.plan.calendar(self.clock.now() - 3 * DAY, self.clock.now() + 30 * DAY)
+        rows += sorted(self.plan.rows.values(), key=lambda one: one["slot_at"])
+        if not rows or place == 40:
+            at = self.clock.now() + 7 * MINUTE
+            return {"slot_at": at, "run_at": at}
+        return rows[place % len(rows)]
+
+    @rule(by=st.sampled_from([MINUTE, 9 * MINUTE, HOUR, 7 * HOUR, DAY, 3 * DAY]), is_ticking=st.booleans())
+    def time_goes_on(self, by: timedelta, is_ticking: bool) -> None:
+        """Time passes, and dispatch ticks or stands still."""
+        self.clock.tick(by.total_seconds())
+        self.plan.now = self.clock.now()
+        if is_ticking:
+            self.tick()
+
+    @rule(place=places)
+    def time_goes_on_to_a_run(self, place: int) -> None:
+        """Exactly to a run's time."""
+        run_at = self.pick(place)["run_at"]
+        if run_at > self.clock.now():
+            self.clock.tick((run_at - self.clock.now()).total_seconds())
+            self.plan.now = self.clock.now()
+
+    @rule(by=st.sampled_from([MINUTE, HOUR, 10 * HOUR]))
+    def the_clock_is_set_back(self, by: timedelta) -> None:
+        """As an operator may."""
+        self.clock.jump(-by.total_seconds())
+        self.plan.now = self.clock.now()
+
+    @rule()
+    def tick(self) -> None:
+        """Dispatch, then the auditor."""
+        self.run(self.world.dispatch())
+        self.plan.tick()
+        self.run(self._audit())
+
+    async def _audit(self) -> None:
+        now = self.clock.now()
+        log = Log(self.lines.append, self.clock, Register())
+        await audit_slots(
+            self.engine, now, started=now, late_limit=10 * MINUTE, log=log, metrics=self.metrics
+        )
+
+    @rule()
+    def the_run_ends(self) -> None:
+        """What was queued is over."""
+        self.run(self.world.end(self.made))
+        self.plan.is_live = False
+
+    @rule(verb=st.sampled_from(["pause", "pause", "resume", "archive", "restore"]))
+    def turn(self, verb: str) -> None:
+        """A change of state, possible or not."""
+        self.both(self.world.turn(verb, self.current()), verb)
+
+    @precondition(lambda self: self.plan.state in ("paused", "archived"))
+    @rule()
+    def come_back(self) -> None:
+        """Out of the archive, or out of the pause."""
+        self.turn("resume" if self.plan.state == "paused" else "restore")
+
+    @rule(schedule=schedules)
+    def update(self, schedule: dict[str, Any]) -> None:
+        """Another schedule."""
+        plain = {"cadence": self.plan.schedule["cadence"]}
+        if schedule["cadence"] == "weekdays" and plain == {"cadence": "weekdays"}:
+            schedule = {**schedule, "days": self.plan.schedule.get("days") or schedule["days"]}
+        self.both(self.world.update(self.current(), schedule=schedule), "update", schedule)
+
+    @rule(place=places, by=distances, scope=st.sampled_from([THIS, THIS, LATER]))
+    def move(self, place: int, by: timedelta, scope: MoveScope) -> None:
+        """A move from where the run is planned."""
+        picked = self.pick(place)
+        run_at = (picked["run_at"] + by).replace(second=0, microsecond=0)
+        version = self.plan.version_of(picked["slot_at"])
+        real = self.diary.move(self.current(), picked["slot_at"], run_at, scope, version=version)
+        model = "move" if scope is THIS else "move_later"
+        self.both(real, model, picked["slot_at"], run_at)
+
+    @rule(place=places, onto=places)
+    def move_onto_another(self, place: int, onto: int) -> None:
+        """To exactly where another run is, was or will be."""
+        picked, run_at = self.pick(place), self.pick(onto)["run_at"]
+        version = self.plan.version_of(picked["slot_at"])
+        real = self.diary.move(self.current(), picked["slot_at"], run_at, version=version)
+        self.both(real, "move", picked["slot_at"], run_at)
+
+    @rule(place=places, verb=st.sampled_from(["skip", "skip", "unskip"]))
+    def skip_or_unskip(self, place: int, verb: str) -> None:
+        """A skip, or taking it back."""
+        slot_at = self.pick(place)["slot_at"]
+        version = self.plan.version_of(slot_at)
+        real = getattr(self.diary, verb)(self.current(), slot_at, version=version)
+        self.both(real, verb, slot_at)
+
+    @rule(place=places)
+    def unskip_a_skipped_one(self, place: int) -> None:
+        """Taking back what is skipped, when something is."""
+        skipped = [one for one in self.plan.rows.values() if one["state"] == "skipped"]
+        if skipped:
+            slot_at = skipped[place % len(skipped)]["slot_at"]
+            version = self.plan.version_of(slot_at)
+            self.both(self.diary.unskip(self.current(), slot_at, version=version), "unskip", slot_at)
+
+    @rule(place=places)
+    def a_stale_edit(self, place: int) -> None:
+        """Whoever read another version is refused, whatever the state."""
+        slot_at = self.pick(place)["slot_at"]
+        try:
+            self.plan.find(slot_at)
+        except Refused:
+            return
+        with pytest.raises(StaleVersion):
+            self.run(self.diary.skip(self.current(), slot_at, version=self.plan.version_of(slot_at) + 1))
+
+    @rule(place=places, by=distances, scope=st.sampled_from([THIS, LATER]))
+    def a_crash(self, place: int, by: timedelta, scope: MoveScope) -> None:
+        """The process ends in the middle of an edit: nothing of it stays."""
+        picked, now = self.pick(place), self.current()
+        ask = MoveAsk(
+            SlotAsk(now.id, picked["slot_at"], self.plan.version_of(picked["slot_at"]), now.version),
+            (picked["run_at"] + by).replace(second=0, microsecond=0),
+            scope,
+        )
+
+        async def act(tx: Tx) -> None:
+            await edit.move(tx, self.world.owner, ask, rules=self.world.rules)
+            raise Crash
+
+        with pytest.raises((Crash, Refusal)):
+            self.run(self.world.write(act))
+
+    @invariant()
+    def both_are_alike(self) -> None:
+        """Rows, calendar, state, version and next run."""
+        if not hasattr(self, "plan"):
+            return
+        now = self.clock.now()
+        since, until = now - 3 * DAY, now + 12 * DAY
+        shown: list[Occurrence] = self.run(self.diary.rows(self.made, since=since, until=until, limit=500))
+        expected = self.plan.calendar(since, until)
+        assert [_shown(one) for one in shown] == [_of(one) for one in expected]
+        automation = self.current()
+        assert (automation.state, automation.version) == (self.plan.state, self.plan.version)
+        assert automation.next_run_at == self.plan.next_run_at()
+        stored = self.run(self.world.rows(self.made))
+        assert [(one.slot_at, one.run_at, one.state) for one in stored] == [
+            (one["slot_at"], one["run_at"], one["state"])
+            for one in sorted(self.plan.rows.values(), key=lambda one: one["slot_at"])
+        ]
+        queued = [one.run_id for one in stored if one.run_id]
+        runs = self.run(self.world.runs(self.made))
+        assert sorted(queued) == sorted(run.id for run in runs)
+        assert self.lines == []
+
+    def teardown(self) -> None:
+        """The automation stops, so that ticks of later examples are about their own."""
+        if hasattr(self, "plan") and self.plan.state != "archived":
+            self.run(self.world.turn("archive", self.made))
+
+
+def _what(refusal: Refusal) -> str:
+    if isinstance(refusal, ValidationFailed) and refusal.errors:
+        [name] = refusal.errors
+        return name
+    return refusal.code
+
+
+def _shown(one: Occurrence) -> tuple[Any, ...]:
+    return (
+        one.slot_at, one.run_at, one.state.value, one.reason and one.reason.value, one.moved_from,
+        one.version, one.is_projected,
+    )  # fmt: skip
+
+
+def _of(one: Row) -> tuple[Any, ...]:
+    names = ("slot_at", "run_at", "state", "reason", "moved_from", "version", "projected")
+    return tuple(one[name] for name in names)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """A loop for a test that is not itself one."""
+    with asyncio.Runner() as made:
+        yield made
+
+
+def test_the_calendar_is_what_a_plain_model_says(database_url: str, runner: asyncio.Runner) -> None:
+    """schedule.md 5 to 8, interface 4.2: every rule together, on both engines"""
+
+    async def open_engine() -> Engine:
+        clock = FakeClock()
+        if is_sqlite(database_url):
+            return SqliteEngine(sqlite_path(database_url), clock=clock)
+        return await PostgresEngine.open(database_url, size=2, clock=clock, test=True)
+
+    opened = runner.run(open_engine())
+    machine = type("Calendar", (Calendar,), {"engine": opened, "runner": runner})
+    try:
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=STEPS,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                database=None,
+            ),
+        )
+    finally:
+        runner.run(opened.close())
