@@ -13,7 +13,7 @@ import uvloop
 
 from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
 from steward.cli.table import COMMANDS
-from steward.config import Settings, SettingsError, read
+from steward.config import Settings, SettingsError, read, read_env_file
 from steward.model.refusals import Refusal
 from steward.store.engine_sqlite import AlreadyServed
 
@@ -114,27 +114,7 @@ def _group(
 
 def _settings(environ: Mapping[str, str], env_file: str | None) -> Settings:
     """The settings of the environment and the file; what both name is the environment's."""
-    return read({**(_read_file(env_file) if env_file is not None else {}), **environ})
-
-
-def _read_file(path: str) -> dict[str, str]:
-    try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError([f"{path} cannot be read as a file of settings."]) from error
-    found: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        text = line.strip().removeprefix("export ").strip()
-        if not text or text.startswith("#"):
-            continue
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise SettingsError([f"Line {number} of {path} is not NAME=VALUE."])
-        value = value.strip()
-        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
-            value = value[1:-1]
-        found[name.strip()] = value
-    return found
+    return read({**(read_env_file(Path(env_file)) if env_file is not None else {}), **environ})
 
 
 def _say(facts: Facts, as_json: bool, out: TextIO, command: Command) -> None:
