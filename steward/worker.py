@@ -46,6 +46,7 @@ class Worker:
     poll: timedelta
     in_hand: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
+    delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
 
 
@@ -103,6 +104,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
         Tick("full", second, lambda: count_full(worker)),
         Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
+        Tick("stats", 5 * second, lambda: tell_delays(worker)),
         Tick("wake", second, lambda: wake_sleeping(worker)),
         Tick("expire_approvals", half_minute, lambda: approval.expire_approvals(engine, now())),
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
@@ -202,10 +204,22 @@ async def dispatch_due(worker: Worker) -> bool:
     """Starts or skips what is due."""
     tools = worker.tools
     again: bool = await dispatch.dispatch_due(
-        tools.engine, tools.clock.now(), rules=tools.automation_rules, log=tools.log
+        tools.engine,
+        tools.clock.now(),
+        rules=tools.automation_rules,
+        log=tools.log,
+        delays=worker.delays,
     )
     worker.hints.wake("ready")
     return again
+
+
+async def tell_delays(worker: Worker) -> bool:
+    """Tells the status page how late slots were dispatched."""
+    told, worker.delays = worker.delays, []
+    tell = partial(dispatch.tell, delays=told)
+    await worker.tools.engine.write(worker.tools.clock.now(), tell)
+    return False
 
 
 async def wake_sleeping(worker: Worker) -> bool:

@@ -76,8 +76,12 @@ async def decide_many(
     *,
     rules: AutomationRules,
     most: int | None,
+    started: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """As `decide_due`, for automations of several organisations: kind by kind, sorted (engine 2)."""
+    """As `decide_due`, for automations of several organisations: kind by kind, sorted (engine 2).
+
+    `started` takes how late each run was made.
+    """
     works = {org: await _works(tx, org, due[org], most=most) for org in sorted(due)}
     late = tx.now - rules.late_limit
     startable = {
@@ -118,6 +122,8 @@ async def decide_many(
             await lane.offer_slots(tx, org, offers)
         if decided:
             await occurrences.decide(tx, org, decided)
+        if started is not None:
+            started += [tx.now - one.run_at for one in decided if one.run_id is not None]
     timings = {org: {key: one.timing for key, one in own.items()} for org, own in works.items()}
     for org, changed in timings.items():
         await schedules.set_many(tx, org, changed)

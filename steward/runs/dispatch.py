@@ -1,8 +1,10 @@
 """The dispatch tick: which automations are due, in batches; automations/due.py decides their slots."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import due, lifecycle, readiness
@@ -11,8 +13,8 @@ from steward.automations.rules import AutomationRules
 from steward.crashpoint import crashpoint
 from steward.model.ids import AutomationId, OrgId
 from steward.model.refusals import Unavailable
-from steward.store import automations, schedules, ticks
-from steward.store.engine import Engine, Tx
+from steward.store import automations, schedules, stats, ticks
+from steward.store.engine import Engine, Tx, ms
 from steward.store.schedules import Timing
 from steward.telemetry.log import Log
 
@@ -24,12 +26,28 @@ FAILURES_TO_PAUSE = 5
 Key = tuple[OrgId, AutomationId]
 
 
-async def dispatch_due(engine: Engine, now: datetime, *, rules: AutomationRules, log: Log) -> bool:
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one transaction decided: the automations' timings, and how late each started run was made."""
+
+    timings: list[Timing]
+    delays: list[timedelta]
+
+
+async def dispatch_due(
+    engine: Engine,
+    now: datetime,
+    *,
+    rules: AutomationRules,
+    log: Log,
+    delays: list[timedelta] | None = None,
+) -> bool:
     """Decides slots that are due, of one batch of automations; True when there is more to do at once.
 
     An automation that cannot be decided never stops the others: it is put off, and paused by the service
-    after five failures (engine 16).
+    after five failures (engine 16). `delays` takes how late each started run was made.
     """
+    made = [] if delays is None else delays
     most = BATCH[engine.dialect]
     keys = await engine.read(now, partial(schedules.due, most=most))
     if not keys:
@@ -37,15 +55,16 @@ async def dispatch_due(engine: Engine, now: datetime, *, rules: AutomationRules,
     crashpoint("before_dispatch")
     decided = await _attempt(engine, now, keys, rules)
     if isinstance(decided, Exception):
-        return await _one_by_one(engine, now, keys, rules=rules, log=log) and len(keys) == most
+        return await _one_by_one(engine, now, keys, rules=rules, log=log, delays=made) and len(keys) == most
     crashpoint("after_dispatch")
-    behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided)
-    return behind or (len(keys) == most and bool(decided))
+    made += decided.delays
+    behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings)
+    return behind or (len(keys) == most and bool(decided.timings))
 
 
 async def _attempt(
     engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules
-) -> list[Timing] | Exception:
+) -> Done | Exception:
     """Decides the slots of `keys` in one transaction; the exception of a row that cannot be decided.
 
     Raises Unavailable: then it is the database that cannot go on, not a row.
@@ -54,12 +73,12 @@ async def _attempt(
     orgs = sorted({org for org, _ in keys})
     # Gathered, because only the worker's loop may catch everything (house 7).
     [outcome] = await asyncio.gather(engine.write(now, act, org=orgs), return_exceptions=True)
-    if isinstance(outcome, Unavailable) or not isinstance(outcome, list | Exception):
+    if isinstance(outcome, Unavailable) or not isinstance(outcome, Done | Exception):
         raise outcome
     return outcome
 
 
-async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> list[Timing]:
+async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Done:
     wanted: dict[OrgId, list[AutomationId]] = {}
     for org, automation in keys:
         wanted.setdefault(org, []).append(automation)
@@ -68,15 +87,20 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> lis
     for org, own in timings.items():
         found = await automations.own_rows(tx, org, own) if own else {}
         locked[org] = {key: Locked(automation, own[key]) for key, automation in found.items()}
+    started: list[timedelta] = []
     decided = await due.decide_many(
-        tx, {org: own for org, own in locked.items() if own}, rules=rules, most=MOST_SLOTS
+        tx,
+        {org: own for org, own in locked.items() if own},
+        rules=rules,
+        most=MOST_SLOTS,
+        started=started,
     )
     done = [automation for own in decided.values() for automation in own]
     if done:
         await ticks.clear(tx, lifecycle.DISPATCH, done)
     for own_locked in locked.values():
         await _pause_withdrawn(tx, own_locked.values(), rules)
-    return [timing for own in decided.values() for timing in own.values()]
+    return Done([timing for own in decided.values() for timing in own.values()], started)
 
 
 async def _pause_withdrawn(tx: Tx, decided: Iterable[Locked], rules: AutomationRules) -> None:
@@ -90,14 +114,21 @@ async def _pause_withdrawn(tx: Tx, decided: Iterable[Locked], rules: AutomationR
 
 
 async def _one_by_one(
-    engine: Engine, now: datetime, keys: Sequence[Key], *, rules: AutomationRules, log: Log
+    engine: Engine,
+    now: datetime,
+    keys: Sequence[Key],
+    *,
+    rules: AutomationRules,
+    log: Log,
+    delays: list[timedelta],
 ) -> bool:
     """Each automation in a transaction of its own; whether at least one was decided."""
     progress = False
     for key in keys:
         outcome = await _attempt(engine, now, [key], rules)
         if not isinstance(outcome, Exception):
-            progress = progress or bool(outcome)
+            progress = progress or bool(outcome.timings)
+            delays += outcome.delays
             continue
         org, automation = key
         message = f"{type(outcome).__name__}: {outcome}"
@@ -108,3 +139,16 @@ async def _one_by_one(
             pause = partial(lifecycle.pause_broken, org=org, automation=automation)
             await engine.write(now, pause, org=org)
     return progress
+
+
+async def tell(tx: Tx, *, delays: Sequence[timedelta]) -> None:
+    """Adds to the row in which the scheduler says how it goes, for the last hour (engine 3.5)."""
+    before = await stats.scheduler(tx)
+    present = ms(tx.now) // 60_000
+    kept = {minute: counts for minute, counts in (before.minutes if before else ()) if minute > present - 60}
+    counts = kept.setdefault(present, [0] * (len(stats.DELAY_STEPS) + 1))
+    for delay in delays:
+        counts[bisect_left(stats.DELAY_STEPS, delay.total_seconds())] += 1
+    oldest = await schedules.next_due(tx)
+    due_since = oldest if oldest is not None and oldest <= tx.now else None
+    await stats.write_scheduler(tx, sorted(kept.items()), due_since)

@@ -1,0 +1,47 @@
+"""The row in which the scheduler says how it goes (contract 2.10, engine 3.5)."""
+
+from datetime import timedelta
+from functools import partial
+
+from steward.runs import dispatch
+from steward.store import stats
+from steward.store.engine import ms
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.automations.world import DAILY, World
+
+
+async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(world: World) -> None:
+    """contract 2.10 schedule_delay_seconds: run created minus run_at"""
+    first = await world.create(schedule=DAILY)
+    assert first.next_run_at is not None
+    await world.clock.advance_to(first.next_run_at + timedelta(minutes=9, seconds=30))
+    delays: list[timedelta] = []
+    log = Log(world.lines.append, world.clock, Register())
+    while await dispatch.dispatch_due(world.engine, world.now, rules=world.rules, log=log, delays=delays):
+        pass
+    assert delays == [timedelta(minutes=9, seconds=30)]
+
+    await world.engine.write(world.now, partial(dispatch.tell, delays=delays))
+    await world.engine.write(world.now, partial(dispatch.tell, delays=[timedelta(0)]))
+    told = await world.engine.read(world.now, stats.scheduler)
+    assert told is not None
+    [(minute, counts)] = told.minutes
+    assert (minute, sum(counts), told.oldest_due_at) == (ms(world.now) // 60_000, 2, None)
+
+    world.clock.jump(3600)
+    await world.engine.write(world.now, partial(dispatch.tell, delays=[]))
+    later = await world.engine.read(world.now, stats.scheduler)
+    assert later is not None
+    assert [sum(counts) for _, counts in later.minutes] == [0]
+
+
+async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
+    """contract 2.10: a due coming run that is not dispatched makes the scheduler `delayed`"""
+    automation = await world.create(schedule=DAILY)
+    assert automation.next_run_at is not None
+    await world.clock.advance_to(automation.next_run_at + timedelta(minutes=2))
+    await world.engine.write(world.now, partial(dispatch.tell, delays=[]))
+    told = await world.engine.read(world.now, stats.scheduler)
+    assert told is not None
+    assert told.oldest_due_at == automation.next_run_at
