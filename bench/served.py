@@ -19,7 +19,7 @@ from steward.cli.serve import _server
 from steward.clock import SystemClock
 
 USED = "/used"
-BARE = b'{"success":true,"contract_version":1,"data":{"run":{"id":"01JD3Z0QH8N2Y5V7W9X1C4B6A8","status":"succeeded"}}}'
+BARE = b'{"success":true,"contract_version":1,"data":{"run":{"id":"01JD3Z0QH8N2Y5V7W9X1C4B6A8"}}}'
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(BARE)).encode())]
 
 

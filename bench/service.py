@@ -1,4 +1,4 @@
-"""A whole service for the measurements: a fresh database, one organisation, automations of a bench template."""
+"""A whole service for the measurements: a fresh database, an organisation, automations of five steps."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass

@@ -140,7 +140,7 @@ def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
 def plain(value: object, dialect: Dialect) -> object:
     """An argument in the form the driver takes."""
     kind = type(value)
-    if kind is str or kind is int or value is None or kind is bytes or kind is bool or kind is float:
+    if kind in _AS_IT_IS:
         return value
     if isinstance(value, datetime):
         return ms(value)
@@ -181,9 +181,9 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
         text = text.replace(macro, spelling)
     if dialect == "sqlite":
         text = _LIST.sub(r"\1IN (SELECT value FROM json_each(:\2))", text)
-        found = {match[1] for match in _NAME.finditer(text) if match[1]}
-        return Statement(text, tuple(sorted(found)))
-    text = _LIST.sub(lambda match: f"{'<> ALL' if match[1] else '= ANY'}(:{match[2]})", text)
+    else:
+        text = _LIST.sub(lambda match: f"{'<> ALL' if match[1] else '= ANY'}(:{match[2]})", text)
+    sign = "?" if dialect == "sqlite" else "$"
     names: list[str] = []
 
     def number(match: re.Match[str]) -> str:
@@ -192,19 +192,19 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
             return match[0]
         if name not in names:
             names.append(name)
-        return f"${names.index(name) + 1}"
+        return f"{sign}{names.index(name) + 1}"
 
     return Statement(_NAME.sub(number, text), tuple(names))
 
 
-def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> dict[str, object]:
-    """The statement's arguments by name, converted; `now` is always there."""
-    bound: dict[str, object] = {}
+_AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
+
+
+def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> list[object]:
+    """The statement's arguments in its order, converted; `now` is always there."""
+    given = args or {}
+    bound: list[object] = []
     for name in statement.names:
-        if name == "now" and (args is None or "now" not in args):
-            bound[name] = ms(now)
-        elif args is None:
-            raise KeyError(name)
-        else:
-            bound[name] = plain(args[name], dialect)
+        value = now if name == "now" and name not in given else given[name]
+        bound.append(value if type(value) in _AS_IT_IS else plain(value, dialect))
     return bound

@@ -48,8 +48,7 @@ class PostgresTx:
 
     def _bound(self, sql: Sql, args: Args | None) -> tuple[str, list[object]]:
         statement = prepare(sql, "postgresql")
-        bound = bind(statement, args, self.now, dialect="postgresql")
-        return statement.text, [bound[name] for name in statement.names]
+        return statement.text, bind(statement, args, self.now, dialect="postgresql")
 
     async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""

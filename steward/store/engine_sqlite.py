@@ -117,7 +117,7 @@ class _Job:
 
 
 class _Writer:
-    """The one writing thread: all waiting jobs in one commit, each under its own savepoint (engine 2)."""
+    """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
 
     def __init__(self, path: Path) -> None:
         self._connection = connect(path)
@@ -169,26 +169,50 @@ class _Writer:
             _answer(done)
 
     def _batch(self, done: list[_Job]) -> None:
+        """All waiting jobs in one transaction; savepoints only once a job has failed after writing.
+
+        A refusal mostly comes before the first write and leaves nothing to undo. Else the batch is rolled
+        back and done again from its start, which every act allows, now each job under its own savepoint.
+        """
         first = self._next()
         if first is None:
             return
         done.append(first)
         self._connection.execute("BEGIN IMMEDIATE")
         end = time.monotonic() + BATCH_SECONDS
-        self._run(first)
-        while len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
+        is_clean = self._run(first)
+        while is_clean and len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
             done.append(job)
-            self._run(job)
+            is_clean = self._run(job)
+        if not is_clean:
+            self._connection.execute("ROLLBACK")
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in done:
+                self._run_apart(job)
         self._connection.execute("COMMIT")
 
-    def _run(self, job: _Job) -> None:
-        self._connection.execute("SAVEPOINT job")
+    def _run(self, job: _Job) -> bool:
+        """Runs a job; False when it failed and left writes behind that must go."""
+        before = self._connection.total_changes
         try:
             job.result = drive(job.act, SqliteTx(self._connection, job.now))
         except BaseException as error:
             job.error = error
             if not self._connection.in_transaction:
                 raise  # the whole transaction is gone: the batch has failed (engine 2)
+            return self._connection.total_changes == before
+        return True
+
+    def _run_apart(self, job: _Job) -> None:
+        """Runs a job under its own savepoint, which takes back what a failing one has written."""
+        job.error = None
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = drive(job.act, SqliteTx(self._connection, job.now))
+        except BaseException as error:
+            job.error = error
+            if not self._connection.in_transaction:
+                raise  # as above
             self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
 

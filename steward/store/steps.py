@@ -54,12 +54,25 @@ class TooMuchData(Exception):
     """A step's output over 8 MiB, or a run's over 64 MiB."""
 
 
+# Below this, compressing costs more than it saves. What is kept plain is told from zlib by its first byte:
+# no JSON text begins with 0x78.
+PLAIN_BYTES = 1024
+_ZLIB = 0x78
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
 def packed(value: JsonValue) -> bytes:
     """An output as kept. Raises TooMuchData."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+    text = _ENCODE(value).encode("utf-8")
     if len(text) > OUTPUT_BYTES:
         raise TooMuchData
-    return zlib.compress(text, 1)
+    return text if len(text) < PLAIN_BYTES else zlib.compress(text, 1)
+
+
+def unpacked(kept: bytes) -> JsonValue:
+    """A kept output as the step gave it."""
+    value: JsonValue = json.loads(zlib.decompress(kept) if kept[0] == _ZLIB else kept)
+    return value
 
 
 async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
@@ -117,7 +130,7 @@ async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
             iteration=row["iteration"],
             seq=row["seq"],
             state=ValueState(row["state"]),
-            output=json.loads(zlib.decompress(row["output"])),
+            output=unpacked(row["output"]),
             unknown_paths=tuple(json.loads(row["unknown_paths"])) if row["unknown_paths"] else (),
             kept_bytes=len(row["output"]),
         )

@@ -1,0 +1,74 @@
+"""Writes that are ready together share one commit, and a failing one takes nothing of the others with it."""
+
+import asyncio
+
+import pytest
+
+from steward.store.engine import Engine, Tx
+from tests.fake_clock import FakeClock
+
+
+class Fault(Exception):
+    """What a failing act raises."""
+
+
+async def keep(tx: Tx, worker: str) -> None:
+    """One row of a table that has no owner."""
+    await tx.execute(
+        "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
+        " VALUES (:name, '1', 'alive', :now, :now, 1)",
+        {"name": worker},
+    )
+
+
+async def names(tx: Tx) -> list[str]:
+    """The rows that stand."""
+    return [row["name"] for row in await tx.all("SELECT name FROM workers ORDER BY name")]
+
+
+async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock) -> None:
+    """engine 2 "Failure of one": the failing one rolled back, the others stand."""
+
+    async def write(number: int) -> None:
+        async def act(tx: Tx) -> None:
+            await keep(tx, f"w{number:02}")
+            if number % 3 == 0:
+                raise Fault
+
+        await engine.write(clock.now(), act)
+
+    outcomes = await asyncio.gather(*(write(number) for number in range(30)), return_exceptions=True)
+    assert [isinstance(outcome, Fault) for outcome in outcomes] == [n % 3 == 0 for n in range(30)]
+    assert await engine.read(clock.now(), names) == [f"w{n:02}" for n in range(30) if n % 3]
+
+
+async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
+    engine: Engine, clock: FakeClock
+) -> None:
+    """engine 2 "Refusals roll back", "Failure of one"."""
+
+    async def refuse(tx: Tx) -> None:
+        await names(tx)
+        raise Fault
+
+    async def write(number: int) -> None:
+        async def act(tx: Tx) -> None:
+            await keep(tx, f"w{number}")
+
+        await engine.write(clock.now(), refuse if number % 2 else act)
+
+    outcomes = await asyncio.gather(*(write(number) for number in range(8)), return_exceptions=True)
+    assert sum(isinstance(outcome, Fault) for outcome in outcomes) == 4
+    assert await engine.read(clock.now(), names) == ["w0", "w2", "w4", "w6"]
+
+
+async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock: FakeClock) -> None:
+    """engine 2: what an act wrote before it failed is gone with it, also when the database refused it."""
+
+    async def twice(tx: Tx) -> None:
+        await keep(tx, "first")
+        await tx.execute("INSERT INTO schema_version (version, applied_at, sha256) VALUES (1, 1, 'x')")
+
+    with pytest.raises(Exception, match=r"(?i)unique|permission"):
+        await engine.write(clock.now(), twice)
+    assert await engine.read(clock.now(), names) == []
