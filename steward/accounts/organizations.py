@@ -1,12 +1,13 @@
-"""Making organisations and switching automations on and off; these are the operator's (contract 7)."""
+"""Organisations: made and switched by the operator (contract 7), their settings changed by owners (6.7)."""
 
 from dataclasses import dataclass, replace
 from zoneinfo import available_timezones
 
 from steward.accounts.names import folded_name
-from steward.model.account import Organization
+from steward.model.account import Actor, Organization
 from steward.model.ids import OrgId
 from steward.model.refusals import NotFound, ValidationFailed
+from steward.scheduling import zones
 from steward.store import audit, organizations
 from steward.store.engine import Tx
 
@@ -20,6 +21,15 @@ class CreateOrganization:
     name: str
     zone: str = "UTC"
     automations_on: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOrganization:
+    """What an owner changes; None leaves it as it is."""
+
+    name: str | None = None
+    zone: str | None = None
+    send_without_approval: bool | None = None
 
 
 async def create(tx: Tx, ask: CreateOrganization) -> Organization:
@@ -55,6 +65,62 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
     action = "automations_switched_on" if automations_on else "automations_switched_off"
     await audit.record(tx, org, _entry(action, org))
     return replace(found, automations_on=automations_on)
+
+
+async def get(tx: Tx, org: OrgId) -> Organization:
+    """The organisation. Raises NotFound."""
+    found = await organizations.get(tx, org)
+    if found is None:
+        raise NotFound
+    return found
+
+
+async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
+    """Changes an organisation's settings (contract 6.7).
+
+    Raises NotFound, and ValidationFailed for a name that is taken or a zone there is not. Automations keep
+    the zone they were made with (schedule.md 4).
+    """
+    await organizations.lock(tx, actor.org)
+    before = await get(tx, actor.org)
+    wanted = replace(
+        before,
+        name=before.name if ask.name is None else ask.name,
+        zone=before.zone if ask.zone is None else ask.zone,
+        send_without_approval=(
+            before.send_without_approval if ask.send_without_approval is None else ask.send_without_approval
+        ),
+    )
+    faults: dict[str, list[str]] = {}
+    if wanted.zone not in zones.zone_names() and wanted.zone != before.zone:
+        faults["timezone"] = ["There is no such time zone. Give an IANA name such as Europe/Berlin."]
+    if not wanted.name.isprintable():
+        faults["name"] = ["Leave out characters that cannot be seen."]
+    elif wanted.name != before.name and not await organizations.rename(
+        tx, actor.org, wanted.name, folded_name(wanted.name)
+    ):
+        faults["name"] = ["Another organisation of this service has this name. Choose another."]
+    if faults:
+        raise ValidationFailed(errors=faults)
+    changed = [
+        field
+        for field in ("name", "zone", "send_without_approval")
+        if getattr(wanted, field) != getattr(before, field)
+    ]
+    if changed:
+        await organizations.save_settings(
+            tx, actor.org, zone=wanted.zone, send_without_approval=wanted.send_without_approval
+        )
+        entry = audit.Entry(
+            "person",
+            "organization_changed",
+            actor=str(actor.person),
+            object_kind="organization",
+            object_id=str(actor.org),
+            detail={field: getattr(wanted, field) for field in changed},
+        )
+        await audit.record(tx, actor.org, entry)
+    return wanted
 
 
 async def resolve(tx: Tx, given: str) -> OrgId:

@@ -30,7 +30,7 @@ class CreatePerson:
 async def create(tx: Tx, ask: CreatePerson) -> Person:
     """A new account. Raises ValidationFailed for an e-mail address that is taken or is none."""
     email = ask.email.strip()
-    if not _EMAIL.fullmatch(email) or not email.isprintable():
+    if not is_email(email):
         raise ValidationFailed(f"{email!r} is not an e-mail address.", errors={"email": []})
     first_name, last_name = _name(ask.first_name, "first_name"), _name(ask.last_name, "last_name")
     username = _name(ask.username or f"{first_name} {last_name}", "username")
@@ -73,6 +73,7 @@ async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) ->
     """Makes the person an active member with this role, or changes the role."""
     await tx.enter([org])
     before = await people.membership(tx, org, person.id)
+    await people.vouch(tx, person.id)
     await people.put_member(
         tx, org, person, role=role, email_norm=folded(person.email), username_norm=folded(person.username)
     )
@@ -103,11 +104,21 @@ async def organizations_of(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
     return await memberships(tx, person)
 
 
+def is_email(text: str) -> bool:
+    """Whether this may be an e-mail address."""
+    return _EMAIL.fullmatch(text) is not None and text.isprintable()
+
+
 def check_password(password: str, email: str, organization_names: list[str]) -> None:
     """Raises ValidationFailed for a password that is too short, common or holds a name (safety 3.3)."""
-    fault = problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
+    fault = new_password_fault(password, email, organization_names)
     if fault is not None:
         raise ValidationFailed(fault, errors={"password": [fault]})
+
+
+def new_password_fault(password: str, email: str, organization_names: list[str]) -> str | None:
+    """What is wrong with a new password, in words; None when it is good (safety 3.3)."""
+    return problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
 
 
 def _name(text: str, field: str) -> str:

@@ -113,12 +113,25 @@ async def sign_in(tx: Tx, verified: Verified, *, address: str, agent: str) -> Op
         await people.set_password_hash(tx, person.id, verified.new_hash)
     found = await memberships(tx, person.id)
     org = found[0].org if len(found) == 1 else None
+    return await open_for(tx, person.id, found, org=org, address=address, agent=agent)
+
+
+async def open_for(
+    tx: Tx,
+    person: PersonId,
+    found: tuple[Membership, ...],
+    *,
+    org: OrgId | None,
+    address: str,
+    agent: str,
+) -> Opened:
+    """Opens a session of a person who has proved who they are; `found` are their memberships."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
-    await sessions.insert(tx, session_hash, person.id, org=org, address=address, agent=agent[:200])
-    await sessions.keep_newest(tx, person.id, MOST_SESSIONS)
+    await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
+    await sessions.keep_newest(tx, person, MOST_SESSIONS)
     for membership in found:
-        entry = audit.Entry("person", "signed_in", actor=str(person.id))
+        entry = audit.Entry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)
     return Opened(cookie, await _written(tx, session_hash), found)
 
@@ -133,6 +146,11 @@ async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:
     found = await memberships(tx, session.person.id)
     if org not in {membership.org for membership in found}:
         raise NotFound
+    return await renew(tx, session, found, org=org)
+
+
+async def renew(tx: Tx, session: Session, found: tuple[Membership, ...], *, org: OrgId | None) -> Opened:
+    """The same session under a new cookie, working in `org`. Raises Unauthenticated when it has ended."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     if await sessions.renew(tx, session.session_hash, session_hash, org) == 0:

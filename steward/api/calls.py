@@ -12,6 +12,7 @@ from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import Hashing
 from steward.api.fields import Body, EmptyBody, Query
 from steward.clock import Clock
+from steward.connections.destinations import KeptDestinations
 from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
@@ -60,6 +61,7 @@ class Fittings:
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
+    destinations: KeptDestinations = field(default_factory=KeptDestinations)
     wake: Callable[[str], None] = lambda name: None
 
 

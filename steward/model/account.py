@@ -72,6 +72,30 @@ class Membership:
     active: bool
 
 
+class MemberState(StrEnum):
+    """Where a person stands in an organisation (contract 6.6)."""
+
+    INVITED = "invited"
+    ACTIVE = "active"
+    DEACTIVATED = "deactivated"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A person in one organisation, as its people see them; of the invited only what the invitation says."""
+
+    id: PersonId
+    email: str
+    username: str
+    first_name: str
+    last_name: str
+    role: Role
+    state: MemberState
+    has_joined: bool
+    added_at: datetime
+    last_seen_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Credential:
     """An API credential of an organisation; never with its secret."""

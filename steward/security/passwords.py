@@ -11,7 +11,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.low_level import Type
 
 SHORTEST = 12
-LONGEST = 128
+LONGEST = 256
 _REPEATED = 3
 
 

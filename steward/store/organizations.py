@@ -2,7 +2,10 @@
 
 from steward.model.account import Organization
 from steward.model.ids import OrgId
-from steward.store.engine import Row, Tx, at
+from steward.store.engine import Both, Row, Tx, at
+
+# Two organisations that take one name at once: the second sees the first's. SQLite has one writer anyway.
+_HOLD_NAMES = Both(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _organization(row: Row) -> Organization:
@@ -71,4 +74,31 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
     return await tx.execute(
         "UPDATE organizations SET automations_on = :automations_on WHERE org_id = :org",
         {"org": org, "automations_on": automations_on},
+    )
+
+
+async def lock(tx: Tx, org: OrgId) -> None:
+    """Waits for other changes of the organisation's people and settings to end, and holds off later ones."""
+    await tx.one("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
+
+
+async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:
+    """Writes another name into the directory and the organisation's own row; False when it is taken."""
+    await tx.execute(_HOLD_NAMES)
+    touched = await tx.execute(
+        "UPDATE dir_orgs SET name = :name, name_norm = :name_norm WHERE org_id = :org"
+        " AND NOT EXISTS (SELECT 1 FROM dir_orgs AS d WHERE d.name_norm = :name_norm AND d.org_id <> :org)",
+        {"org": org, "name": name, "name_norm": name_norm},
+    )
+    if touched == 0:
+        return False
+    await tx.execute("UPDATE organizations SET name = :name WHERE org_id = :org", {"org": org, "name": name})
+    return True
+
+
+async def save_settings(tx: Tx, org: OrgId, *, zone: str, send_without_approval: bool) -> None:
+    """Writes what an owner may set beside the name."""
+    await tx.execute(
+        "UPDATE organizations SET zone = :zone, send_without_approval = :send WHERE org_id = :org",
+        {"org": org, "zone": zone, "send": send_without_approval},
     )

@@ -7,14 +7,19 @@ from steward.model.ids import OrgId, PersonId
 from steward.store.engine import Both, Row, Tx
 
 _PERSON = "person_id, email, username, first_name, last_name, active"
+_KNOWN = f"{_PERSON}, password_hash, unclaimed"
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A person and the hash of their password, if they have one."""
+    """A person and the hash of their password, if they have one.
+
+    `unclaimed`: the account was made by an invitation, and nobody has accepted one yet.
+    """
 
     person: Person
     password_hash: str | None
+    unclaimed: bool = False
 
 
 def _person(row: Row) -> Person:
@@ -28,13 +33,25 @@ def _person(row: Row) -> Person:
     )
 
 
+def _known(row: Row) -> Known:
+    return Known(_person(row), row["password_hash"], bool(row["unclaimed"]))
+
+
 async def insert(
-    tx: Tx, *, email: str, email_norm: str, username: str, first_name: str, last_name: str
+    tx: Tx,
+    *,
+    email: str,
+    email_norm: str,
+    username: str,
+    first_name: str,
+    last_name: str,
+    unclaimed: bool = False,
 ) -> PersonId | None:
     """A new person's id; None when the e-mail address is taken."""
     row = await tx.one(
-        "INSERT INTO people (email, email_norm, username, first_name, last_name, active, created_at)"
-        " VALUES (:email, :email_norm, :username, :first_name, :last_name, :active, :now)"
+        "INSERT INTO people"
+        " (email, email_norm, username, first_name, last_name, active, unclaimed, created_at)"
+        " VALUES (:email, :email_norm, :username, :first_name, :last_name, :active, :unclaimed, :now)"
         " ON CONFLICT (email_norm) DO NOTHING"
         " RETURNING person_id",
         {
@@ -44,6 +61,7 @@ async def insert(
             "first_name": first_name,
             "last_name": last_name,
             "active": True,
+            "unclaimed": unclaimed,
         },
     )
     return None if row is None else PersonId(row["person_id"])
@@ -58,19 +76,47 @@ async def get(tx: Tx, person: PersonId) -> Person | None:
 async def by_email(tx: Tx, email_norm: str) -> Known | None:
     """The person with this e-mail address in its compared form."""
     row = await tx.one(
-        f"SELECT {_PERSON}, password_hash FROM people WHERE email_norm = :email_norm",
+        f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
         {"email_norm": email_norm},
     )
-    return None if row is None else Known(_person(row), row["password_hash"])
+    return None if row is None else _known(row)
+
+
+async def known(tx: Tx, person: PersonId) -> Known | None:
+    """The person with the hash of their password."""
+    row = await tx.one(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
+    return None if row is None else _known(row)
+
+
+async def lock(tx: Tx, person: PersonId) -> None:
+    """Waits for other changes of the account to end, and holds off later ones."""
+    await tx.one("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})
 
 
 async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> None:
-    """Keeps a new hash of the person's password."""
+    """Keeps a new hash of the person's password; from then on no invitation can set another."""
     await tx.execute(
         "UPDATE people"
-        " SET password_hash = :password_hash, password_changed_at = :now"
+        " SET password_hash = :password_hash, password_changed_at = :now, unclaimed = :unclaimed"
         " WHERE person_id = :person",
-        {"person": person, "password_hash": password_hash},
+        {"person": person, "password_hash": password_hash, "unclaimed": False},
+    )
+
+
+async def vouch(tx: Tx, person: PersonId) -> None:
+    """Notes that the account is somebody's: no invitation sets its password any more."""
+    await tx.execute(
+        "UPDATE people SET unclaimed = :unclaimed WHERE person_id = :person",
+        {"person": person, "unclaimed": False},
+    )
+
+
+async def rename(tx: Tx, person: PersonId, *, username: str, first_name: str, last_name: str) -> None:
+    """Writes the names of an account."""
+    await tx.execute(
+        "UPDATE people SET username = :username, first_name = :first_name, last_name = :last_name"
+        " WHERE person_id = :person",
+        {"person": person, "username": username, "first_name": first_name, "last_name": last_name},
     )
 
 
@@ -124,7 +170,8 @@ async def put_member(
         " first_name, last_name, added_at)"
         " VALUES (:org, :person, :role, :active, :account_active, :email_norm, :username_norm,"
         " :first_name, :last_name, :now)"
-        " ON CONFLICT (org_id, person_id) DO UPDATE SET role = excluded.role, active = excluded.active",
+        " ON CONFLICT (org_id, person_id) DO UPDATE SET role = excluded.role, active = excluded.active,"
+        " invited = excluded.invited",
         {
             "org": org,
             "person": person.id,

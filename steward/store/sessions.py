@@ -106,7 +106,7 @@ async def insert(
     )
 
 
-async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId) -> int:
+async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId | None) -> int:
     """The same session under a new cookie, in this organisation."""
     return await tx.execute(
         "UPDATE sessions SET session_hash = :new, org_id = :org, seen_at = :now WHERE session_hash = :old",
@@ -129,6 +129,13 @@ async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
     return await tx.execute(
         "DELETE FROM sessions WHERE person_id = :person AND session_hash <> :but",
         {"person": person, "but": but},
+    )
+
+
+async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
+    """Ends a person's sessions that work in one organisation."""
+    return await tx.execute(
+        "DELETE FROM sessions WHERE person_id = :person AND org_id = :org", {"person": person, "org": org}
     )
 
 

@@ -1,0 +1,79 @@
+"""A person changes their own password: compared and hashed outside the transaction (contract 6.2)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.accounts import attempts
+from steward.accounts.names import folded
+from steward.accounts.passwords import Hashing
+from steward.accounts.people import new_password_fault
+from steward.accounts.sessions import Opened, memberships, renew
+from steward.model.account import Membership
+from steward.model.refusals import Unauthenticated, Unavailable, ValidationFailed
+from steward.model.sessions import Session
+from steward.store import audit, people, sessions
+from steward.store.engine import Engine, Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The hash the current password was compared with, and the one to keep from now on."""
+
+    before: str | None
+    after: str
+
+
+async def prepare(
+    engine: Engine,
+    now: datetime,
+    hashing: Hashing,
+    *,
+    session: Session,
+    current: str,
+    wanted: str,
+    most_attempts: int,
+) -> Renewed:
+    """Compares the current password and hashes the new one.
+
+    Guesses count like sign-ins with this e-mail address. Raises ValidationFailed (`current_password`,
+    `new_password`), RateLimited, Unavailable when too many wait.
+    """
+    person = session.person
+    await attempts.count(engine, now, {"email": folded(person.email)}, most=most_attempts)
+
+    async def look(tx: Tx) -> tuple[people.Known | None, tuple[Membership, ...]]:
+        return await people.known(tx, person.id), await memberships(tx, person.id)
+
+    known, found = await engine.read(now, look)
+    if known is None:
+        raise Unauthenticated
+    faults: dict[str, list[str]] = {}
+    if not await hashing.verify(current, known.password_hash):
+        faults["current_password"] = ["This is not your password."]
+    fault = new_password_fault(wanted, person.email, [each.organization_name for each in found])
+    if fault is not None:
+        faults["new_password"] = [fault]
+    if faults:
+        raise ValidationFailed(errors=faults)
+    return Renewed(known.password_hash, await hashing.hash(wanted))
+
+
+async def change(tx: Tx, session: Session, renewed: Renewed) -> Opened:
+    """Keeps the new password, ends the person's other sessions and renews this one.
+
+    Raises Unavailable when the password was changed meanwhile, Unauthenticated when the session ended.
+    """
+    person = session.person.id
+    await people.lock(tx, person)
+    known = await people.known(tx, person)
+    if known is None or known.password_hash != renewed.before:
+        raise Unavailable(retry_after=1)
+    await people.set_password_hash(tx, person, renewed.after)
+    await sessions.end_of_person(tx, person, but=session.session_hash)
+    found = await memberships(tx, person)
+    for membership in found:
+        entry = audit.Entry(
+            "person", "password_changed", actor=str(person), object_kind="person", object_id=str(person)
+        )
+        await audit.record(tx, membership.org, entry)
+    return await renew(tx, session, found, org=session.org)

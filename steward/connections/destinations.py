@@ -1,0 +1,110 @@
+"""Spreadsheets, tabs and channels an account offers: read live, kept for five minutes (contract 2.7)."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+
+from steward.clock import Clock
+from steward.connections.vault import Vault, open_secrets
+from steward.connectors.base import BadSettings, Destination, Secrets
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.refusals import NotConnected, Unavailable
+from steward.outbound import errors
+from steward.security.envelope import CannotOpen
+from steward.store import connections
+from steward.store.engine import Engine, Tx
+
+KEPT_SECONDS = 300.0
+SILENT_SECONDS = 10.0
+MOST_KEPT = 1000
+_Key = tuple[OrgId, IntegrationId, int, str | None]
+
+
+@dataclass(slots=True)
+class KeptDestinations:
+    """What accounts answered lately, by organisation, connection, its version and the parent asked for."""
+
+    held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
+
+    def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
+        """The answer of at most five minutes ago."""
+        found = self.held.get(key)
+        if found is None or now - found[0] >= KEPT_SECONDS:
+            return None
+        return found[1]
+
+    def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
+        """Keeps an answer; beyond the most the oldest goes."""
+        self.held.pop(key, None)
+        self.held[key] = now, destinations
+        while len(self.held) > MOST_KEPT:
+            self.held.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where destinations are asked for, and what was answered lately."""
+
+    engine: Engine
+    clock: Clock
+    vault: Vault
+    kept: KeptDestinations
+
+    async def destinations(
+        self, org: OrgId, integration: IntegrationId, *, parent: str | None
+    ) -> tuple[Destination, ...]:
+        """The destinations under `parent`; none for an id that is not the organisation's.
+
+        Raises NotConnected, also when the account says no, and Unavailable when it does not answer within
+        ten seconds.
+        """
+        look = partial(_opened, vault=self.vault, org=org, integration=integration)
+        found = await self.engine.read(self.clock.now(), look, org=org)
+        if found is None:
+            return ()
+        connection, secrets = found
+        key = org, integration, connection.version, parent
+        lately = self.kept.get(key, self.clock.monotonic())
+        if lately is not None:
+            return lately
+        asked = tuple(await self._ask(connection, secrets, parent))
+        self.kept.put(key, self.clock.monotonic(), asked)
+        return asked
+
+    async def _ask(self, connection: Connection, secrets: Secrets, parent: str | None) -> list[Destination]:
+        connector = self.vault.connectors.get(connection.kind)
+        if connector is None:
+            return []
+        try:
+            link = connector.link(secrets)
+            http = self.vault.outbound.reading(connection.org, connection.integration_id, link)
+            async with asyncio.timeout(SILENT_SECONDS):
+                return await connector.destinations(http, secrets, parent)
+        except TimeoutError as error:
+            raise Unavailable(f"{connection.name} does not answer now.", retry_after=10) from error
+        except errors.Throttled as error:
+            wait = max(1, ceil(error.wait_s))
+            raise Unavailable(f"{connection.name} asks for a pause.", retry_after=wait) from error
+        except (errors.Unavailable, errors.Broken) as error:
+            raise Unavailable(f"{connection.name}: {error.message}", retry_after=10) from error
+        except (errors.CallError, BadSettings) as error:
+            raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
+
+
+async def _opened(
+    tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
+) -> tuple[Connection, Secrets] | None:
+    connection = await connections.get(tx, org, integration)
+    if connection is None:
+        return None
+    if connection.state is not ConnectionState.CONNECTED:
+        words = f"{connection.name} is not connected. Reconnect it in the web app."
+        raise NotConnected(words, errors={})
+    try:
+        return connection, await open_secrets(tx, vault, connection)
+    except CannotOpen as error:
+        words = f"The keys of {connection.name} cannot be opened. Reconnect it in the web app."
+        raise NotConnected(words, errors={}) from error

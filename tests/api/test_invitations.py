@@ -1,0 +1,267 @@
+"""Inviting people and accepting: new accounts, existing ones, links no longer good (contract 6.2, 6.6)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from steward.accounts import people
+from steward.accounts.people import CreatePerson
+from steward.model.account import Role
+from steward.model.instants import wire_time
+from tests.api.audited import actions
+from tests.people import PASSWORD, Caller, Heard
+from tests.service import Service
+
+PEOPLE = "/app/people"
+ACCEPT = "/app/invitations/accept"
+STATUS = "/v1/automations/status"
+NEW_PASSWORD = "violet harbour 1931"
+WEEK = 7 * 24 * 3600
+
+
+async def invite(owner: Caller, email: str = "nina@example.com", **body: Any) -> Heard:
+    """An invitation."""
+    return await owner.post(PEOPLE, {"email": email, "role": "member", **body})
+
+
+def token_of(invited: Heard) -> str:
+    """The token in a link."""
+    url: str = invited.data["invite_url"]
+    return url.partition("#token=")[2]
+
+
+def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
+    """What the invited person sends for a new account."""
+    told = {
+        "token": token_of(invited),
+        "password": NEW_PASSWORD,
+        "first_name": "Nina",
+        "last_name": "Newcomer",
+        **body,
+    }
+    return {name: value for name, value in told.items() if value is not ...}
+
+
+async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
+    """contract 6.6, 6.2: the link is valid 7 days, shown once; the session is the organisation's"""
+    owner = await service.web("owner")
+    invited = await invite(owner, " Nina@Example.com ", role="approver", first_name="N.")
+    assert invited.status == 201
+    person = invited.data["person"]
+    assert person["state"] == "invited"
+    assert (person["email"], person["first_name"], person["username"]) == ("nina@example.com", "N.", "")
+    assert person["last_seen_at"] is None
+    assert invited.data["invite_url"].startswith("http://127.0.0.1:8400/")
+    assert len(token_of(invited)) == 43
+    service.clock.tick(WEEK)
+    assert invited.data["invite_expires_at"] == wire_time(service.clock.now())
+    service.clock.tick(-1)
+    nina = service.nobody()
+    heard = await nina.post(ACCEPT, acceptance(invited))
+    session = heard.data["session"]
+    assert heard.status == 200
+    assert session["organization"]["id"] == service.own.organization.id
+    assert session["user"]["username"] == "Nina Newcomer"
+    assert session["organization"]["role"] == "approver"
+    assert (await nina.get(STATUS)).status == 200
+    again = await service.nobody().post(
+        "/app/session", {"email": "nina@example.com", "password": NEW_PASSWORD}
+    )
+    assert again.status == 200
+    fresh = await service.web("owner")
+    shown = {each["id"]: each for each in (await fresh.get(PEOPLE)).data["people"]}[person["id"]]
+    assert (shown["state"], shown["first_name"]) == ("active", "Nina")
+    who = str(service.members["owner"].person.id)
+    assert await actions(service, service.own.organization.id) == [
+        ("person_invited", who, str(person["id"])),
+        ("invitation_accepted", str(person["id"]), str(person["id"])),
+    ]
+
+
+async def test_the_new_person_can_log_in_through_the_api(service: Service) -> None:
+    """interface 5.2 rule 3: active, and of the named organisation"""
+    invited = await invite(await service.web("owner"))
+    body = {"username": "Nina Newcomer", "email": "nina@example.com"}
+    assert (await service.log_in("member", **body)).status == 401
+    await service.nobody().post(ACCEPT, acceptance(invited))
+    assert (await service.log_in("member", **body)).status == 200
+
+
+async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
+    """contract 6.2: unknown, used or expired → 422 errors.token"""
+    owner = await service.web("owner")
+    used, late = await invite(owner), await invite(owner, "late@example.com")
+    assert (await service.nobody().post(ACCEPT, acceptance(used))).status == 200
+    second = await service.nobody("203.0.113.8").post(ACCEPT, acceptance(used))
+    unknown = await service.nobody("203.0.113.9").post(ACCEPT, acceptance(used, token="x" * 43))
+    service.clock.tick(WEEK)
+    expired = await service.nobody().post(ACCEPT, acceptance(late))
+    assert (second.status, set(second.errors)) == (422, {"token"})
+    assert second.body == unknown.body == expired.body
+
+
+async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None:
+    """contract 6.2: of two simultaneous acceptances the later finds the link used"""
+    invited = await invite(await service.web("owner"))
+    heard = await asyncio.gather(
+        *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
+    )
+    assert sorted(answer.status for answer in heard)[:2] == [200, 422]
+    assert {answer.status for answer in heard} <= {200, 422, 503}
+
+
+async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
+    """contract 6.6; web 6.1: "Ask an owner for a new link" """
+    owner = await service.web("owner")
+    older, newer = await invite(owner), await invite(owner, role="approver")
+    assert older.data["person"]["id"] == newer.data["person"]["id"]
+    assert set((await service.nobody().post(ACCEPT, acceptance(older))).errors) == {"token"}
+    heard = await service.nobody().post(ACCEPT, acceptance(newer))
+    assert heard.data["session"]["organization"]["role"] == "approver"
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"first_name": ..., "last_name": None}, {"first_name", "last_name"}),
+        ({"password": "short"}, {"password"}),
+        ({"password": "a" * 257}, {"password"}),
+        ({"password": "my Demo Shop secret"}, {"password"}),
+        ({"first_name": ..., "password": "nina is my name"}, {"first_name", "password"}),
+        ({"first_name": " "}, {"first_name"}),
+        ({"surplus": 1}, {"surplus"}),
+        ({"token": ..., "password": 5}, {"token", "password"}),
+    ],
+)
+async def test_what_a_new_account_needs_is_told_at_once(
+    service: Service, changes: dict[str, Any], wrong: set[str]
+) -> None:
+    """contract 6.2: names needed for a new account, 12-256 characters; safety 3.3; the link stays good"""
+    invited = await invite(await service.web("owner"))
+    heard = await service.nobody().post(ACCEPT, acceptance(invited, **changes))
+    assert (heard.status, set(heard.errors)) == (422, wrong)
+    assert (await service.nobody().post(ACCEPT, acceptance(invited))).status == 200
+
+
+async def test_an_existing_account_joins_with_its_password(service: Service) -> None:
+    """contract 6.2: an existing one gives its password, and keeps its names"""
+    owner = await service.web("owner")
+    invited = await invite(owner, "STRANGER@example.com", first_name="Somebody")
+    person = service.members["stranger"].person
+    shown = invited.data["person"]
+    assert (shown["id"], shown["first_name"], shown["username"]) == (person.id, "Somebody", "")
+    wrong = await service.nobody().post(ACCEPT, acceptance(invited))
+    assert (wrong.status, set(wrong.errors)) == (422, {"password"})
+    stranger = service.nobody()
+    heard = await stranger.post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
+    session = heard.data["session"]
+    assert session["user"]["first_name"] == "Sven"
+    assert session["organization"]["id"] == service.own.organization.id
+    assert len(session["organizations"]) == 2
+    assert (await stranger.get(STATUS)).status == 200
+    names = {each["first_name"] for each in (await owner.get(PEOPLE)).data["people"]}
+    assert "Sven" in names
+
+
+async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
+    """contract 1.6, safety 3.3: as sign-ins with its address, whoever holds the link"""
+    invited = await invite(await service.web("owner"), "stranger@example.com")
+    heard = [
+        await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
+    ]
+    assert [answer.status for answer in heard] == [422] * 10 + [429]
+    assert heard[-1].headers["retry-after"] == "60"
+    signed_in = await service.nobody().post(
+        "/app/session", {"email": "stranger@example.com", "password": PASSWORD}
+    )
+    assert signed_in.status == 429
+
+
+async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
+    """contract 1.6: before any field is checked"""
+    heard = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
+    assert [answer.status for answer in heard] == [422] * 10 + [429]
+
+
+async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
+    """safety 5: an account without a password, made by the operator, is not taken over by a link"""
+    owner = await service.web("owner")
+
+    async def act(tx: Any) -> None:
+        person = await people.create(tx, CreatePerson("api@example.com", "Api", "Only"))
+        await people.add_to_organization(tx, person, service.other.organization.id, Role.OWNER)
+
+    await service.write(act)
+    heard = await service.nobody().post(ACCEPT, acceptance(await invite(owner, "api@example.com")))
+    assert (heard.status, set(heard.errors)) == (422, {"password"})
+
+
+async def test_the_first_acceptance_sets_the_password_for_all(service: Service) -> None:
+    """safety 5: two organisations invite one person; the second acceptance needs the password"""
+    first = await invite(await service.web("owner"))
+    second = await invite(await service.web("stranger"))
+    assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
+    taken = await service.nobody().post(ACCEPT, acceptance(second, password="another harbour 1931"))
+    assert (taken.status, set(taken.errors)) == (422, {"password"})
+    joined = await service.nobody().post(ACCEPT, acceptance(second))
+    assert len(joined.data["session"]["organizations"]) == 2
+
+
+async def test_a_member_is_not_invited_again(service: Service) -> None:
+    """contract 6.6: 422 errors.email; also somebody who was removed"""
+    owner = await service.web("owner")
+    heard = await invite(owner, "member@example.com")
+    assert (heard.status, set(heard.errors)) == (422, {"email"})
+    await owner.post(f"{PEOPLE}/{service.members['member'].person.id}/deactivate")
+    assert set((await invite(owner, "member@example.com")).errors) == {"email"}
+
+
+async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> None:
+    """contract 6.6: who never joined is invited again, not activated"""
+    owner = await service.web("owner")
+    invited = await invite(owner)
+    target = f"{PEOPLE}/{invited.data['person']['id']}"
+    assert (await owner.post(f"{target}/activate")).code == "wrong_state"
+    assert (await owner.patch(target, {"role": "approver"})).data["person"]["state"] == "invited"
+    gone = await owner.post(f"{target}/deactivate")
+    assert gone.data["person"]["state"] == "deactivated"
+    assert set((await service.nobody().post(ACCEPT, acceptance(invited))).errors) == {"token"}
+    assert (await owner.post(f"{target}/activate")).code == "wrong_state"
+    anew = await invite(owner)
+    assert anew.data["person"]["state"] == "invited"
+    assert (await service.nobody().post(ACCEPT, acceptance(anew))).status == 200
+
+
+async def test_an_account_that_was_switched_off_cannot_accept(service: Service) -> None:
+    """contract 6.3 "Ending": the operator's word holds"""
+    invited = await invite(await service.web("owner"), "stranger@example.com")
+    person = service.members["stranger"].person
+    await service.write(lambda tx: people.set_active(tx, person, False))
+    heard = await service.nobody().post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
+    assert set(heard.errors) == {"token"}
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({}, {"email", "role"}),
+        ({"email": "nobody", "role": "boss"}, {"email", "role"}),
+        ({"email": "a b@example.com", "role": "member"}, {"email"}),
+        ({"email": f"{'x' * 309}@example.com", "role": "member"}, {"email"}),
+        ({"email": "a@example.com", "role": "member", "first_name": "x" * 121}, {"first_name"}),
+        ({"email": "a@example.com", "role": "member", "last_name": "a\nb", "id": 1}, {"last_name", "id"}),
+    ],
+)
+async def test_an_invitation_names_its_faults(
+    service: Service, body: dict[str, object], wrong: set[str]
+) -> None:
+    """contract 1.2, 1.4 step 9"""
+    heard = await (await service.web("owner")).post(PEOPLE, body)
+    assert (heard.status, set(heard.errors)) == (422, wrong)
+
+
+async def test_accepting_from_another_page_is_refused(service: Service) -> None:
+    """contract 6.3: Origin and Sec-Fetch-Site only"""
+    heard = await service.nobody().post(ACCEPT, {}, Origin="https://elsewhere.example")
+    assert (heard.status, heard.code) == (403, "csrf_failed")

@@ -1,0 +1,101 @@
+"""The organisation's own settings (contract 6.7)."""
+
+import asyncio
+
+import pytest
+
+from tests.api.audited import actions
+from tests.service import Service
+
+PATH = "/app/organization"
+
+
+async def test_everybody_reads_the_organisation(service: Service) -> None:
+    """contract 6.7"""
+    expected = {
+        "id": service.own.organization.id,
+        "name": "Demo Shop",
+        "timezone": "Europe/Berlin",
+        "send_without_approval": True,
+        "automations_enabled": True,
+    }
+    for name in ("owner", "approver", "member"):
+        heard = await (await service.web(name)).get(PATH)
+        assert (heard.status, heard.data) == (200, {"organization": expected})
+
+
+async def test_an_owner_changes_each_field_and_only_what_is_given(service: Service) -> None:
+    """contract 6.7: PATCH {name?, timezone?, send_without_approval?}"""
+    web = await service.web("owner")
+    for body in (
+        {"name": "  Demo\u0301 Shop  "},
+        {"timezone": "America/New_York"},
+        {"send_without_approval": False},
+    ):
+        before = (await web.get(PATH)).data["organization"]
+        heard = await web.patch(PATH, body)
+        wanted = {**before, **body} | ({"name": "Dem\u00f3 Shop"} if "name" in body else {})
+        assert (heard.status, heard.data["organization"]) == (200, wanted)
+        assert (await web.get(PATH)).data == heard.data
+    done = [action for action, _, _ in await actions(service, service.own.organization.id)]
+    assert done == ["organization_changed"] * 3
+
+
+async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
+    """contract 6.7"""
+    web = await service.web("owner")
+    assert (await web.patch(PATH, {})).status == 200
+    assert (await web.patch(PATH, {"name": "Demo Shop", "timezone": "Europe/Berlin"})).status == 200
+    assert await actions(service, service.own.organization.id) == []
+
+
+async def test_a_new_name_counts_at_the_next_login(service: Service) -> None:
+    """interface 5.1: organization_name"""
+    await (await service.web("owner")).patch(PATH, {"name": "Tea House"})
+    assert (await service.log_in("member")).status == 401
+    heard = await service.log_in("member", organization_name="tea house")
+    assert heard.body["organization"]["name"] == "Tea House"
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ({"name": ""}, {"name"}),
+        ({"name": "x" * 121}, {"name"}),
+        ({"name": "a\u200bb"}, {"name"}),
+        ({"name": "OTHER  shop", "timezone": "Mars/Olympus"}, {"name", "timezone"}),
+        ({"name": None, "timezone": None, "send_without_approval": None}, None),
+        ({"timezone": "europe/berlin"}, {"timezone"}),
+        ({"send_without_approval": "no"}, {"send_without_approval"}),
+        ({"automations_enabled": False, "id": 5}, {"automations_enabled", "id"}),
+    ],
+)
+async def test_what_cannot_be_is_named(
+    service: Service, body: dict[str, object], wrong: set[str] | None
+) -> None:
+    """contract 6.7, 1.2: null is no value here; whether automations are on is the operator's"""
+    web = await service.web("owner")
+    heard = await web.patch(PATH, body)
+    assert (heard.status, set(heard.errors)) == (422, wrong or set(body))
+    assert (await web.get(PATH)).data["organization"]["name"] == "Demo Shop"
+
+
+async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
+    """contract 1.2: name-like strings"""
+    assert (await (await service.web("owner")).patch(PATH, {"name": "x" * 120})).status == 200
+
+
+async def test_two_organisations_never_take_one_name(service: Service) -> None:
+    """engine 3.1: name_norm unique; the later of two finds it taken"""
+    own, other = await service.web("owner"), await service.web("stranger")
+    heard = await asyncio.gather(
+        own.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
+    )
+    assert sorted(answer.status for answer in heard) == [200, 422]
+
+
+async def test_only_an_owner_changes_it(service: Service) -> None:
+    """contract 6.1"""
+    for name in ("approver", "member"):
+        heard = await (await service.web(name)).patch(PATH, {"name": "Mine"})
+        assert (heard.status, heard.code) == (403, "forbidden")

@@ -1,0 +1,98 @@
+"""Changing one's own password (contract 6.2)."""
+
+import pytest
+
+from tests.api.audited import actions
+from tests.people import PASSWORD
+from tests.service import Service
+
+CHANGE = "/app/password"
+STATUS = "/v1/automations/status"
+NEW_PASSWORD = "violet harbour 1931"
+
+
+def body(**changes: object) -> dict[str, object]:
+    """A change of the cast's password, with `changes`."""
+    told = {"current_password": PASSWORD, "new_password": NEW_PASSWORD, **changes}
+    return {name: value for name, value in told.items() if value is not ...}
+
+
+async def test_a_new_password_renews_this_session_and_ends_the_others(service: Service) -> None:
+    """contract 6.2, 6.3: a new cookie; the person's other sessions end; tokens go on"""
+    here, there = await service.web("member"), await service.web("member")
+    token, other = await service.token("member"), await service.web("owner")
+    before = here.client.cookies["steward"]
+    heard = await here.post(CHANGE, body())
+    assert heard.status == 200
+    assert heard.data["session"]["organization"]["id"] == service.own.organization.id
+    assert here.client.cookies["steward"] != before
+    assert heard.data["session"]["csrf_token"] != here.csrf
+    assert (await here.get(STATUS)).status == 200
+    assert (await there.get(STATUS)).status == 401
+    assert (await token.get(STATUS)).status == 200
+    assert (await other.get(STATUS)).status == 200
+    old = service.nobody()
+    old.client.cookies.set("steward", before)
+    assert (await old.get(STATUS)).status == 401
+    whom = str(service.members["member"].person.id)
+    assert await actions(service, service.own.organization.id) == [("password_changed", whom, whom)]
+
+
+async def test_from_then_on_the_new_password_signs_in(service: Service) -> None:
+    """contract 6.2"""
+    await (await service.web("member")).post(CHANGE, body())
+    sign_in = {"email": "member@example.com", "password": PASSWORD}
+    assert (await service.nobody().post("/app/session", sign_in)).status == 401
+    assert (await service.web("member", NEW_PASSWORD)).csrf
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"current_password": "guess"}, {"current_password"}),
+        ({"new_password": "elevenchars"}, {"new_password"}),
+        ({"new_password": "violet harbour".ljust(257, "x")}, {"new_password"}),
+        ({"new_password": "member of the club"}, {"new_password"}),
+        ({"new_password": "I like Demo Shop best"}, {"new_password"}),
+        ({"current_password": "guess", "new_password": "short"}, {"current_password", "new_password"}),
+        (
+            {"current_password": ..., "new_password": 5, "more": 1},
+            {"current_password", "new_password", "more"},
+        ),
+        ({"new_password": None}, {"new_password"}),
+    ],
+)
+async def test_what_is_wrong_is_named_and_nothing_changes(
+    service: Service, changes: dict[str, object], wrong: set[str]
+) -> None:
+    """contract 6.2, safety 3.3: 12 to 256 characters, not common, no names"""
+    web = await service.web("member")
+    heard = await web.post(CHANGE, body(**changes))
+    assert (heard.status, set(heard.errors)) == (422, wrong)
+    assert (await web.get(STATUS)).status == 200
+
+
+@pytest.mark.parametrize("length", [12, 256])
+async def test_the_shortest_and_the_longest_password_are_taken(service: Service, length: int) -> None:
+    """contract 6.2"""
+    password = "violet harbour 1931 ".ljust(length, "q")[:length]
+    heard = await (await service.web("member")).post(CHANGE, body(new_password=password))
+    assert heard.status == 200
+
+
+async def test_guesses_of_the_current_password_are_limited(service: Service) -> None:
+    """contract 1.6, safety 3.3: limits before hashing"""
+    web = await service.web("member")
+    heard = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
+    assert [answer.status for answer in heard] == [422] * 9 + [429]
+    service.clock.tick(60)
+    assert (await web.post(CHANGE, body())).status == 200
+
+
+async def test_without_a_session_there_is_no_password_to_change(service: Service) -> None:
+    """contract 1.4 step 2, 6.1"""
+    assert (await service.nobody().post(CHANGE, body())).status == 401
+    assert (await (await service.token("member")).post(CHANGE, body())).code == "forbidden"
+    web = await service.web("member")
+    web.csrf = None
+    assert (await web.post(CHANGE, body())).code == "csrf_failed"

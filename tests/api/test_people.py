@@ -1,0 +1,186 @@
+"""The people of an organisation: list, roles, ending and restoring memberships (contract 6.6)."""
+
+import asyncio
+
+import pytest
+
+from steward.accounts import people
+from steward.model.account import Role
+from steward.model.instants import wire_time
+from tests.api.audited import actions
+from tests.service import Service
+
+PEOPLE = "/app/people"
+STATUS = "/v1/automations/status"
+
+
+def of(service: Service, name: str) -> str:
+    """The address of one of the cast."""
+    return f"{PEOPLE}/{service.members[name].person.id}"
+
+
+async def test_everybody_sees_the_people_of_their_organisation_alone(service: Service) -> None:
+    """contract 6.6; interface 1: everything another organisation owns is not there"""
+    service.clock.tick(61)
+    web = await service.web("member")
+    service.clock.tick(61)
+    await web.get(STATUS)
+    heard = await web.get(PEOPLE)
+    assert heard.status == 200
+    assert heard.data["next_cursor"] is None
+    found = {person["email"]: person for person in heard.data["people"]}
+    assert set(found) == {"owner@example.com", "approver@example.com", "member@example.com"}
+    assert found["member@example.com"] == {
+        "id": service.members["member"].person.id,
+        "email": "member@example.com",
+        "username": "Mia Member",
+        "first_name": "Mia",
+        "last_name": "Member",
+        "role": "member",
+        "state": "active",
+        "last_seen_at": wire_time(service.clock.now()),
+    }
+    assert found["owner@example.com"]["last_seen_at"] is None
+
+
+async def test_people_are_paged_newest_first(service: Service) -> None:
+    """contract 1.3: no row twice, none left out"""
+    web = await service.web("owner")
+    everybody = [person["id"] for person in (await web.get(PEOPLE)).data["people"]]
+    assert everybody == sorted(everybody, reverse=True)
+    paged, cursor = [], None
+    while True:
+        query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+        page = (await web.get(PEOPLE, **query)).data
+        paged += [person["id"] for person in page["people"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert paged == everybody
+
+
+async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
+    """contract 6.3, 6.6: PATCH {role}"""
+    owner, member = await service.web("owner"), await service.web("member")
+    assert (await member.patch("/app/organization", {})).code == "forbidden"
+    heard = await owner.patch(of(service, "member"), {"role": "owner"})
+    assert (heard.status, heard.data["person"]["role"]) == (200, "owner")
+    assert (await member.patch("/app/organization", {})).status == 200
+    again = await owner.patch(of(service, "member"), {"role": "owner"})
+    assert again.data == heard.data
+    who = str(service.members["owner"].person.id)
+    whom = str(service.members["member"].person.id)
+    assert await actions(service, service.own.organization.id) == [("role_changed", who, whom)]
+
+
+async def test_a_membership_ends_and_comes_back(service: Service) -> None:
+    """contract 6.6, 6.3: the next call of a token or session is refused; the account stays"""
+    owner, web, token = await service.web("owner"), await service.web("member"), await service.token("member")
+    heard = await owner.post(f"{of(service, 'member')}/deactivate")
+    assert (heard.status, heard.data["person"]["state"]) == (200, "deactivated")
+    assert (await web.get(STATUS)).status == 401
+    assert (await token.get(STATUS)).status == 401
+    assert (await service.log_in("member")).code == "invalid_credentials"
+    assert (await owner.post(f"{of(service, 'member')}/deactivate")).data == heard.data
+    service.clock.tick(1)
+    back = await owner.post(f"{of(service, 'member')}/activate")
+    assert back.data["person"]["state"] == "active"
+    assert (await owner.post(f"{of(service, 'member')}/activate")).data == back.data
+    assert (await token.get(STATUS)).status == 200
+    assert (await web.get(STATUS)).status == 401
+    assert (await (await service.web("member")).get(STATUS)).status == 200
+    done = [action for action, _, _ in await actions(service, service.own.organization.id)]
+    assert done == ["member_deactivated", "member_activated"]
+
+
+async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
+    """contract 6.6: of this organisation only"""
+    member, other = service.members["member"], service.other.organization.id
+    await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.MEMBER))
+    web = await service.web("member")
+    chosen = await web.post("/app/session/organization", {"organization_id": other})
+    web.csrf = chosen.data["session"]["csrf_token"]
+    await (await service.web("owner")).post(f"{of(service, 'member')}/deactivate")
+    session = (await web.get("/app/session")).data["session"]
+    assert [item["id"] for item in session["organizations"]] == [other]
+    assert (await web.get(STATUS)).status == 200
+
+
+async def test_the_last_owner_stays_one(service: Service) -> None:
+    """contract 6.6: 409 wrong_state"""
+    owner = await service.web("owner")
+    for heard in (
+        await owner.patch(of(service, "owner"), {"role": "approver"}),
+        await owner.post(f"{of(service, 'owner')}/deactivate"),
+    ):
+        assert (heard.status, heard.code) == (409, "wrong_state")
+    assert (await owner.patch(of(service, "owner"), {"role": "owner"})).status == 200
+    await owner.patch(of(service, "approver"), {"role": "owner"})
+    assert (await owner.patch(of(service, "owner"), {"role": "member"})).status == 200
+    assert (await owner.get("/app/session")).data["session"]["organization"]["role"] == "member"
+
+
+async def test_an_owner_whose_account_is_off_does_not_count(service: Service) -> None:
+    """contract 6.6: somebody must be able to act as an owner"""
+    owner = await service.web("owner")
+    await owner.patch(of(service, "approver"), {"role": "owner"})
+    off = service.members["approver"].person
+    await service.write(lambda tx: people.set_active(tx, off, False))
+    assert (await owner.patch(of(service, "owner"), {"role": "member"})).code == "wrong_state"
+    shown = (await owner.get(PEOPLE)).data["people"]
+    assert {person["state"] for person in shown if person["id"] == off.id} == {"deactivated"}
+
+
+async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
+    """contract 6.6: of two simultaneous changes the later finds the new state"""
+    first = await service.web("owner")
+    await first.patch(of(service, "approver"), {"role": "owner"})
+    second = await service.web("approver")
+    heard = await asyncio.gather(
+        first.patch(of(service, "owner"), {"role": "member"}),
+        second.patch(of(service, "approver"), {"role": "member"}),
+    )
+    assert sorted(answer.status for answer in heard) == [200, 409]
+
+
+@pytest.mark.parametrize("name", ["member", "approver"])
+async def test_only_owners_change_people(service: Service, name: str) -> None:
+    """contract 6.1: a missing role answers 403"""
+    web = await service.web(name)
+    target = of(service, "member")
+    for heard in (
+        await web.post(PEOPLE, {"email": "new@example.com", "role": "member"}),
+        await web.patch(target, {"role": "owner"}),
+        await web.post(f"{target}/deactivate"),
+        await web.post(f"{target}/activate"),
+    ):
+        assert (heard.status, heard.code) == (403, "forbidden")
+    assert (await web.get(PEOPLE)).status == 200
+
+
+async def test_people_of_others_are_not_found(service: Service) -> None:
+    """contract 1.4 step 8: foreign and absent are the same answer"""
+    web = await service.web("owner")
+    foreign, absent = of(service, "stranger"), f"{PEOPLE}/999999"
+    for method, tail, body in (
+        ("PATCH", "", {"role": "member"}),
+        ("POST", "/deactivate", {}),
+        ("POST", "/activate", {}),
+    ):
+        one = await web.call(method, foreign + tail, body=body)
+        other = await web.call(method, absent + tail, body=body)
+        assert (one.status, one.body) == (404, other.body)
+
+
+@pytest.mark.parametrize("body", [{}, {"role": "king"}, {"role": None}, {"role": "member", "email": "x@y.z"}])
+async def test_a_role_is_one_of_the_three(service: Service, body: dict[str, object]) -> None:
+    """contract 1.2: unknown and missing fields"""
+    heard = await (await service.web("owner")).patch(of(service, "member"), body)
+    assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"})
+
+
+async def test_a_token_never_reaches_people(service: Service) -> None:
+    """contract 6.1: 403 outside /v1/automations"""
+    token = await service.token("owner")
+    for path in (PEOPLE, "/app/organization", "/app/password", "/app/invitations/accept"):
+        assert (await token.get(path)).code == "forbidden"
