@@ -26,6 +26,7 @@ def use_packaged_zones() -> None:
     ZoneInfo.clear_cache()
     zone_names.cache_clear()
     _load.cache_clear()
+    instant_of.cache_clear()
 
 
 @lru_cache(maxsize=1)
@@ -50,6 +51,8 @@ def tzdata_version() -> str:
     return str(tzdata.IANA_VERSION)
 
 
+# Slots of many automations fall on one local time; working one out anew costs five times a look-up.
+@lru_cache(maxsize=65_536)
 def instant_of(day: date, at: time, place: ZoneInfo) -> tuple[datetime, SlotNote | None]:
     """The instant a local date and time stand for, with a note when the clock changes there.
 

@@ -1,10 +1,12 @@
 """Automations as rows: made, read, listed, changed under their version; when they run is schedules.py's."""
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
 
 from steward.model.account import Maker, Via
 from steward.model.automation import Automation, AutomationState, Kind, PausedBy
@@ -166,9 +168,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
     return record(row)
 
 
-async def among(
-    tx: Tx, org: OrgId, automations: Collection[AutomationId]
-) -> dict[AutomationId, Automation]:
+async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
     """Those of the automations that there are in the organisation, by id."""
     rows = await tx.all(
         f"{_JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
@@ -321,13 +321,13 @@ def record(row: Row) -> Automation:
         paused_by=PausedBy(row["paused_by"]) if row["paused_by"] else None,
         paused_reason=row["paused_reason"],
         inputs=_object(row["inputs"]),
-        schedule=Schedule.from_wire(_object(row["schedule"])),
+        schedule=_schedule(row["schedule"]),
         timezone=row["timezone"],
         spread_minutes=row["spread_minutes"],
         trigger=_trigger(row),
         connections=tuple(
             AutomationConnection(IntegrationId(kept["integration_id"]), kept["kind"])
-            for kept in json.loads(row["connections"])
+            for kept in msgspec.json.decode(row["connections"])
         ),
         bindings=_object(row["bindings"]),
         send_mode=row["send_mode"],
@@ -346,7 +346,7 @@ def record(row: Row) -> Automation:
 
 
 def _trigger(row: Row) -> Trigger:
-    trigger = trigger_from_kept(_object(row["trigger_json"]))
+    trigger = _kept(row["trigger_json"])
     if not isinstance(trigger, EventTrigger):
         return trigger
     return replace(
@@ -354,6 +354,17 @@ def _trigger(row: Row) -> Trigger:
     )
 
 
+# Many automations share a schedule and a trigger; reading them is half the cost of a due one.
+@lru_cache(maxsize=4096)
+def _schedule(text: str) -> Schedule:
+    return Schedule.from_wire(_object(text))
+
+
+@lru_cache(maxsize=1024)
+def _kept(text: str) -> Trigger:
+    return trigger_from_kept(_object(text))
+
+
 def _object(text: str) -> JsonObject:
-    found: JsonObject = json.loads(text)
+    found: JsonObject = msgspec.json.decode(text)
     return found
