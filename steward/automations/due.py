@@ -18,7 +18,7 @@ from steward.model.run import Mode, RunStatus, StartedBy
 from steward.scheduling import slots
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
-from steward.store import automations, lanes, occurrences, schedules
+from steward.store import automations, lanes, occurrences, schedules, slot_audits
 from steward.store.engine import Tx
 from steward.store.occurrences import Decided, StoredSlot
 from steward.store.schedules import Timing
@@ -309,4 +309,25 @@ async def begin_slots(tx: Tx, locked: Locked, *, slots_after: datetime) -> Locke
     timing = replace(
         locked.timing, slots_after=slots_after, next_slot_at=None if first is None else first.slot_at
     )
+    await _leave_to_history(tx, Locked(locked.automation, timing))
     return await rewrite_next(tx, Locked(locked.automation, timing))
+
+
+async def _leave_to_history(tx: Tx, locked: Locked) -> None:
+    """After a clock was set back, slots decided ahead of the present time are of the schedule before.
+
+    The auditor takes up again behind them, for it knows the present schedule alone.
+    """
+    org, automation, timing = locked.automation.org, locked.automation.id, locked.timing
+    rows = await occurrences.open_rows(tx, org, automation, since=timing.slots_after + _INSTANT)
+    decided = [
+        row.slot_at
+        for row in rows
+        if row.slot_at > timing.slots_after
+        and row.state is not OccurrenceState.PENDING
+        and row.moved_from is None
+        and not row.is_skipped_by_person
+    ]
+    if decided:
+        audited = max(timing.audited_until, max(decided) + _INSTANT)
+        await slot_audits.set_audited(tx, org, {automation: audited})

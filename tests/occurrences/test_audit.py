@@ -245,3 +245,24 @@ async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> 
     await auditor.tick()
     assert auditor.counted() == (1, 0)
     assert [short(row.slot_at) for row in await world.rows(made)] == ["05-01 08:00"]
+
+
+async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World, auditor: Auditor) -> None:
+    """engine 13: a slot decided before the clock was set back is of the schedule it was decided by"""
+    made = await world.create(schedule=HOURLY)
+    await world.at("2026-05-01T07:00")
+    await world.dispatch()
+    world.clock.jump(-60)
+    made = await world.update(made, schedule={"cadence": "daily", "run_at": "06:59"})
+    await lose_nothing_for_a_day(world, made, auditor)
+    assert auditor.counted() == (0, 0)
+
+
+async def lose_nothing_for_a_day(world: World, made: Automation, auditor: Auditor) -> None:
+    """Every hour dispatch and the auditor."""
+    for _ in range(26):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await world.end(made)
+        auditor.started = world.now
+        await auditor.tick()

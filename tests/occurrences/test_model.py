@@ -40,7 +40,7 @@ from tests.fake_clock import FakeClock
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, THIS, Diary
 from tests.occurrences.plan import Plan, Refused, Row
 
-EXAMPLES = int(os.environ.get("STEWARD_TEST_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "8"))
 STEPS = 30
 ZONES = {"UTC": timedelta(0), "Asia/Kolkata": 330 * MINUTE, "America/Phoenix": -7 * HOUR}
 
@@ -199,6 +199,23 @@ class Calendar(RuleBasedStateMachine):
         real = self.diary.move(self.current(), picked["slot_at"], run_at, scope, version=version)
         model = "move" if scope is THIS else "move_later"
         self.both(real, model, picked["slot_at"], run_at)
+
+    @precondition(lambda self: self.plan.state == "active")
+    @rule(
+        place=st.integers(0, 6),
+        by=st.sampled_from([-7 * HOUR, -MINUTE, 11 * MINUTE, 3 * HOUR, 26 * HOUR]),
+        scope=st.sampled_from([THIS, LATER]),
+    )
+    def move_a_coming_run(self, place: int, by: timedelta, scope: MoveScope) -> None:
+        """A move that mostly succeeds."""
+        rows = self.plan.calendar(self.plan.now, self.plan.now + 60 * DAY)
+        coming = [one for one in rows if one["state"] == "pending"]
+        if coming:
+            picked = coming[place % len(coming)]
+            run_at = (picked["run_at"] + by).replace(second=0, microsecond=0)
+            version = self.plan.version_of(picked["slot_at"])
+            real = self.diary.move(self.current(), picked["slot_at"], run_at, scope, version=version)
+            self.both(real, "move" if scope is THIS else "move_later", picked["slot_at"], run_at)
 
     @rule(place=places, onto=places)
     def move_onto_another(self, place: int, onto: int) -> None:

@@ -14,7 +14,7 @@ from steward.model.refusals import Refusal, StaleVersion, WrongState
 from tests.automations.world import World
 from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc
 
-TRIES = int(os.environ.get("STEWARD_TEST_TRIES", "15"))
+TRIES = int(os.environ.get("RACE_TRIES", "15"))
 FIRST = utc("05-01 08:00")
 PENDING, QUEUED, SKIPPED = OccurrenceState
 
