@@ -164,11 +164,12 @@ async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Ser
         **{name: value for name, value in given.items() if name != "rules"},
     )
     service = Service(made, clock, lines=lines, told=told)
-    await service.write(lambda tx: _settle(tx, service))
+    await service.write(lambda tx: settle(tx, service))
     return service
 
 
-async def _settle(tx: Tx, service: Service) -> None:
+async def settle(tx: Tx, service: Service) -> None:
+    """The two organisations, their credentials and the cast."""
     ring = service.fittings.keys
     own = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
     other = await organizations.create(tx, CreateOrganization("Other Shop"))

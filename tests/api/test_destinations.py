@@ -1,0 +1,247 @@
+"""Where a step can write, read live from the account (contract 2.7, 3.8)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.api.application import create
+from steward.api.operations import OPERATIONS
+from steward.connectors.base import Destination
+from steward.model.connection import ConnectionState
+from tests.fake_clock import FakeClock
+from tests.people import Caller
+from tests.whole import Whole, open_whole
+
+PATH = "/v1/automations/destinations"
+
+
+@pytest.fixture
+async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Whole]:
+    """The service beside the pretend world."""
+    opened = await open_whole(database_url, clock, tmp_path)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def token(whole: Whole) -> Caller:
+    """A member by token."""
+    return await whole.service.token("member")
+
+
+def reads(whole: Whole) -> int:
+    """How many requests the outside world has seen."""
+    total: int = whole.shop.world.state.ledger.reads_total
+    return total
+
+
+class Many:
+    """A connector whose destinations a test chooses; everything else is the real one's."""
+
+    def __init__(self, real: Any, names: list[str]) -> None:
+        self._real, self.names, self.waits = real, names, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def destinations(self, http: Any, secrets: Any, parent: str | None) -> list[Destination]:
+        """One tab for each name, under the parent."""
+        return [Destination(f"id {name}", "tab", name, parent) for name in self.names]
+
+
+def offering(whole: Whole, names: list[str]) -> Many:
+    """Puts such a connector in the place of the spreadsheet's."""
+    connectors = dict(whole.service.fittings.vault.connectors)
+    many = Many(connectors["spreadsheet"], names)
+    vault = replace(whole.service.fittings.vault, connectors={**connectors, "spreadsheet": many})
+    whole.service.fittings = replace(whole.service.fittings, vault=vault)
+    whole.service.restart()
+    return many
+
+
+async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Caller) -> None:
+    """contract 3.8: Destination; interface 2.7: StepTarget"""
+    sheet = whole.number("spreadsheet")
+    heard = await token.get(PATH, integration_id=sheet)
+    assert heard.status == 200
+    [book] = heard.data["destinations"]
+    assert book == {
+        "id": "sheet-prices",
+        "kind": "spreadsheet",
+        "name": book["name"],
+        "parent": None,
+        "writable": True,
+        "target": {"spreadsheet_id": "sheet-prices", "sheet": None},
+    }
+    tabs = await token.get(PATH, integration_id=sheet, parent=book["id"])
+    assert tabs.data == {
+        "destinations": [
+            {
+                "id": "Prices",
+                "kind": "tab",
+                "name": "Prices",
+                "parent": "sheet-prices",
+                "writable": True,
+                "target": {"spreadsheet_id": "sheet-prices", "sheet": "Prices"},
+            }
+        ],
+        "next_cursor": None,
+    }
+
+
+async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, token: Caller) -> None:
+    """contract 2.7: a kind without destinations gives an empty list; interface 2.7: null for teams"""
+    channel = (await token.get(PATH, integration_id=whole.number("teams"))).data["destinations"]
+    assert [(each["kind"], each["target"]) for each in channel] == [("channel", None)]
+    shop = await token.get(PATH, integration_id=whole.number("woocommerce"))
+    assert shop.data == {"destinations": [], "next_cursor": None}
+
+
+async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, token: Caller) -> None:
+    """contract 2.7; interface 7: as a filter, it matches nothing"""
+    seen = reads(whole)
+    stranger = await whole.service.token("stranger")
+    foreign = await stranger.get(PATH, integration_id=whole.number("spreadsheet"))
+    absent = await token.get(PATH, integration_id=999_999)
+    nothing = await token.get(PATH, integration_id=-1)
+    assert foreign.status == 200
+    assert foreign.body == absent.body == nothing.body
+    assert foreign.data == {"destinations": [], "next_cursor": None}
+    assert reads(whole) == seen
+
+
+async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Caller) -> None:
+    """contract 2.7: per organisation and connection"""
+    sheet = whole.number("spreadsheet")
+    await token.get(PATH, integration_id=sheet)
+    seen = reads(whole)
+    whole.service.clock.tick(299)
+    again = await token.get(PATH, integration_id=sheet, q="a")
+    assert (again.status, reads(whole)) == (200, seen)
+    whole.service.clock.tick(1)
+    await token.get(PATH, integration_id=sheet)
+    assert reads(whole) > seen
+
+
+async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Caller) -> None:
+    """contract 2.7: kept answers do not outlive the connection they came by"""
+    sheet = whole.number("spreadsheet")
+    await token.get(PATH, integration_id=sheet)
+    await whole.shop.connection_is("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
+    heard = await token.get(PATH, integration_id=sheet)
+    assert (heard.status, heard.code, heard.errors) == (422, "not_connected", {})
+    assert "The spreadsheet" in heard.body["message"]
+    await whole.shop.connection_is("spreadsheet", ConnectionState.CONNECTED)
+    seen = reads(whole)
+    assert (await token.get(PATH, integration_id=sheet)).status == 200
+    assert reads(whole) > seen
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        ({"kind": "status", "status": 500}, 503, "unavailable"),
+        ({"kind": "throttle", "retry_after": 90}, 503, "unavailable"),
+        ({"kind": "status", "status": 403}, 422, "not_connected"),
+        ({"kind": "status", "status": 404}, 422, "not_connected"),
+    ],
+)
+async def test_what_the_account_says_is_told(
+    whole: Whole, token: Caller, fault: dict[str, Any], status: int, code: str
+) -> None:
+    """contract 2.7: an account that does not answer → 503; one that says no → 422 not_connected"""
+    whole.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
+    asked = asyncio.create_task(token.get(PATH, integration_id=whole.number("spreadsheet")))
+    while not asked.done():
+        waiting = asyncio.create_task(whole.service.clock.until_sleeping())
+        await asyncio.wait({asked, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not asked.done():
+            await whole.service.clock.advance(1.0)
+    heard = asked.result()
+    assert (heard.status, heard.code) == (status, code)
+    assert ("retry-after" in heard.headers) == (status == 503)
+    assert ("errors" in heard.body) == (status == 422)
+    whole.shop.world.state.faults.clear()
+    whole.service.clock.tick(120)
+    assert (await token.get(PATH, integration_id=whole.number("spreadsheet"))).status == 200
+
+
+async def test_a_silent_account_is_not_waited_for(
+    whole: Whole, token: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """contract 2.7: silent for 10 s → 503; here a hundredth of a second"""
+    assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
+    monkeypatch.setattr("steward.connections.destinations.SILENT_SECONDS", 0.01)
+
+    async def silent(*_: Any) -> list[Destination]:
+        await asyncio.Event().wait()
+        return []
+
+    many = offering(whole, [])
+    monkeypatch.setattr(many, "destinations", silent)
+    heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
+    assert (heard.status, heard.code) == (503, "unavailable")
+    assert int(heard.headers["retry-after"]) >= 1
+
+
+async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> None:
+    """safety 6: cut off, 503"""
+    rows = [replace(row, seconds=0.01) if row.path == PATH else row for row in OPERATIONS]
+    many = offering(whole, [])
+
+    async def silent(*_: Any) -> list[Destination]:
+        await asyncio.Event().wait()
+        return []
+
+    many.destinations = silent  # type: ignore[method-assign]
+    whole.service.gate = create(whole.service.fittings, operations=rows)
+    heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
+    assert (heard.status, heard.code) == (503, "unavailable")
+
+
+async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: Caller) -> None:
+    """contract 2.7, 1.3: q, limit, cursor; no row twice, none left out, names of any length"""
+    names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
+    offering(whole, names)
+    sheet = whole.number("spreadsheet")
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = await token.get(PATH, integration_id=sheet, parent="p", limit=3, **cursor)
+        assert page.status == 200
+        found += [each["name"] for each in page.data["destinations"]]
+        if page.data["next_cursor"] is None:
+            break
+        assert len(page.data["next_cursor"]) <= 512
+        cursor = {"cursor": page.data["next_cursor"]}
+    assert sorted(found) == sorted(names)
+    assert found[:7] == names[:7]
+    some = await token.get(PATH, integration_id=sheet, q=" STRASSE 00")
+    assert len(some.data["destinations"]) == 7
+    other = await token.get(PATH, integration_id=sheet, parent="p", q="x", **cursor)
+    assert (other.status, set(other.errors)) == (422, {"cursor"})
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ({}, {"integration_id"}),
+        ({"integration_id": "one"}, {"integration_id"}),
+        ({"integration_id": 1, "q": "", "parent": "x" * 257, "limit": 0}, {"q", "parent", "limit"}),
+        ({"integration_id": 1, "q": "x" * 121, "kind": "tab"}, {"q", "kind"}),
+        ({"integration_id": 1, "cursor": "forged"}, {"cursor"}),
+    ],
+)
+async def test_a_wrong_query_is_named_before_the_account_is_asked(
+    whole: Whole, token: Caller, query: dict[str, Any], wrong: set[str]
+) -> None:
+    """contract 1.4 step 9"""
+    seen = reads(whole)
+    heard = await token.get(PATH, **query)
+    assert (heard.status, set(heard.errors)) == (422, wrong)
+    assert reads(whole) == seen

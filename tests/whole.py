@@ -1,0 +1,38 @@
+"""The whole service in process: the cast over HTTP, the pretend world connected, and a worker."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+from tests.service import Service, settle
+
+
+@dataclass
+class Whole:
+    """A service with its cast, and the cast's organisation with everything connected."""
+
+    service: Service
+    shop: Shop
+
+    def number(self, kind: str) -> int:
+        """The integration id of the organisation's connection of a kind."""
+        return self.shop.connections[kind].integration_id
+
+    async def close(self) -> None:
+        """Ends clients, threads and connections."""
+        await self.service.close()
+        await self.shop.service.close()
+
+
+async def open_whole(database_url: str, clock: FakeClock, folder: Path) -> Whole:
+    """A fresh one over a fresh database; the stranger's organisation has nothing connected."""
+    opened = await open_shop(database_url, clock, folder)
+    service = Service(opened.service.fittings, clock, lines=[], told=[])
+    await service.write(lambda tx: settle(tx, service))
+    owner = service.members["owner"]
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
+    await connect_all(shop)
+    return Whole(service, shop)
