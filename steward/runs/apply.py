@@ -358,6 +358,7 @@ async def _settle_unsent(applying: Applying, verdicts: Sequence[tuple[Piece, Out
             await _settle_change(tx, applying, change, applying.known)
 
     await applying.tools.engine.write(applying.tools.clock.now(), keep, org=lease.org)
+    crashpoint("after_unsent")
 
 
 async def _settle_change(

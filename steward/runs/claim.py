@@ -39,13 +39,16 @@ async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[Org
     wanted = min(free, BATCH)
     if wanted <= 0:
         return []
-    found = await tools.engine.write(
-        tools.clock.now(), partial(run_queue.claim, worker=worker, free=wanted, full=list(full))
-    )
+    take = partial(_take, worker=worker, free=wanted, full=list(full))
+    leases = await tools.engine.write(tools.clock.now(), take)
     crashpoint("after_claim")
+    return leases
+
+
+async def _take(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> list[Lease]:
+    found = await run_queue.claim(tx, worker, free=free, full=full)
     if found:
-        largest = max(vt for _, vt in found)
-        await tools.engine.write(tools.clock.now(), partial(fair.advance, vt=largest))
+        await fair.advance(tx, max(vt for _, vt in found))
     return [lease for lease, _ in found]
 
 

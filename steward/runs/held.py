@@ -258,6 +258,7 @@ async def stop_step(walk: Walk, step: PlanStep) -> None:
         await changes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
 
     await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
+    crashpoint("after_drop")
     with suppress(CancelAsked):  # asked already: this is the end of it
         await _end(walk, step, walk.tools.clock.now())
 

@@ -44,6 +44,7 @@ async def work(tools: Tools, lease: Lease) -> None:
         taken = await tools.engine.write(
             tools.clock.now(), partial(claim.begin, lease=lease, tools=tools), org=lease.org
         )
+        crashpoint("after_start")
         if taken is not None:
             await _take_on(tools, taken)
     except Fenced:

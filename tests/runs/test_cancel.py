@@ -123,12 +123,14 @@ async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop)
     await shop.approve(run)
     shop.fault("drop_after", "POST", "**/batch")
     await shop.drain()
-    assert [one.outcome for one in await shop.changes(run)][0] is Outcome.UNKNOWN
+    [lost, *_] = await shop.changes(run)
+    assert lost.outcome is Outcome.UNKNOWN
     await shop.cancel(run)
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.RUNNING
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
-    assert [one.outcome for one in await shop.changes(run)][0] is Outcome.APPLIED
+    [found, *_] = await shop.changes(run)
+    assert found.outcome is Outcome.APPLIED
     assert {effect.state for effect in await shop.ledger(run)} <= {EffectState.DONE}
     assert len(shop.writes()) == len(shop.applied())

@@ -1,0 +1,30 @@
+"""A shop for the crash tests, everything connected."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.crashpoint import watch
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service beside the pretend shop, once on each engine."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    watch(None)
+    await opened.service.close()
+
+
+@pytest.fixture
+async def sqlite_shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service on SQLite alone, for wrong engines: each is as wrong on PostgreSQL."""
+    opened = await open_shop(sqlite_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    watch(None)
+    await opened.service.close()

@@ -1,0 +1,109 @@
+"""The crash matrix: every visit of every crash point, pairs of them, and kills beside lost requests and
+answers (safety 12.1 crash_matrix)."""
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.crash.killing import KINDS, Killer, judge, play
+from tests.runs.shop import Shop
+
+# A pair or a fault is drawn by this seed; a failing draw is printed with its case.
+SEED = 20_260_501
+# Beside the first and last visit of each point every fifth or ninth one: all of them take minutes.
+EVERY = {"sqlite": 5, "postgresql": 9}
+PAIRS = 6
+POINTS = {
+    "before_intent",
+    "after_intent",
+    "after_call",
+    "after_outcome",
+    "before_checkpoint",
+    "after_checkpoint",
+    "after_claim",
+    "after_start",
+    "before_finish",
+    "after_finish",
+}
+OF_CHANGES = {"before_ask", "after_ask"}
+FAULTS: dict[str, list[dict[str, Any]]] = {
+    "hide": [
+        {"kind": "drop_after", "method": "PUT", "path": "**"},
+        {"kind": "drop_before", "method": "PUT", "path": "**", "skip": 1},
+        {"kind": "drop_after", "method": "POST", "path": "**/tags"},
+    ],
+    "price": [
+        {"kind": "drop_after", "method": "POST", "path": "**/batch", "count": -1},
+        {"kind": "drop_before", "method": "POST", "path": "**/batch", "skip": 1, "count": 2},
+        {"kind": "status_after", "method": "POST", "path": "**/batch", "status": 503},
+    ],
+    "teams": [
+        {"kind": "drop_after", "method": "POST", "path": "/teams/**"},
+        {"kind": "drop_before", "method": "POST", "path": "/teams/**"},
+    ],
+}
+
+
+async def visits(shop: Shop, kind: str) -> list[str]:
+    """The points a run of the kind passes when nothing happens to it."""
+    killer = Killer()
+    run = await play(shop, kind, killer)
+    assert await judge(shop, run, blind=kind == "teams") == []
+    return killer.visited
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_run_passes_every_named_point(shop: Shop, kind: str) -> None:
+    """safety 12: a point that is never passed tests nothing"""
+    passed = set(await visits(shop, kind))
+    assert passed >= (POINTS | {"after_prepare"} if kind == "teams" else POINTS | OF_CHANGES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) -> None:
+    """safety 12.1 crash_matrix: 0 lost, 0 doubled, 0 stuck"""
+    passed = await visits(shop, kind)
+    first = {point: passed.index(point) for point in passed}
+    last = {point: number for number, point in enumerate(passed)}
+    edges = {*first.values(), *last.values()} if shop.engine.dialect == "sqlite" else {*first.values()}
+    found = {}
+    for number in sorted(edges | {*range(0, len(passed), EVERY[shop.engine.dialect])}):
+        killer = Killer([number])
+        run = await play(shop, kind, killer)
+        if wrong := await judge(shop, run, blind=kind == "teams"):
+            found[(number, *killer.kills)] = wrong
+        assert len(killer.kills) == 1
+    assert found == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
+    """safety 12.1 crash_matrix: pairs, sampled"""
+    count = len(await visits(shop, kind))
+    draw = random.Random(f"{SEED} {kind} {shop.engine.dialect}")
+    found = {}
+    for _ in range(PAIRS):
+        at = (draw.randrange(count), draw.randrange(max(count // 2, 1)))
+        killer = Killer(at)
+        run = await play(shop, kind, killer)
+        if wrong := await judge(shop, run, blind=kind == "teams"):
+            found[(*at, *killer.kills)] = wrong
+    assert found == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
+    shop: Shop, kind: str
+) -> None:
+    """safety 12.1 crash_matrix: crash × lost request or answer"""
+    count = len(await visits(shop, kind))
+    draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
+    found = {}
+    for fault in FAULTS[kind]:
+        for number in [None, *draw.sample(range(count // 2, count), 3)]:
+            killer = Killer([] if number is None else [number])
+            run = await play(shop, kind, killer, [fault])
+            if wrong := await judge(shop, run, blind=kind == "teams"):
+                found[(str(fault), number, *killer.kills)] = wrong
+    assert found == {}

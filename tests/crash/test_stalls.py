@@ -1,0 +1,68 @@
+"""A worker that was stopped for longer than its lease writes nothing more when it wakes (engine 5)."""
+
+import pytest
+
+from steward.model.run import RunStatus
+from tests.crash import stalling
+from tests.crash.killing import KINDS, judge
+from tests.runs.shop import Shop
+
+MOST_WRITES = 60
+
+
+async def stalled_once(shop: Shop, kind: str, at: int, *, approved: bool) -> list[str] | None:
+    """What goes wrong when a worker stops before its write `at`; None when it makes fewer writes."""
+    await shop.world.reset()
+    await shop.restart()
+    shop.connected_at = 0
+    automation = await KINDS[kind](shop)
+    run = await shop.run_now(automation)
+    if approved:
+        await shop.drain()
+        await shop.approve(run)
+    stalled = await stalling.stall(shop, at)
+    if stalled is None:
+        return None
+    ended = await stalling.taken_over(shop, run)
+    before, arrived = await stalling.rows(shop), len(shop.writes())
+    await stalling.wake(stalled)
+    after = await stalling.rows(shop)
+    wrong = await judge(shop, ended, blind=kind == "teams")
+    wrong += [f"{table} was written by a worker that had lost the run" for table in before
+              if before[table] != after[table]]  # fmt: skip
+    if len(shop.writes()) != arrived:
+        wrong.append("a worker that had lost the run sent something")
+    return wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "approved"), [("hide", False), ("price", True), ("teams", False), ("hide", True)]
+)
+async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
+    shop: Shop, kind: str, approved: bool
+) -> None:
+    """engine 5: a process stopped for longer than L and resumed finds its epoch gone at its next write"""
+    found = {}
+    every = 1 if shop.engine.dialect == "sqlite" and (kind, approved) != ("hide", True) else 4
+    for at in range(1, MOST_WRITES, every):
+        wrong = await stalled_once(shop, kind, at, approved=approved)
+        if wrong is None:
+            break
+        if wrong:
+            found[at] = wrong
+    assert found == {}
+    assert at > 4
+
+
+async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: Shop) -> None:
+    """engine 5, Recover"""
+    run = await shop.run_now(await shop.hiding())
+    stalled = await stalling.stall(shop, 2)
+    assert stalled is not None
+    lease = shop.service.tools.rules.lease.total_seconds()
+    await shop.clock.advance(lease - 1)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    assert (await shop.run(run)).last_seq == 0
+    await stalling.taken_over(shop, run)
+    await stalling.wake(stalled)
