@@ -107,9 +107,7 @@ class Walk:
             memory=memory,
         )
         crashpoint("before_checkpoint")
-        cancel = await self.tools.engine.write(
-            self.tools.clock.now(), partial(checkpoint.write, point=point), org=self.lease.org
-        )
+        cancel = await checkpoint.keep(self.tools.engine, self.tools.clock.now(), point)
         crashpoint("after_checkpoint")
         self.seq += 1
         self.kept_bytes += len(packed)

@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from steward.model.ids import OrgId
 from steward.model.json import JsonValue
 
 T = TypeVar("T")
+I = TypeVar("I")  # noqa: E741
 Dialect = Literal["sqlite", "postgresql"]
 Args = Mapping[str, object]
 
@@ -82,6 +83,23 @@ class Tx(Protocol):
 
 
 Act = Callable[[Tx], Awaitable[T]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Generic[I, T]):
+    """An act that waiting acts of its kind may share one call with (engine 2, "Group commit").
+
+    SQLite runs it as any other, for its writes share their commit anyway; PostgreSQL gathers those that wait
+    and runs `together`, which gives one answer per item, in order.
+    """
+
+    item: I
+    alone: Callable[[Tx, I], Awaitable[T]]
+    together: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
+
+    def __call__(self, tx: Tx) -> Awaitable[T]:
+        """By itself."""
+        return self.alone(tx, self.item)
 
 
 class Engine(Protocol):

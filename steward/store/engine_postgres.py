@@ -2,7 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -11,11 +13,13 @@ import asyncpg
 from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.store.engine import Act, Args, Dialect, Row, Sql, at, bind, ms, orgs_of, prepare
+from steward.store.engine import Act, Args, Dialect, Row, Shared, Sql, Tx, at, bind, ms, orgs_of, prepare
 
 T = TypeVar("T")
 
 TRIES = 5
+GROUP_ITEMS = 200
+GROUPS_AT_ONCE = 2
 _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -79,6 +83,84 @@ async def _keep(connection: Any) -> None:
     """Nothing to reset: what a transaction sets is local, and reads clear their wall themselves."""
 
 
+@dataclass(slots=True)
+class _Waiting:
+    now: datetime
+    act: Shared[Any, Any]
+    orgs: Collection[OrgId]
+    answer: "asyncio.Future[Any]"
+
+
+class _Group:
+    """The committer of one kind of act: what waits goes in one call, at most two under way (engine 2).
+
+    A run has at most one item under way, for it awaits each; whatever else may come is the fence's to refuse.
+    """
+
+    def __init__(self, engine: "PostgresEngine") -> None:
+        self._engine = engine
+        self._waiting: deque[_Waiting] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def write(self, now: datetime, act: Shared[Any, Any], orgs: Collection[OrgId]) -> Any:
+        """Waits for the commit that `act` shares."""
+        one = _Waiting(now, act, orgs, asyncio.get_running_loop().create_future())
+        self._waiting.append(one)
+        self._start()
+        return await one.answer
+
+    def _start(self) -> None:
+        while self._waiting and len(self._under_way) < GROUPS_AT_ONCE:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), GROUP_ITEMS))]
+            task = asyncio.create_task(self._commit(batch))
+            self._under_way.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._under_way.discard(task)
+        self._start()
+
+    async def _commit(self, batch: list[_Waiting]) -> None:
+        """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
+        first, items = batch[0], [one.act.item for one in batch]
+        orgs = sorted({org for one in batch for org in one.orgs})
+
+        async def together(tx: Tx) -> Sequence[Any]:
+            return await first.act.together(tx, items)
+
+        if len(batch) > 1:
+            try:
+                answers = await self._engine.write_alone(first.now, together, org=orgs)
+            except Unavailable as error:  # the database, not an item: whether it committed is not known
+                for one in batch:
+                    _fail(one, error)
+                return
+            except Exception:
+                pass
+            else:
+                for one, answer in zip(batch, answers, strict=True):
+                    _settle(one, answer)
+                return
+        for one in batch:
+            await self._alone(one)
+
+    async def _alone(self, one: _Waiting) -> None:
+        try:
+            _settle(one, await self._engine.write_alone(one.now, one.act, org=one.orgs))
+        except Exception as error:
+            _fail(one, error)
+
+
+def _fail(one: _Waiting, error: Exception) -> None:
+    if not one.answer.done():
+        one.answer.set_exception(error)
+
+
+def _settle(one: _Waiting, answer: Any) -> None:
+    if not one.answer.done():
+        one.answer.set_result(answer)
+
+
 class PostgresEngine:
     """A PostgreSQL database shared by any number of processes."""
 
@@ -87,6 +169,7 @@ class PostgresEngine:
         self._clock = clock
         self._test = test
         self._leaving: set[asyncio.Task[None]] = set()
+        self._groups: dict[object, _Group] = {}
 
     @classmethod
     async def open(cls, url: str, *, size: int, clock: Clock, test: bool = False) -> "PostgresEngine":
@@ -115,6 +198,13 @@ class PostgresEngine:
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
         """Runs `act` in one transaction. Raises Unavailable when the database is lost or stays busy."""
+        if isinstance(act, Shared):
+            group = self._groups.setdefault(act.together, _Group(self))
+            return cast("T", await group.write(now, act, orgs_of(org)))
+        return await self.write_alone(now, act, org=org)
+
+    async def write_alone(self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = ()) -> T:
+        """As `write`, in a transaction of its own."""
         for attempt in range(TRIES):
             try:
                 async with self._pool.acquire() as connection, connection.transaction():

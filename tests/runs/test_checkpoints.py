@@ -1,0 +1,105 @@
+"""Checkpoints of several runs that are ready together: one call on PostgreSQL, one commit on both engines."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from steward.model.ids import AutomationId
+from steward.model.instants import wire_time
+from steward.model.plan import PlanStep, StepKind, StepStatus
+from steward.model.run import Counts, Run
+from steward.runs import checkpoint, claim
+from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.tools import Fenced
+from steward.store import steps
+from steward.store.run_queue import Lease
+from steward.store.steps import StepValue, ValueState, packed
+from tests.runs.shop import Shop
+
+LONG = "x" * 121  # a name may have 120 characters
+
+
+def point(shop: Shop, lease: Lease, *, seq: int = 1, name: str = "look") -> Checkpoint:
+    """What an ended step leaves behind; its message holds what stands in the row for its end."""
+    ended = Ended(
+        step=PlanStep(name, "Look", StepKind.READ, "test.look"),
+        title="Look",
+        status=StepStatus.SUCCEEDED,
+        started_at=shop.clock.now(),
+        connection=None,
+        counts=Counts(read=1),
+        message='"finished_at":"@" me@shop.example',
+    )
+    value = StepValue(name, "", seq, ValueState.DONE, {"seen": 1})
+    return Checkpoint(lease, AutomationId(lease.run), seq, ended, value, packed({"seen": 1}))
+
+
+async def in_hand(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
+    """That many running runs in a worker's hands."""
+    runs = [await shop.run_now(await shop.hiding(threshold=5)) for _ in range(count)]
+    hired = await shop.hired()
+    leases = await claim.claim(shop.service.tools, hired.id, free=count, full=[])
+    by_run = {lease.run: lease for lease in leases}
+    return runs, [by_run[run.id] for run in runs]
+
+
+async def kept(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
+    """The outcome of each, all written at once."""
+    return list(
+        await asyncio.gather(
+            *(checkpoint.keep(shop.engine, shop.clock.now(), one) for one in points), return_exceptions=True
+        )
+    )
+
+
+async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(shop: Shop) -> None:
+    """engine 6, Checkpoint; contract 3.3"""
+    runs, leases = await in_hand(shop, 5)
+    assert await kept(shop, [point(shop, lease) for lease in leases]) == [None] * 5
+    for run in runs:
+        [row] = await shop.steps(run)
+        assert row["finished_at"] == wire_time(shop.clock.now())
+        assert row["message"] == '"finished_at":"@" me@shop.example'
+        assert (await shop.run(run)).last_seq == 1
+
+
+async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
+    """engine 6, Checkpoint: 0 rows = fenced; the others stand"""
+    runs, leases = await in_hand(shop, 4)
+    leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
+    outcomes = await kept(shop, [point(shop, lease) for lease in leases])
+    assert [isinstance(outcome, Fenced) for outcome in outcomes] == [False, False, True, False]
+    assert [len(await shop.steps(run)) for run in runs] == [1, 1, 0, 1]
+
+
+async def test_a_step_is_kept_once(shop: Shop) -> None:
+    """engine 6, Checkpoint: last_seq = seq - 1 under the fence"""
+    runs, leases = await in_hand(shop, 2)
+    points = [point(shop, lease) for lease in leases]
+    assert await kept(shop, points) == [None, None]
+    outcomes = await kept(shop, [points[0], point(shop, leases[1], seq=2, name="act")])
+    assert [isinstance(outcome, Fenced) for outcome in outcomes] == [True, False]
+    assert [len(await shop.steps(run)) for run in runs] == [1, 2]
+
+
+async def test_a_row_the_database_refuses_fails_alone(shop: Shop) -> None:
+    """engine 2 "Failure of one": the batch is run again item by item"""
+    runs, leases = await in_hand(shop, 4)
+    points = [point(shop, lease, name=LONG if n == 1 else "look") for n, lease in enumerate(leases)]
+    outcomes = await kept(shop, points)
+    assert [outcome is None for outcome in outcomes] == [True, False, True, True]
+    assert [len(await shop.steps(run)) for run in runs] == [1, 0, 1, 1]
+
+
+@pytest.mark.parametrize("size", [1023, 1024, 5000])
+async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int) -> None:
+    """engine 3.5, step_values: kept plain below 1 KiB, compressed from there on"""
+    [run], [lease] = await in_hand(shop, 1)
+    output = "x" * (size - 2)  # with its quotation marks
+    one = point(shop, lease)
+    assert await kept(shop, [replace(one, output=packed(output))]) == [None]
+    found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
+    assert {value.name: value.output for value in found}["look"] == output
