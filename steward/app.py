@@ -90,6 +90,7 @@ async def build(
     vault = Vault(masters, made, outbound, register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
+    metrics = Metrics()
     fittings = Fittings(
         engine=engine,
         clock=clock,
@@ -106,6 +107,7 @@ async def build(
         engine=engine,
         clock=clock,
         log=log,
+        metrics=metrics,
         rules=_run_rules(settings),
         automation_rules=AutomationRules(
             offered,
@@ -118,7 +120,7 @@ async def build(
         wake=hints.wake,
     )
     gate = application.create(fittings)
-    return Wired(settings, clock, engine, log, Metrics(), outbound, fittings, tools, hints, gate)
+    return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
 
 
 def make_log(settings: Settings, clock: Clock, register: Register, write: Callable[[str], object]) -> Log:

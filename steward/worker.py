@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from steward.lanes import ending
 from steward.model.ids import OrgId, RunId, WorkerId
 from steward.model.run import RunStatus
+from steward.occurrences import audit, zone_change
 from steward.runs import approval, claim, dispatch, reconcile, recover, walk
 from steward.runs.tools import Tools
 from steward.store import fair, run_queue, runs, workers
@@ -44,6 +45,7 @@ class Worker:
     hints: Hints
     id: WorkerId
     poll: timedelta
+    started_at: datetime
     in_hand: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
@@ -64,9 +66,10 @@ async def register(tools: Tools, hints: Hints, *, poll: timedelta) -> Worker:
     """Makes this process a worker; runs of workers of this host that are gone become free at once."""
     now = tools.clock.now()
     await tools.engine.write(now, recover.expire_own_host)
-    worker = Worker(tools, hints, WorkerId(0), poll)
+    worker = Worker(tools, hints, WorkerId(0), poll, now)
     await _register(worker)
     await recover.recover(tools.engine, now, worker.id)
+    await zone_change.follow_package(tools.engine, now)
     return worker
 
 
@@ -104,6 +107,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
         Tick("full", second, lambda: count_full(worker)),
         Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
+        Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
         Tick("wake", second, lambda: wake_sleeping(worker)),
         Tick("expire_approvals", half_minute, lambda: approval.expire_approvals(engine, now())),
@@ -214,6 +218,19 @@ async def dispatch_due(worker: Worker) -> bool:
     return again
 
 
+async def audit_slots(worker: Worker) -> bool:
+    """Every slot must have its record: each automation is looked at once an hour, and all at the start."""
+    tools = worker.tools
+    return await audit.audit_slots(
+        tools.engine,
+        tools.clock.now(),
+        started=worker.started_at,
+        late_limit=tools.automation_rules.late_limit,
+        log=tools.log,
+        metrics=tools.metrics,
+    )
+
+
 async def tell_delays(worker: Worker) -> bool:
     """Tells the status page how late slots were dispatched."""
     told, worker.delays = worker.delays, []
@@ -287,6 +304,7 @@ async def keep(worker: Worker, tick: Tick) -> None:
             failures = 0
         except Exception as error:
             failures += 1
+            worker.tools.metrics.count("steward_tick_failures_total", tick=tick.name)
             wait = min(30.0, 2.0 ** (failures - 1))
             worker.tools.log.error("tick_failed", error, tick=tick.name)
         await _wait(clock.sleep(wait), hint)

@@ -16,6 +16,7 @@ from steward.outbound.grant import WriteGrant
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
 from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
 from steward.templates.base import Template
 
 
@@ -82,6 +83,7 @@ class Tools:
     engine: Engine
     clock: Clock
     log: Log
+    metrics: Metrics
     rules: RunRules
     automation_rules: AutomationRules
     templates: Mapping[str, Template]

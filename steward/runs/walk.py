@@ -48,6 +48,7 @@ async def work(tools: Tools, lease: Lease) -> None:
         if taken is not None:
             await _take_on(tools, taken)
     except Fenced:
+        tools.metrics.count("steward_runs_fenced_total")
         tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
     except Stopping:
         tools.log.info("run_handed_back", run=lease.run, org=lease.org)
@@ -394,6 +395,7 @@ async def _end(tools: Tools, taken: Taken, end: End) -> None:
     )
     crashpoint("after_finish")
     tools.wake("ready")
+    tools.metrics.count("steward_runs_finished_total", status=str(end.status))
     tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
 
 
@@ -429,4 +431,5 @@ async def _broke(tools: Tools, lease: Lease) -> None:
     try:
         await tools.engine.write(tools.clock.now(), fail, org=lease.org)
     except Fenced:
+        tools.metrics.count("steward_runs_fenced_total")
         tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
