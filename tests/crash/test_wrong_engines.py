@@ -1,0 +1,61 @@
+"""Engines that are wrong in one place each are caught: a test that passes them tests nothing (safety 12)."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.crash import scenes
+from tests.crash.wrong import (
+    approval_without_hash,
+    blind_retry,
+    early_settling,
+    finish_without_fence,
+    new_key_per_attempt,
+    no_intent,
+    outcome_without_fence,
+    promotion_without_condition,
+)
+from tests.runs.shop import Shop
+
+Scene = Callable[[Shop], Awaitable[list[str]]]
+Install = Callable[[pytest.MonkeyPatch], None]
+
+SCENES: list[Scene] = [
+    scenes.killed_after_a_call,
+    scenes.killed_before_a_write,
+    scenes.late_call,
+    scenes.late_refusal,
+    scenes.late_end,
+    scenes.passed_over,
+    scenes.tampered,
+]
+WRONG: dict[str, tuple[Install, Scene]] = {
+    "no intent before the call": (no_intent.install, scenes.killed_after_a_call),
+    "blind retry": (blind_retry.install, scenes.killed_after_a_call),
+    "a new key for each attempt": (new_key_per_attempt.install, scenes.killed_before_a_write),
+    "settling before settle_after": (early_settling.install, scenes.late_call),
+    "outcome without fence": (outcome_without_fence.install, scenes.late_refusal),
+    "finish without fence": (finish_without_fence.install, scenes.late_end),
+    "promotion without lane condition": (promotion_without_condition.install, scenes.passed_over),
+    "approval without hash": (approval_without_hash.install, scenes.tampered),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
+async def test_the_engine_passes_the_scene(shop: Shop, scene: Scene) -> None:
+    """safety 12, Mutants: what the wrong ones are measured by"""
+    assert await scene(shop) == []
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_a_wrong_engine_is_caught(
+    sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safety 12, Mutants: 100 %"""
+    install, scene = WRONG[name]
+    install(monkeypatch)
+    try:
+        caught = await scene(sqlite_shop)
+    except AssertionError as error:
+        caught = [str(error)]
+    assert caught != []

@@ -1,0 +1,23 @@
+"""Wrong: a message whose answer was lost is sent again."""
+
+from typing import Any
+
+import pytest
+
+from steward.model.change import Recovery
+from steward.runs import reconcile
+from steward.runs.reconcile import Verdict
+from steward.store.effects import Effect, EffectState
+
+_right = reconcile._find_out
+
+
+async def _find_out(tools: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
+    if effect.recovery is Recovery.BLIND:
+        return Verdict(effect, EffectState.NOT_SENT)
+    return await _right(tools, org, ledger, effect)
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """Puts it in force."""
+    patch.setattr(reconcile, "_find_out", _find_out)

@@ -1,0 +1,22 @@
+"""Wrong: a write is read back while the call of the lost worker may still be on its way."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steward.runs import reconcile
+from steward.runs.reconcile import Opened
+
+_right = reconcile.open_ledger
+
+
+async def _open_ledger(tx: Any, org: Any, run: Any) -> Opened:
+    ledger = await _right(tx, org, run)
+    found = [replace(one, settle_after=min(one.settle_after, ledger.now)) for one in ledger.effects]
+    return replace(ledger, effects=found)
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """Puts it in force."""
+    patch.setattr(reconcile, "open_ledger", _open_ledger)

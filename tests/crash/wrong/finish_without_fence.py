@@ -1,0 +1,22 @@
+"""Wrong: a run is ended by whoever once had it."""
+
+import pytest
+
+from steward.model.run import RunStatus
+from steward.store import run_queue
+from steward.store.engine import Tx
+from steward.store.run_queue import Lease
+
+
+async def _finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
+    touched = await tx.execute(
+        "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, finished_at = :now,"
+        " expires_at = NULL WHERE org_id = :org AND id = :run",
+        {"org": lease.org, "run": lease.run, "status": status},
+    )
+    return touched == 1
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """Puts it in force."""
+    patch.setattr(run_queue, "finish", _finish)
