@@ -59,7 +59,8 @@ async def run_sandbox(asked: Asked) -> None:
     with bound:
         world = create(options.seed, sandbox.address(bound))
         stop = serve.stop_on_signals()
-        await serve.until(sandbox.server(world, lambda: asked.ready(world.described())), bound, stop)
+        serving = sandbox.server(world, lambda: asked.ready(world.described()), own_signals=False)
+        await serve.until(serving, bound, stop)
 
 
 def _wrong_keys() -> CommandFailed:

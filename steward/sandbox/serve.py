@@ -1,9 +1,10 @@
 """Serves a pretend world on a socket, and closes connections without an answer when a fault says so."""
 
 import asyncio
+import contextlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import uvicorn
@@ -35,9 +36,19 @@ class DroppingProtocol(HttpToolsProtocol):
 class _Server(uvicorn.Server):
     """Tells when it is ready, and leaves the signals of the process alone when it is not its own."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *, own_signals: bool) -> None:
         super().__init__(config)
         self._ready = ready
+        self._own_signals = own_signals
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn's handlers, unless whoever started it has some."""
+        if self._own_signals:
+            with super().capture_signals():
+                yield
+        else:
+            yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts listening, then says so."""
@@ -74,8 +85,11 @@ def address(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(world: World, ready: Callable[[], None]) -> uvicorn.Server:
-    """A server of a world that is not yet running: `await server.serve(sockets=[…])`."""
+def server(world: World, ready: Callable[[], None], *, own_signals: bool = True) -> uvicorn.Server:
+    """A server of a world that is not yet running: `await server.serve(sockets=[…])`.
+
+    Without `own_signals` the caller ends it by `should_exit`.
+    """
     config = uvicorn.Config(
         world,
         http=DroppingProtocol,
@@ -89,7 +103,7 @@ def server(world: World, ready: Callable[[], None]) -> uvicorn.Server:
         timeout_keep_alive=300,
         timeout_graceful_shutdown=1,
     )
-    return _Server(config, ready)
+    return _Server(config, ready, own_signals=own_signals)
 
 
 def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:

@@ -37,7 +37,7 @@ async def steward(*words: str, env: Mapping[str, str], stdin: str = "") -> dict[
         "steward",
         *words,
         "--json",
-        env=_environ(env),
+        env=environ(env),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -47,7 +47,7 @@ async def steward(*words: str, env: Mapping[str, str], stdin: str = "") -> dict[
     return answer
 
 
-def _environ(env: Mapping[str, str]) -> dict[str, str]:
+def environ(env: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
     return {**kept, **env}
 
@@ -80,7 +80,7 @@ async def start(*words: str, env: Mapping[str, str]) -> Running:
         "steward",
         *words,
         "--json",
-        env=_environ(env),
+        env=environ(env),
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 20,
     )

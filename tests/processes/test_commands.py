@@ -1,0 +1,184 @@
+"""serve, worker, demo and sandbox as the processes an operator starts (contract 7)."""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.processes.running import environ, eventually, open_site, start
+
+
+async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
+    """A command that does not start: its exit code and the code of its refusal."""
+    made = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "steward", *words, "--json"),
+        env=environ(env),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await made.communicate()
+    return made.returncode, json.loads(out)["error"]["code"]
+
+
+def free_port() -> int:
+    """A port nobody listens on, with the next one free as well."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
+    """contract 7: a second serve, --no-worker and worker exit 1 on SQLite; figures have their own address"""
+    figures = f"127.0.0.1:{free_port()}"
+    env = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": sqlite_url,
+        "STEWARD_DATA_DIR": str(tmp_path),
+        "STEWARD_METRICS_LISTEN": figures,
+    }
+    serving = await start("serve", "--port", "0", env=env)
+    try:
+        assert set(serving.facts) == {"base_url", "auth_url", "web_url", "listen", "pid"}
+        assert serving.facts["pid"] == serving.child.pid
+        assert await refused("serve", "--port", "0", env=env) == (1, "already_served")
+        assert await refused("serve", "--no-worker", env=env) == (1, "cannot_serve")
+        assert await refused("worker", env=env) == (1, "cannot_serve")
+        async with httpx.AsyncClient() as client:
+            ready = await client.get(f"http://{serving.facts['listen']}/readyz")
+            assert ready.json()["status"] == "ready"
+            assert (await client.get(f"http://{figures}/metrics")).status_code == 200
+            assert (await client.get(f"http://{figures}/healthz")).status_code == 404
+            assert (await client.get(f"http://{serving.facts['listen']}/metrics")).status_code == 404
+    finally:
+        assert await serving.stop() == 0
+
+
+async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqlite_url: str) -> None:
+    """contract 7: serve refuses to start when migrations are pending"""
+    env = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": f"sqlite:///{tmp_path / 'new.db'}",
+        "STEWARD_DATA_DIR": str(tmp_path),
+        "STEWARD_METRICS_LISTEN": "off",
+    }
+    assert await refused("serve", env=env) == (1, "cannot_serve")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        there = {**env, "STEWARD_DATABASE_URL": sqlite_url}
+        assert await refused("serve", "--port", port, env=there) == (1, "cannot_serve")
+        assert await refused("sandbox", "--port", port, env={}) == (1, "cannot_serve")
+    assert await refused("sandbox", "--port", "0", env={"STEWARD_ENV": "production"}) == (1, "production")
+
+
+async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tmp_path: Path) -> None:
+    """engine 19: any number of serve and worker processes on one PostgreSQL"""
+    async with open_site(postgresql_url, tmp_path) as site:
+        await site.service.stop()
+        site.service = await start("serve", "--no-worker", "--processes", "2", env=site.env)
+        body = {
+            "template_id": "hide-out-of-stock-products",
+            "name": "Hide",
+            "inputs": {},
+            "schedule": {"cadence": "manual"},
+            "integration_id": site.store,
+        }
+        automation = (await site.call("POST", "/v1/automations", body))["automation"]["id"]
+        path = f"/v1/automations/{automation}/runs"
+        run = (await site.call("POST", path, {"idempotency_key": "one", "mode": "test"}))["run"]
+        assert run["status"] == "queued"
+        workers = [await start("worker", "--concurrency", "3", env=site.env) for _ in range(2)]
+        try:
+            assert {worker.facts["concurrency"] for worker in workers} == {3}
+            assert len({worker.facts["worker_id"] for worker in workers}) == 2
+            assert (await site.reaches(run["id"], "succeeded", "failed"))["status"] == "succeeded"
+        finally:
+            assert [await worker.stop() for worker in workers] == [0, 0]
+
+
+async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:
+    """contract 7, demo; its credential logs in; another start shows the same, --reset begins anew"""
+    words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port()))
+    first = await start(*words, env={})
+    try:
+        async with httpx.AsyncClient(base_url=first.facts["base_url"], timeout=30) as client:
+            answer = await _logged_in(client, first.facts)
+            bearer = {"Authorization": f"Bearer {answer['access_token']}"}
+            found = await client.get("/v1/automations", headers=bearer)
+            assert len(found.json()["data"]["automations"]) == 3
+
+            async def waits() -> list[dict[str, Any]]:
+                page = await client.get("/v1/automations/approvals", headers=bearer)
+                approvals: list[dict[str, Any]] = page.json()["data"]["approvals"]
+                return approvals
+
+            assert len(await eventually(waits)) == 1
+    finally:
+        assert await first.stop() == 0
+    second = await start(*words, env={})
+    assert await second.stop() == 0
+    assert second.facts == first.facts
+    third = await start(*words, "--reset", env={})
+    assert await third.stop() == 0
+    assert third.facts["credential"] != first.facts["credential"]
+    assert (tmp_path / "demo" / "demo.json").stat().st_mode & 0o077 == 0
+
+
+async def _logged_in(client: httpx.AsyncClient, facts: Mapping[str, Any]) -> dict[str, Any]:
+    person = facts["people"][0]
+    body = {
+        "username": person["username"],
+        "email": person["email"],
+        "organization_name": facts["organization"]["name"],
+        **facts["credential"],
+    }
+    answer = await client.post("/v2/api/automations/login", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) -> None:
+    """Log in, run now, follow the run: pasted into a shell"""
+    port = str(free_port())
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "steward", "demo", "--dir", str(tmp_path / "demo"), "--port", port),
+        env=environ({}),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        lines: list[str] = []
+        while not lines or "Stop with Ctrl-C" not in lines[-1]:
+            line = await child.stdout.readline()
+            assert line, lines
+            lines.append(line.decode())
+        calls = [line.strip() for line in lines if "curl" in line]
+        assert len(calls) == 3
+        shell = await asyncio.create_subprocess_shell(
+            "\n".join(calls), stdout=asyncio.subprocess.PIPE, executable="/bin/bash"
+        )
+        out, _ = await shell.communicate()
+        assert shell.returncode == 0
+        assert json.loads(out)["data"]["run"]["mode"] == "test"
+    finally:
+        child.terminate()
+        assert await child.wait() == 0
+
+
+async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
+    """contract 9: keys are derived from the seed; nobody's settings stop the sandbox"""
+    one, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
+    assert one.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
+    assert [await one.stop(), await other.stop()] == [0, 0]
