@@ -110,12 +110,12 @@ def _words(detail: ErrorDetails) -> str:
         return f"Give at least {context.get('ge', context.get('gt'))}."
     if kind in ("less_than_equal", "less_than"):
         return f"Give at most {context.get('le', context.get('lt'))}."
+    unit = "characters" if isinstance(detail.get("input"), str) else "items"
     if kind in ("string_too_long", "too_long"):
-        unit = "characters" if kind == "string_too_long" else "items"
         return f"Give at most {context['max_length']} {unit}."
     if kind in ("string_too_short", "too_short"):
-        unit = "characters" if kind == "string_too_short" else "items"
-        return f"Give at least {context['min_length']} {unit}."
+        least = context["min_length"]
+        return "This must not be empty." if least == 1 else f"Give at least {least} {unit}."
     if kind == "value_error":
         return str(context["error"])
     return f"{detail['msg']}."

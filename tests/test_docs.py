@@ -1,0 +1,181 @@
+"""docs/api.md says what the service does: its examples run, codes and operations stand in it (issue 4)."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.api.calls import Entry
+from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.api.routes import Routes
+from steward.api.statuses import STATUS
+from tests.fake_clock import FakeClock
+from tests.people import Caller, Heard
+from tests.service import LOGIN
+from tests.source import ROOT
+from tests.whole import Whole, open_whole
+
+PAGE = ROOT / "docs/api.md"
+WORK = "<!-- example: a worker does what can be done -->"
+_EXAMPLE = re.compile(
+    re.escape(WORK)
+    + r"|```http\n(?P<request>.*?)```\n\nAnswer (?P<status>\d+)(?:, with `(?P<header>[^`]+)`)?:"
+    r"\n\n```json\n(?P<answer>.*?)```",
+    re.S,
+)
+# What differs from one run to the next: ids, times, hashes, and what stands for a secret.
+_VARYING = re.compile(
+    r"[0-9A-HJKMNP-TV-Z]{26}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}Z|\+00:00)|[0-9a-f]{64}|<[A-Z_]+>"
+)
+_NAMES = {1: "Northwind Tea", 2: "Buying sheet", 3: "Ops channel"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A request of the page and what it says is answered; `work` alone lets the worker work."""
+
+    method: str = ""
+    path: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+    content: str = ""
+    status: int = 0
+    header: str | None = None
+    answer: Any = None
+
+
+def examples(text: str) -> Iterator[Example]:
+    """The page's examples in order."""
+    for found in _EXAMPLE.finditer(text):
+        if found["request"] is None:
+            yield Example()
+            continue
+        head, _, content = found["request"].partition("\n\n")
+        first, *lines = head.strip().splitlines()
+        method, path = first.split(" ")
+        headers = dict(line.split(": ", 1) for line in lines)
+        answer = json.loads(found["answer"])
+        yield Example(method, path, headers, content.strip(), int(found["status"]), found["header"], answer)
+
+
+class Reader:
+    """Follows the page: knows what the page's own ids and times stand for in this run."""
+
+    def __init__(self, whole: Whole, token: Caller) -> None:
+        self._whole, self._token = whole, token
+        body = whole.service.login_body("member")
+        self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
+
+    async def follow(self, example: Example) -> None:
+        """Does what the example says and compares."""
+        self._whole.service.clock.tick(1)
+        if not example.method:
+            await self._whole.shop.drain()
+            return
+        heard = await self._call(example)
+        where = f"{example.method} {example.path}"
+        assert heard.status == example.status, (where, heard.body)
+        if example.header is not None:
+            name, _, value = example.header.partition(": ")
+            assert heard.headers[name] == value, where
+        self._compare(example.answer, heard.body, where)
+
+    async def _call(self, example: Example) -> Heard:
+        path, content = self._translated(example.path), self._translated(example.content)
+        headers = {name: self._translated(value) for name, value in example.headers.items()}
+        if content and "Content-Type" not in headers:
+            json.loads(content)
+            headers["Content-Type"] = "application/json"
+        is_open = path.startswith((LOGIN, "/readyz")) or "Authorization" in headers
+        caller = self._whole.service.nobody() if is_open else self._token
+        return await caller.call(example.method, path, content=content.encode() or None, headers=headers)
+
+    def _translated(self, text: str) -> str:
+        for shown, real in self._real.items():
+            text = text.replace(shown, real)
+        return text
+
+    def _compare(self, shown: Any, real: Any, where: str) -> None:
+        """Everything shown is answered so; the answer may hold more fields and further items."""
+        if isinstance(shown, dict):
+            assert isinstance(real, dict), where
+            for name, value in shown.items():
+                assert name in real, f"{where}.{name}"
+                if name == "next_cursor" and value is not None:
+                    assert isinstance(real[name], str), f"{where}.{name}"
+                else:
+                    self._compare(value, real[name], f"{where}.{name}")
+        elif isinstance(shown, list):
+            assert isinstance(real, list), where
+            assert len(shown) <= len(real), where
+            assert bool(shown) == bool(real), where
+            for number, value in enumerate(shown):
+                self._compare(value, real[number], f"{where}.{number}")
+        elif isinstance(shown, str) and shown != real and _VARYING.fullmatch(shown):
+            assert isinstance(real, str), where
+            if not shown.startswith("<"):
+                assert _VARYING.fullmatch(real), where
+            self._real[shown] = real
+        else:
+            assert (type(shown), shown) == (type(real), real), where
+
+
+async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
+    """issue 4, point 6: in the order of the page, against the whole service"""
+    whole = await open_whole(database_url, clock, tmp_path)
+    owner = await whole.service.web("owner")
+    for number, name in _NAMES.items():
+        renamed = await owner.patch(f"/app/connections/{number}", {"name": name})
+        assert renamed.status == 200
+    reader = Reader(whole, await whole.service.token("member"))
+    for example in examples(PAGE.read_text("utf-8")):
+        await reader.follow(example)
+    await whole.close()
+
+
+def test_every_operation_of_the_api_has_an_example() -> None:
+    """issue 4, point 6; contract 2.1"""
+    routes = Routes([*OPERATIONS, *RAW_OPERATIONS])
+    shown = set()
+    for example in examples(PAGE.read_text("utf-8")):
+        found = routes.find(example.path.partition("?")[0]) if example.path else None
+        if found is not None:
+            row = found.methods[example.method]
+            shown.add((row.method, row.path))
+    wanted = {(row.method, row.path) for row in OPERATIONS if row.entry is Entry.API}
+    assert wanted - shown == set()
+    assert ("POST", LOGIN) in shown
+
+
+def test_every_operation_of_the_web_app_is_named() -> None:
+    """contract 6"""
+    text = PAGE.read_text("utf-8")
+    camel = re.compile(r"_([a-z])")
+    missing = [
+        row.path
+        for row in OPERATIONS
+        if row.entry is not Entry.API
+        and f"{row.method} {camel.sub(lambda found: found[1].upper(), row.path)}`" not in text
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("code", sorted(STATUS))
+def test_every_refusal_stands_in_the_page_with_its_status(code: str) -> None:
+    """contract 1.5: one line a code"""
+    lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith(f"| `{code}` |")]
+    assert [line.split("|")[2].strip() for line in lines] == [str(STATUS[code])]
+
+
+def test_every_link_of_the_page_leads_to_a_heading() -> None:
+    """house 6: documents are kept true"""
+    text = PAGE.read_text("utf-8")
+    heads = {
+        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in text.splitlines()
+        if line.startswith("#")
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= heads
