@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 OrgId = NewType("OrgId", int)
@@ -15,15 +15,17 @@ ChangeId = NewType("ChangeId", str)
 ApprovalId = NewType("ApprovalId", str)
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
+_SHIFTS = tuple(range(120, -1, -10))
 _SHAPE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def new_id(now: datetime) -> str:
     """A new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits (interface 2.2)."""
-    milliseconds = int((now - _EPOCH).total_seconds() * 1000)
-    value = (milliseconds << 80) | secrets.randbits(80)
-    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5))
+    value = ((now - _EPOCH) // _MILLISECOND << 80) | secrets.randbits(80)
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
 
 
 def is_id(text: str) -> bool:

@@ -1,7 +1,7 @@
 """A step's row and value under its run's lease, alone or with those of other runs in one call."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from steward.model.instants import wire_time
 from steward.store import run_queue, steps
@@ -32,7 +32,10 @@ async def keep(tx: Tx, point: Point) -> Held:
     ours, cancel = await run_queue.advance(tx, lease, seq=row.seq)
     if ours:
         wire = row.wire.replace(_MEMBER, f'"finished_at":"{wire_time(tx.now)}"')
-        await steps.append(tx, lease.org, lease.run, replace(row, finished_at=tx.now, wire=wire))
+        ended = StepRow(
+            row.seq, row.name, row.iteration, row.attempt, row.status, tx.now, row.changes_total, wire
+        )
+        await steps.append(tx, lease.org, lease.run, ended)
         await steps.keep_value(tx, lease.org, lease.run, value=point.value, output=point.output)
     return ours, cancel
 

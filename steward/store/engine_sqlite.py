@@ -124,18 +124,29 @@ class _Writer:
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Condition()
         self._closed = False
+        self._waking: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._loop, name="steward-writer", daemon=True)
         self._thread.start()
 
     def put(self, job: _Job, *, urgent: bool) -> None:
-        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full."""
+        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full.
+
+        The thread is woken when the loop has done its present round: jobs of one round then share a commit,
+        and the two threads do not take turns for every one of them.
+        """
+        if self._closed or len(self._jobs) >= QUEUE_JOBS:
+            raise Unavailable(retry_after=1)
+        if urgent:
+            self._jobs.appendleft(job)
+        else:
+            self._jobs.append(job)
+        if self._waking is not job.loop:
+            self._waking = job.loop
+            job.loop.call_soon(self._notify)
+
+    def _notify(self) -> None:
+        self._waking = None
         with self._wake:
-            if self._closed or len(self._jobs) >= QUEUE_JOBS:
-                raise Unavailable(retry_after=1)
-            if urgent:
-                self._jobs.appendleft(job)
-            else:
-                self._jobs.append(job)
             self._wake.notify()
 
     def close(self) -> None:
@@ -147,8 +158,7 @@ class _Writer:
         self._connection.close()
 
     def _next(self) -> _Job | None:
-        with self._wake:
-            return self._jobs.popleft() if self._jobs else None
+        return self._jobs.popleft() if self._jobs else None  # this thread alone takes from the queue
 
     def _loop(self) -> None:
         while True:
