@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,21 +25,35 @@ class Killed(BaseException):
 @dataclass
 class Killer:
     """Kills at given visits of crash points: the first number counts from the start, each later one from
-    the kill before."""
+    the kill before. Or at the first visit of each of `points`, one life after the other.
+
+    Once killed, the process is dead: whatever of it reaches a point ends there, until it is buried.
+    """
 
     at: Sequence[int] = ()
+    points: Sequence[str] = ()
     visited: list[str] = field(default_factory=list)
     kills: list[str] = field(default_factory=list)
     since: int = 0
+    is_dead: bool = False
 
     def __call__(self, point: str) -> None:
         """A point was reached."""
+        if self.is_dead:
+            raise Killed(point)
         self.visited.append(point)
         self.since += 1
-        if len(self.kills) < len(self.at) and self.since > self.at[len(self.kills)]:
+        if self._is_time(point):
             self.kills.append(point)
             self.since = 0
+            self.is_dead = True
             raise Killed(point)
+
+    def _is_time(self, point: str) -> bool:
+        life = len(self.kills)
+        if life < len(self.points):
+            return point == self.points[life]
+        return life < len(self.at) and self.since > self.at[life]
 
 
 @contextmanager
@@ -74,10 +88,10 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
                 break
             if fresh.status is RunStatus.WAITING_APPROVAL:
                 await shop.approve(run)
-            try:
+            with suppress(Killed):
                 await shop.until_settled(run)
-            except Killed:
-                await bury(shop)
+            if killer.is_dead:
+                await bury(shop, killer)
     written = len(shop.writes())
     await shop.pass_time(hours=2)
     ended = await shop.run(run)
@@ -85,14 +99,26 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
     return ended
 
 
-async def bury(shop: Shop) -> None:
+async def bury(shop: Shop, killer: Killer) -> None:
     """Nothing of the killed process goes on; another one serves, once the lease is over."""
+    assert killer.is_dead
     if shop.worker is not None:
         tasks = list(shop.worker.in_hand.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    killer.is_dead = False
     await shop.restart()
+
+
+async def killed(shop: Shop, *points: str) -> None:
+    """The service is killed at the first visit of each point, one life after the other."""
+    killer = Killer(points=points)
+    with watching(killer):
+        for _ in points:
+            with suppress(Killed):
+                await shop.drain()
+            await bury(shop, killer)
 
 
 Written = tuple[str, int, tuple[str, ...]]

@@ -1,0 +1,231 @@
+"""Where a run is stopped, and what its automation and its reader see of it (engine 10.1.9, 16)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward import worker
+from steward.model.automation import Automation, AutomationState, PausedBy
+from steward.model.change import Outcome
+from steward.model.run import Mode, Run, RunStatus
+from steward.steps.base import StepContext
+from steward.store import automations, steps
+from tests.crash.killing import killed
+from tests.runs.shop import Shop
+
+DAILY = {"cadence": "daily", "time_of_day": "23:00"}
+
+
+async def automation_of(shop: Shop, automation: Automation) -> Automation:
+    """The automation as it now is."""
+    return await shop.read(partial(automations.get, org=shop.owner.org, automation=automation.id))
+
+
+def rules(shop: Shop, **changed: Any) -> None:
+    """The service with other settings; before its worker is hired."""
+    tools = shop.service.tools
+    shop.service = replace(shop.service, tools=replace(tools, rules=replace(tools.rules, **changed)))
+
+
+async def failing(shop: Shop, schedule: Mapping[str, Any] = DAILY) -> Automation:
+    """An automation whose every run fails: it finds more than its limit."""
+    inputs = {"threshold": 5, "limit": 1}
+    return await shop.set_up("hide-out-of-stock-products", inputs, schedule)
+
+
+async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
+    """contract 4.3: 24 h without a worker → expired not_started; at the limit, not before"""
+    automation = await shop.hiding()
+    run, behind = await shop.run_now(automation), await shop.run_now(automation)
+    hired = await shop.hired()
+    limit = hired.tools.rules.queue_limit.total_seconds()
+    await shop.clock.advance(limit - 0.001)
+    await worker.expire_unstarted(hired)
+    assert (await shop.run(run)).status is RunStatus.QUEUED
+    await shop.clock.advance(0.001)
+    await worker.expire_unstarted(hired)
+    for ended in (await shop.run(run), await shop.run(behind)):
+        assert (ended.status, ended.code) == (RunStatus.EXPIRED, "not_started")
+        assert (ended.started_at, ended.summary) == (None, None)
+    assert (await shop.drained(automation)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
+    """engine 4.5: the automation's pause by the system where due, in the transaction of the end"""
+    automation = await failing(shop)
+    assert automation.state is AutomationState.ACTIVE
+    for number in range(1, 6):
+        assert (await automation_of(shop, automation)).state is AutomationState.ACTIVE
+        run = await shop.drained(automation)
+        assert (run.status, run.code) == (RunStatus.FAILED, "too_many_changes")
+        assert (await automation_of(shop, automation)).consecutive_failures == number
+    paused = await automation_of(shop, automation)
+    assert (paused.state, paused.paused_by) == (AutomationState.PAUSED, PausedBy.SYSTEM)
+    assert paused.paused_reason is not None
+    assert "5 runs failed in a row" in paused.paused_reason
+    assert paused.next_run_at is None
+
+
+async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Shop) -> None:
+    """contract 4.3: failed + 1, succeeded → 0, others leave it; test runs do not count"""
+    automation = await failing(shop)
+    for _ in range(2):
+        await shop.drained(automation)
+    await shop.cancel(await shop.run_now(automation))
+    await shop.drained(automation, Mode.TEST)
+    assert (await automation_of(shop, automation)).consecutive_failures == 2
+    await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"limit\":1', '\"limit\":99')")
+    run = await shop.waiting(automation)
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert (await automation_of(shop, automation)).consecutive_failures == 0
+
+
+async def test_the_last_run_is_the_last_live_one_that_began(shop: Shop) -> None:
+    """contract 4.3: last_run_at is the start of the last live run"""
+    automation = await shop.hiding()
+    await shop.drained(automation, Mode.TEST)
+    assert (await automation_of(shop, automation)).last_run_at is None
+    shop.clock.tick(60)
+    await shop.cancel(await shop.run_now(automation))
+    assert (await automation_of(shop, automation)).last_run_at is None
+    run = await shop.waiting(automation)
+    assert (await automation_of(shop, automation)).last_run_at == run.started_at
+
+
+async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
+    """templates E11: too_many_changes, nothing is proposed; also when the worker is lost right after"""
+    for is_killed in (False, True):
+        run = await shop.run_now(await failing(shop))
+        if is_killed:
+            await killed(shop, "before_finish")
+        ended = await shop.until_settled(run)
+        assert (ended.status, ended.code) == (RunStatus.FAILED, "too_many_changes")
+        assert ended.message is not None
+        assert "limit of 1" in ended.message
+        assert await shop.changes(run) == []
+
+
+async def test_a_run_over_its_time_is_stopped_at_a_border(shop: Shop) -> None:
+    """engine 10.1.9: leased time; contract 4.3 timed_out"""
+    rules(shop, time_limit=timedelta(seconds=20))
+    shop.fault("throttle", "GET", "**/products", retry_after=21)
+    run = await shop.drained(await shop.hiding())
+    assert (run.status, run.code) == (RunStatus.FAILED, "timed_out")
+    assert run.last_seq == 1
+    assert run.summary is not None
+
+
+async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> None:
+    """engine 10.1.9"""
+    rules(shop, time_limit=timedelta(seconds=20))
+    run = await shop.waiting(await shop.pricing())
+    await shop.pass_time(hours=5)
+    await shop.approve(run)
+    shop.fault("throttle", "POST", "**/batch", retry_after=600)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED
+
+
+async def test_more_data_than_a_step_may_keep_fails_the_run(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """contract 4.3: too_much_data; engine 3.5: 8 MiB a step"""
+    monkeypatch.setattr(steps, "OUTPUT_BYTES", 2_000)
+    run = await shop.drained(await shop.pricing())
+    assert (run.status, run.code) == (RunStatus.FAILED, "too_much_data")
+    assert shop.writes() == []
+
+
+async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 3.5: total per run at most 64 MiB, whoever wrote it"""
+    whole = await shop.waiting(await shop.pricing())
+    kept = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
+    monkeypatch.setattr(steps, "RUN_BYTES", sum(value.kept_bytes for value in kept) - 1)
+    run = await shop.run_now(await shop.pricing())
+    await killed(shop, "after_checkpoint")
+    assert (await shop.until_settled(run)).code == "too_much_data"
+
+
+async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
+    """contract 3.2: current_step; null unless running"""
+    shop.fault("throttle", "GET", "**/products", retry_after=10)
+    run = await shop.run_now(await shop.hiding())
+    hired = await shop.hired()
+    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    await shop.clock.until_sleeping()
+    await worker.note_progress(hired)
+    assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write
+    await shop.clock.advance(2)
+    await worker.note_progress(hired)
+    shown = (await shop.run(run)).current_step
+    assert shown is not None
+    assert (shown["name"], shown["kind"], shown["done"]) == ("read-stock", "read", 0)
+    await shop.clock.advance(8)
+    await going
+    waits = await shop.run(run)
+    assert (waits.status, waits.current_step) == (RunStatus.WAITING_APPROVAL, None)
+
+
+async def test_a_defect_of_a_step_ends_its_run_and_no_other(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 16: an exception in our own code → failed step_failed at once, no retry"""
+
+    async def broken(at: StepContext) -> None:
+        raise ZeroDivisionError(at.run_id)
+
+    template: Any = shop.service.tools.templates["hide-out-of-stock-products"]
+    monkeypatch.setitem(template.steps, "pick-sold-out", broken)
+    run, other = await shop.run_now(await shop.hiding()), await shop.run_now(await shop.pricing())
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
+    assert ended.message is not None
+    assert "ZeroDivision" not in ended.message
+    assert ended.summary is not None
+    assert (await shop.run(other)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_a_defect_while_changes_are_made_leaves_them_told_truly(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 11.4: what is open when a run ends stays unknown and is read back afterwards"""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+
+    def broken(point: str) -> None:
+        if point == "after_call":
+            raise ZeroDivisionError
+
+    monkeypatch.setattr("steward.runs.apply.crashpoint", broken)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
+    first, *others = await shop.changes(run)
+    assert first.outcome is Outcome.UNKNOWN
+    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    await shop.pass_time(minutes=10)
+    first, *_ = await shop.changes(run)
+    assert (first.outcome, first.message) == (Outcome.APPLIED, None)
+    assert (await shop.run(run)) == ended
+    assert len(shop.writes()) == 1
+
+
+@pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.WAITING_APPROVAL])
+async def test_an_ended_run_never_changes(shop: Shop, status: RunStatus) -> None:
+    """P3: terminal statuses never change"""
+    automation = await shop.hiding()
+    run = await (shop.run_now(automation) if status is RunStatus.QUEUED else shop.waiting(automation))
+    assert run.status is status
+    ended: Run = await shop.cancel(run)
+    await shop.pass_time(days=100)
+    assert await shop.run(run) == ended

@@ -1,0 +1,228 @@
+"""Lost workers, lost answers of the database, graceful stops: the run goes on with another (engine 5, 15)."""
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+import pytest
+
+from steward import worker
+from steward.model.change import Outcome
+from steward.model.ids import OrgId, WorkerId
+from steward.model.refusals import Unavailable
+from steward.model.run import Queue, Run, RunStatus
+from steward.runs import claim, recover
+from steward.store import run_queue, workers
+from steward.store.engine import Act
+from steward.store.run_queue import Hot
+from tests.crash.killing import killed, written
+from tests.crash.stalling import Stalling
+from tests.runs.shop import Shop
+
+T = TypeVar("T")
+
+
+async def hot(shop: Shop, run: Run) -> Hot:
+    """The run's own row."""
+    found = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
+    assert found is not None
+    return found
+
+
+async def approved(shop: Shop) -> Run:
+    """A price run whose changes are approved."""
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    return run
+
+
+async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
+    """contract 4.3: the same run, to be continued after its last step row; started_at stays"""
+    run = await shop.run_now(await shop.hiding())
+    await killed(shop, "after_checkpoint")
+    began = (await shop.run(run)).started_at
+    await shop.drain()
+    fresh = await shop.run(run)
+    assert (fresh.status, fresh.started_at) == (RunStatus.WAITING_APPROVAL, began)
+    rows = await shop.steps(run)
+    assert [row["seq"] for row in rows] == [1, 2, 3]
+    assert [row["attempt"] for row in rows] == [1, 2, 2]
+    assert len({row["name"] for row in rows}) == 3
+
+
+async def test_a_run_lost_twice_is_tried_a_third_time(shop: Shop) -> None:
+    """engine 4: claim, attempt + 1 when lost"""
+    run = await approved(shop)
+    await killed(shop, "after_start", "after_start")
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED
+    assert (await hot(shop, run)).attempt == 3
+
+
+async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Shop) -> None:
+    """engine 5: taken with attempt > 3 starts no step; its open effects are settled, then interrupted"""
+    run = await approved(shop)
+    await killed(shop, "after_call", "after_start", "after_start")
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
+    assert ended.summary is not None
+    first, *others = await shop.changes(run)
+    assert first.outcome is Outcome.APPLIED
+    assert {one.outcome for one in others} == {Outcome.CANCELLED}
+    assert sum(written(shop).values()) == 1
+
+
+async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
+    """engine 9: recovered runs are stamped without cost"""
+    run = await shop.run_now(await shop.hiding())
+    others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
+    hired = await shop.hired()
+    [lease] = await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    assert lease.run == run.id
+    await shop.restart()
+    fresh = await shop.hired()
+    [again] = await claim.claim(shop.service.tools, fresh.id, free=1, full=[])
+    assert again.run in {run.id, others[0].id}
+    assert (await hot(shop, run)).queue in (Queue.LEASED, Queue.READY)
+
+
+async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
+    """engine 5, Recover: only where lease_until has passed"""
+    hired = await shop.hired()
+    other = await shop.another_worker()
+    run = await shop.run_now(await shop.hiding())
+    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    lease = shop.service.tools.rules.lease.total_seconds()
+    await shop.clock.advance(lease)
+    assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 0
+    await shop.clock.advance(0.001)
+    assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 1
+    assert (await hot(shop, run)).queue is Queue.READY
+
+
+async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop: Shop) -> None:
+    """engine 5, Heartbeat: 0 rows"""
+    hired = await shop.hired()
+    before = hired.id
+    await shop.clock.advance(shop.service.tools.rules.lease.total_seconds() + 1)
+    await shop.another_worker()
+    await worker.heartbeat(hired)
+    assert hired.id != before
+    run = await shop.drained(await shop.hiding())
+    assert run.status is RunStatus.WAITING_APPROVAL
+
+
+async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
+    """engine 5: no success for 0.8 × L → start no step and no call until one succeeds"""
+    run = await shop.run_now(await shop.hiding())
+    hired = await shop.hired()
+    [lease] = await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    shop.clock.tick(0.8 * shop.service.tools.rules.lease.total_seconds())
+    assert not await worker.take_runs(hired)
+    holding = asyncio.create_task(shop.service.tools.hold(lease))
+    await shop.clock.until_sleeping()
+    await shop.clock.advance(1)
+    assert not holding.done()
+    await worker.heartbeat(hired)
+    await shop.clock.advance(1)
+    await holding
+    assert (await shop.run(run)).status is RunStatus.QUEUED
+
+
+async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop) -> None:
+    """engine 5, Start on the same host"""
+    hired = await shop.hired()
+    host = recover.process_name().split("|")[0]
+    assert not recover.is_gone(recover.process_name())
+    assert recover.is_gone(f"{host}|999999999|1")
+    assert not recover.is_gone("elsewhere|999999999|1")
+    run = await shop.run_now(await shop.hiding())
+    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await shop.tamper(
+        "UPDATE workers SET name = :name WHERE worker_id = :id", name=f"{host}|999999999|1", id=hired.id
+    )
+    shop.worker = None
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
+    """P1: the run tables are the queue; a run is in a task's hands or free"""
+    run = await shop.run_now(await shop.hiding())
+    hired = await shop.hired()
+    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+    assert (await hot(shop, run)).attempt == 2
+
+
+@dataclass
+class Failing(Stalling):
+    """An engine whose database is away for one write of a run."""
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Fails the write number `at`."""
+        if org != ():
+            self.writes += 1
+            if self.writes == self.at:
+                raise Unavailable
+        return await self.engine.write(now, act, org=org, urgent=urgent)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 7, 10, 11])
+async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at: int) -> None:
+    """safety 1 promise 10: overload or a lost database never gives a wrong answer and ends by itself"""
+    run = await approved(shop)
+    shop.worker = None
+    tools = replace(shop.service.tools, engine=Failing(shop.engine, at))
+    shop.service = replace(shop.service, tools=tools)
+    await shop.drain()
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+    assert max(written(shop).values()) == 1
+    assert sum(written(shop).values()) == 10
+
+
+async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None:
+    """engine 15, Graceful stop: attempt unchanged, worker row deleted, the open call to its outcome"""
+    run = await approved(shop)
+    shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
+    hired, stop = await shop.hired(), asyncio.Event()
+    [claims] = [tick for tick in worker.ticks(hired) if tick.name == "claim"]
+    [beats] = [tick for tick in worker.ticks(hired) if tick.name == "heartbeat"]
+    going = asyncio.create_task(worker.run(hired, [claims, beats], stop))
+    while len(shop.writes()) < 2:  # the second request has been told to wait
+        await shop.clock.settle()
+    stop.set()
+    while not going.done():
+        await shop.clock.advance(0.5)
+    await going
+    left = await hot(shop, run)
+    assert (left.queue, left.status, left.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
+    others = await shop.engine.read(shop.clock.now(), partial(workers.others, own=WorkerId(0)))
+    assert hired.id not in [other.id for other in others]
+    assert len(shop.applied()) == 1
+
+    shop.worker = None
+    shop.service.tools.confirmed.stopping = False
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert sum(written(shop).values()) == 10
+    assert max(written(shop).values()) == 1
+
+
+async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
+    """engine 5: one transaction per dead worker"""
+    queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
+    hired = await shop.hired()
+    assert len(await claim.claim(shop.service.tools, hired.id, free=20, full=[])) == 20
+    await shop.clock.advance(timedelta(minutes=1).total_seconds())
+    shop.worker = None
+    await shop.drain()
+    assert {(await shop.run(run)).status for run in queued} == {RunStatus.WAITING_APPROVAL}
