@@ -14,7 +14,9 @@ DEEPEST = 64
 LONGEST_NUMBER = 40
 
 _TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE)
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}:]|[^\s\[\]{}:,"]+')
+# Nothing here is tried twice: a text without its end is one token to the body's end, never one for each of
+# its quotes.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]|[^\s\[\]{}:,"]++', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 

@@ -139,12 +139,13 @@ async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
     )
 
 
-async def keep_newest(tx: Tx, person: PersonId, most: int) -> None:
-    """Ends the person's oldest sessions beyond `most`."""
+async def keep_newest(tx: Tx, person: PersonId, newest: str, *, most: int) -> None:
+    """Ends the person's oldest sessions beyond `most`; never the one just opened, whatever its instant."""
     await tx.execute(
         "DELETE FROM sessions"
-        " WHERE person_id = :person"
+        " WHERE person_id = :person AND session_hash <> :newest"
         " AND session_hash NOT IN (SELECT s.session_hash FROM sessions AS s"
-        " WHERE s.person_id = :person ORDER BY s.created_at DESC, s.session_hash LIMIT :most)",
-        {"person": person, "most": most},
+        " WHERE s.person_id = :person AND s.session_hash <> :newest"
+        " ORDER BY s.created_at DESC, s.session_hash LIMIT :others)",
+        {"person": person, "newest": newest, "others": most - 1},
     )

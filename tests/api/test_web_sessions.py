@@ -202,6 +202,13 @@ async def test_the_eleventh_session_ends_the_oldest(service: Service) -> None:
     assert (await callers[1].get(STATUS)).status == 200
 
 
+async def test_the_eleventh_session_stands_when_all_began_at_one_instant(service: Service) -> None:
+    """contract 6.3: whichever of equals goes, it is not the one just opened"""
+    service.restart(limit_login=100)
+    for _ in range(30):
+        assert (await (await service.web("member")).get(STATUS)).status == 200
+
+
 async def test_scopes_are_those_of_the_role_and_change_with_it(probed: Service) -> None:
     """contract 6.1, 6.3: a changed role takes effect on the next call"""
     path = "/v1/automations/probe/approve/01JD3Z0QH8N2Y5V7W9X1C4B6A8"

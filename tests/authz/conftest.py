@@ -1,0 +1,17 @@
+"""Two furnished organisations, once on each engine."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.store.engine import Engine
+from tests.authz.two import Two, make_two
+from tests.fake_clock import FakeClock
+
+
+@pytest.fixture
+async def two(engine: Engine, clock: FakeClock) -> AsyncIterator[Two]:
+    """The service with both organisations."""
+    made = await make_two(engine, clock)
+    yield made
+    await made.service.close()

@@ -1,0 +1,182 @@
+"""How the ids of each operation are spelled: one row a route; a route without its row fails the build."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.api.calls import Operation
+from tests.authz.two import PREFIX, Ids
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A body sound in its shape, and where ids stand beside the path.
+
+    `bodies` makes a body from what the caller has and an id of the name given, for every place of a body an
+    id stands in; `filters` are the query's parameters that take one, with the name of that; `needed` is what
+    a list must be asked with.
+    """
+
+    body: Callable[[Ids], Body] = lambda ids: {}
+    bodies: Mapping[str, tuple[str, Callable[[Ids, Any], Body]]] = field(default_factory=dict)
+    filters: Mapping[str, str] = field(default_factory=dict)
+    needed: Callable[[Ids], Mapping[str, Any]] = lambda ids: {}
+
+
+def _create(ids: Ids, **changes: Any) -> Body:
+    return {
+        "template_id": "hide-out-of-stock-products",
+        "name": "one more",
+        "inputs": {},
+        "schedule": {"cadence": "manual"},
+        "integration_id": ids.integration_id,
+        **changes,
+    }
+
+
+def _alert(ids: Ids, teams: int) -> Body:
+    told = {"threshold": 5, "teams": {"integration_id": teams}}
+    return _create(ids, template_id="low-stock-alert", inputs=told)
+
+
+def _prices(ids: Ids, sheet: int) -> Body:
+    told = {"integration_id": sheet, "tab": "Prices"}
+    inputs = {"sheet": told, "sku_column": "SKU", "price_column": "Price"}
+    return _create(ids, template_id="price-update-from-spreadsheet", inputs=inputs)
+
+
+def _report(ids: Ids, store: int) -> Body:
+    read = [{"integration_id": store, "kind": "woocommerce"}]
+    return _create(ids, template_id="stores-report", integration_id=None, connections=read)
+
+
+def _slot(ids: Ids, **more: Any) -> Body:
+    return {"slot_at": ids.slot_at, "occurrence_version": 0, "automation_version": 2, **more}
+
+
+_PREVIEW: Body = {"schedule": {"cadence": "daily", "run_at": "08:00"}}
+_OCCURRENCES = f"{PREFIX}/{{automation_id}}/occurrences"
+_ONE = f"{PREFIX}/{{automation_id}}"
+_APPROVAL = f"{PREFIX}/approvals/{{approval_id}}"
+_CONNECTION = "/app/connections/{integration_id}"
+_PERSON = "/app/people/{user_id}"
+_PLAIN = Spelled()
+_BOTH = {"automation_id": "automation_id", "integration_id": "integration_id"}
+# What is refused before any id is looked at: the automation runs on a store.
+NOT_LOOKED_AT = {(f"PATCH {PREFIX}/{{automation_id}}", "connections")}
+_STATE = Spelled(body=lambda ids: {"version": 1})
+
+SPELLED: dict[str, Spelled] = {
+    f"GET {PREFIX}/status": _PLAIN,
+    f"GET {PREFIX}": Spelled(filters={"integration_id": "integration_id"}),
+    f"POST {PREFIX}": Spelled(
+        body=_create,
+        bodies={
+            "integration_id": ("integration_id", lambda ids, it: _create(ids, integration_id=it)),
+            "inputs.teams": ("teams_id", _alert),
+            "inputs.sheet": ("sheet_id", _prices),
+            "connections": ("integration_id", _report),
+        },
+    ),
+    f"GET {_ONE}": _PLAIN,
+    f"PATCH {_ONE}": Spelled(
+        body=lambda ids: {"version": 2, "name": "another"},
+        bodies={
+            "integration_id": ("integration_id", lambda ids, it: {"version": 2, "integration_id": it}),
+            "connections": (
+                "teams_id",
+                lambda ids, it: {"version": 2, "connections": [{"integration_id": it, "kind": "teams"}]},
+            ),
+        },
+    ),
+    f"POST {_ONE}/pause": _STATE,
+    f"POST {_ONE}/resume": _STATE,
+    f"POST {_ONE}/archive": _STATE,
+    f"POST {_ONE}/restore": _STATE,
+    "GET /app/automations/{automation_id}/history": _PLAIN,
+    f"GET {PREFIX}/occurrences": Spelled(filters=_BOTH),
+    f"POST {_OCCURRENCES}/move": Spelled(
+        body=lambda ids: _slot(ids, run_at="2026-05-02T12:00:00Z", scope="this")
+    ),
+    f"POST {_OCCURRENCES}/skip": Spelled(body=_slot),
+    f"POST {_OCCURRENCES}/unskip": Spelled(body=_slot),
+    f"POST {PREFIX}/schedule/preview": Spelled(
+        body=lambda ids: _PREVIEW,
+        bodies={"integration_id": ("integration_id", lambda ids, it: {**_PREVIEW, "integration_id": it})},
+    ),
+    f"POST {_ONE}/runs": Spelled(body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}),
+    f"GET {PREFIX}/runs": Spelled(filters={"automation_id": "automation_id"}),
+    f"GET {PREFIX}/runs/{{run_id}}": _PLAIN,
+    f"GET {PREFIX}/runs/{{run_id}}/changes": _PLAIN,
+    f"POST {PREFIX}/runs/{{run_id}}/cancel": _PLAIN,
+    f"GET {PREFIX}/approvals": Spelled(filters=_BOTH),
+    f"GET {_APPROVAL}": _PLAIN,
+    f"POST {_APPROVAL}/approve": Spelled(
+        body=lambda ids: {"version": 1},
+        bodies={"except": ("change_id", lambda ids, it: {"version": 1, "except": [it]})},
+    ),
+    f"POST {_APPROVAL}/reject": Spelled(body=lambda ids: {"version": 1}),
+    f"GET {PREFIX}/templates": _PLAIN,
+    f"GET {PREFIX}/templates/{{template_id}}": _PLAIN,
+    f"GET {PREFIX}/stores": _PLAIN,
+    f"GET {PREFIX}/connections": _PLAIN,
+    f"GET {PREFIX}/destinations": Spelled(
+        filters={"integration_id": "sheet_id"},
+        needed=lambda ids: {"integration_id": ids.sheet_id, "parent": "sheet-prices"},
+    ),
+    "GET /app/connections/kinds": _PLAIN,
+    "GET /app/connections": _PLAIN,
+    "POST /app/connections": Spelled(body=lambda ids: {"kind": "teams", "name": "more", "settings": {}}),
+    f"POST {_CONNECTION}/check": _PLAIN,
+    f"PATCH {_CONNECTION}": Spelled(body=lambda ids: {"name": "Another"}),
+    f"POST {_CONNECTION}/reconnect": Spelled(body=lambda ids: {"settings": {}}),
+    f"POST {_CONNECTION}/disconnect": _PLAIN,
+    "POST /app/session": Spelled(body=lambda ids: {"email": "nobody@example.com", "password": "wrong"}),
+    "GET /app/session": _PLAIN,
+    "DELETE /app/session": _PLAIN,
+    "POST /app/session/organization": Spelled(
+        body=lambda ids: {"organization_id": ids.organization_id},
+        bodies={"organization_id": ("organization_id", lambda ids, it: {"organization_id": it})},
+    ),
+    "GET /app/people": _PLAIN,
+    "POST /app/people": Spelled(body=lambda ids: {"email": "more@example.com", "role": "member"}),
+    f"PATCH {_PERSON}": Spelled(body=lambda ids: {"role": "approver"}),
+    f"POST {_PERSON}/deactivate": _PLAIN,
+    f"POST {_PERSON}/activate": _PLAIN,
+    "POST /app/password": Spelled(
+        body=lambda ids: {"current_password": "wrong", "new_password": "plum orbit canvas nine"}
+    ),
+    "POST /app/invitations/accept": Spelled(body=lambda ids: {"token": "none", "password": "wrong"}),
+    "GET /app/organization": _PLAIN,
+    "PATCH /app/organization": Spelled(body=lambda ids: {"send_without_approval": True}),
+}
+
+
+def named(row: Operation) -> str:
+    """The row as the table names it."""
+    return f"{row.method} {row.path}"
+
+
+def spelled(row: Operation) -> Spelled:
+    """How its ids are spelled."""
+    return SPELLED[named(row)]
+
+
+def at(row: Operation, ids: Ids) -> str:
+    """The path with the ids of one organisation."""
+    path = row.path
+    for name in parameters(row):
+        path = path.replace(f"{{{name}}}", str(ids.one(name)))
+    return path
+
+
+def parameters(row: Operation) -> list[str]:
+    """The names of the path's parameters."""
+    return [part[1:-1] for part in row.path.split("/") if part.startswith("{")]
+
+
+def is_list(row: Operation) -> bool:
+    """Whether it answers pages."""
+    return row.query is not None and "cursor" in row.query.model_fields

@@ -1,0 +1,268 @@
+"""Every route against every kind of caller that must be refused, and those that must not (safety 12.1)."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from steward.accounts import credentials, organizations, people
+from steward.accounts.credentials import Issued
+from steward.api.calls import Entry, Operation
+from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
+from steward.model.ids import OrgId
+from tests.authz.rows import at
+from tests.authz.two import Two
+from tests.people import Caller
+from tests.service import Service
+
+Expected = tuple[int, str] | None
+NO_TOKEN = (401, "unauthenticated")
+FORBIDDEN = (403, "forbidden")
+NO_CSRF = (403, "csrf_failed")
+CHANGING = ("POST", "PATCH", "DELETE")
+NEEDS_ORGANIZATION = (Entry.API, Entry.APP)
+RANKS = (Role.MEMBER, Role.APPROVER, Role.OWNER)
+
+
+async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Expected]) -> list[str]:
+    """Where the answer is not as expected; None expects to be let in, whatever comes of it.
+
+    The body is broken, so that nothing is changed and a refusal is one of steps 1 to 6 (contract 1.4).
+    """
+    wrong = []
+    for row in OPERATIONS:
+        content = b"{" if row.method in CHANGING else None
+        headers = {"Content-Type": "application/json"}
+        heard = await caller.call(row.method, at(row, two.ours), content=content, headers=headers)
+        found = (heard.status, heard.code)
+        wanted = expected(row)
+        if found != wanted if wanted else (heard.status in (401, 403, 429) or heard.status >= 500):
+            wrong.append(f"{row.method} {row.path}: {found}, not {wanted}")
+    return wrong
+
+
+def by_role(role: Role) -> Callable[[Operation], Expected]:
+    """What a session of this role is answered."""
+
+    def expected(row: Operation) -> Expected:
+        lacks_scope = row.scope is not None and row.scope not in ROLE_SCOPES[role]
+        lacks_role = row.role is not None and RANKS.index(role) < RANKS.index(row.role)
+        return FORBIDDEN if lacks_scope or lacks_role else None
+
+    return expected
+
+
+async def issued(two: Two) -> tuple[Issued, Caller]:
+    """A new credential of ours and a token of it."""
+    service = two.service
+    ring, org = service.fittings.keys, service.members["owner"].org
+    made: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
+    service.own.issued = made
+    return made, await service.token("owner")
+
+
+async def garbage(two: Two) -> Caller:
+    """Something that is no token."""
+    caller = two.service.nobody()
+    caller.headers["Authorization"] = "Bearer " + "a" * 40
+    return caller
+
+
+async def expired(two: Two) -> Caller:
+    """A token of an hour ago."""
+    caller = await two.service.token("owner")
+    two.service.clock.tick(3600)
+    return caller
+
+
+async def rotated(two: Two) -> Caller:
+    """A token of a credential that has another secret since."""
+    made, caller = await issued(two)
+    ring, client = two.service.fittings.keys, made.credential.client_id
+    await two.service.write(lambda tx: credentials.rotate(tx, ring, client))
+    return caller
+
+
+async def disabled(two: Two) -> Caller:
+    """A token of a credential that was switched off."""
+    made, caller = await issued(two)
+    await two.service.write(lambda tx: credentials.set_enabled(tx, made.credential.client_id, False))
+    return caller
+
+
+async def disabled_and_enabled(two: Two) -> Caller:
+    """A token from before its credential was switched off and on again."""
+    made, caller = await issued(two)
+    for enabled in (False, True):
+        await two.service.write(
+            lambda tx, to=enabled: credentials.set_enabled(tx, made.credential.client_id, to)
+        )
+    return caller
+
+
+async def of_a_closed_account(two: Two) -> Caller:
+    """A token of a person whose account was deactivated."""
+    caller = await two.service.token("approver")
+    await deactivate(two.service, "approver")
+    return caller
+
+
+async def of_nobody_here(two: Two) -> Caller:
+    """A token of a person whose membership has ended."""
+    caller = await two.service.token("member")
+    await end_membership(two.service, "member")
+    return caller
+
+
+async def of_a_stranger(two: Two) -> Caller:
+    """A token of our credential for a person of the other organisation."""
+    service = two.service
+    service.members["ghost"] = service.members["owner"]
+    stranger = service.members["stranger"]
+    ghost = service.members["owner"]
+    service.members["ghost"] = type(ghost)(stranger.person, ghost.org, ghost.organization_name, ghost.role)
+    return await service.token("ghost")
+
+
+async def with_a_session_too(two: Two) -> Caller:
+    """A good token beside a good session cookie."""
+    caller = await two.service.web("owner")
+    caller.headers |= (await two.service.token("owner")).headers
+    return caller
+
+
+async def deactivate(service: Service, name: str) -> None:
+    """The operator switches an account off."""
+    person = service.members[name].person
+    await service.write(lambda tx: people.set_active(tx, person, False))
+
+
+async def end_membership(service: Service, name: str) -> None:
+    """An owner ends a membership."""
+    web = await service.web("owner")
+    heard = await web.post(f"/app/people/{service.members[name].person.id}/deactivate")
+    assert heard.status == 200, heard.body
+
+
+BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
+    garbage,
+    expired,
+    rotated,
+    disabled,
+    disabled_and_enabled,
+    of_a_stranger,
+    with_a_session_too,
+    of_nobody_here,
+    of_a_closed_account,
+]
+
+
+async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
+    """contract 1.4 step 2, 5.5, 6.1: 401 on every route, those of the web app included"""
+    for make in BAD_TOKENS:
+        caller = await make(two)
+        assert await refusals(two, caller, lambda row: NO_TOKEN) == [], make.__name__
+        issued_anew = await issued(two)
+        assert (await issued_anew[1].get("/v1/automations/status")).status == 200, make.__name__
+
+
+async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
+    """contract 1.4 step 2, 6.2"""
+    public = (Entry.OPEN, Entry.LEAVING)
+    expected: Callable[[Operation], Expected] = lambda row: None if row.entry in public else NO_TOKEN  # noqa: E731
+    assert await refusals(two, two.service.nobody(), expected) == []
+
+
+async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(two: Two) -> None:
+    """contract 1.4 steps 4 and 5, interface 1: approving and the web app are never a token's"""
+    expected: Callable[[Operation], Expected] = (  # noqa: E731
+        lambda row: None if row.scope in TOKEN_SCOPES else FORBIDDEN
+    )
+    assert await refusals(two, await two.service.token("owner"), expected) == []
+
+
+@pytest.mark.parametrize("role", RANKS)
+async def test_a_session_reaches_what_its_role_allows(two: Two, role: Role) -> None:
+    """contract 6.1: roles, scopes"""
+    name = {Role.MEMBER: "member", Role.APPROVER: "approver", Role.OWNER: "owner"}[role]
+    assert await refusals(two, await two.service.web(name), by_role(role)) == []
+
+
+async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> None:
+    """contract 6.3: absent, wrong, of another session, or from another page"""
+
+    def expected(row: Operation) -> Expected:
+        return NO_CSRF if row.method in CHANGING and row.entry is not Entry.OPEN else None
+
+    def from_elsewhere(row: Operation) -> Expected:
+        return NO_CSRF if row.method in CHANGING else None
+
+    other = await two.service.web("owner")
+    for sent in (None, "", "0" * 64, other.csrf):
+        caller = await two.service.web("owner")
+        caller.csrf = sent
+        assert await refusals(two, caller, expected) == [], sent
+    for name, value in (("Origin", "https://elsewhere.example"), ("Sec-Fetch-Site", "cross-site")):
+        caller = await two.service.web("owner")
+        caller.headers[name] = value
+        assert await refusals(two, caller, from_elsewhere) == [], name
+
+
+async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
+    """contract 1.4 step 3, interface 7"""
+    service = two.service
+    token, web, role = await service.token("owner"), await service.web("owner"), await service.web("member")
+    await service.write(lambda tx: organizations.switch(tx, OrgId(two.ours.organization_id), False))
+    assert await refusals(two, token, lambda row: FORBIDDEN) == []
+    for session in (web, role):
+        expected: Callable[[Operation], Expected] = (  # noqa: E731
+            lambda row: FORBIDDEN if row.entry in NEEDS_ORGANIZATION else None
+        )
+        assert await refusals(two, session, expected) == []
+    theirs = await service.token("stranger")
+    assert (await theirs.get("/v1/automations/status")).status == 200
+
+
+async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -> None:
+    """contract 6.2: a person of two organisations who has chosen none yet"""
+    service = two.service
+    owner, org = service.members["owner"].person, service.members["stranger"].org
+    await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
+    expected: Callable[[Operation], Expected] = (  # noqa: E731
+        lambda row: FORBIDDEN if row.entry in NEEDS_ORGANIZATION else None
+    )
+    assert await refusals(two, await service.web("owner"), expected) == []
+
+
+async def test_a_session_ends(two: Two) -> None:
+    """contract 6.3: with the account, the membership, sign-out and the idle and absolute lifetime"""
+    service = two.service
+
+    def ended(row: Operation) -> Expected:
+        return None if row.entry in (Entry.OPEN, Entry.LEAVING) else NO_TOKEN
+
+    member, approver = await service.web("member"), await service.web("approver")
+    await end_membership(service, "member")
+    assert await refusals(two, member, ended) == []
+    await deactivate(service, "approver")
+    assert await refusals(two, approver, ended) == []
+    signed_out = await service.web("owner")
+    cookies = dict(signed_out.client.cookies)
+    assert (await signed_out.delete("/app/session")).status == 200
+    signed_out.client.cookies.update(cookies)
+    assert await refusals(two, signed_out, ended) == []
+    busy, idle = await service.web("owner"), await service.web("owner")
+    for _ in range(12 * 3):
+        assert (await busy.get("/app/session")).status == 200
+        service.clock.tick(20 * 60)
+    assert await refusals(two, idle, ended) == []
+    assert await refusals(two, busy, ended) == []
+
+
+async def test_what_is_outside_the_envelope_looks_at_no_token(two: Two) -> None:
+    """contract 2.1, 5.2: login, keys, health and the document are public"""
+    nobody, bad = two.service.nobody(), await garbage(two)
+    for row in RAW_OPERATIONS:
+        heard = [await one.call(row.method, row.path, content=b"{}") for one in (nobody, bad)]
+        assert heard[0].status == heard[1].status, row.path
+        assert heard[0].status not in (401, 403), row.path

@@ -1,0 +1,202 @@
+"""Another organisation's ids in path, body, filter and cursor, on every route (safety 5)."""
+
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from steward.api.calls import Entry, Operation
+from steward.api.operations import OPERATIONS
+from steward.model.account import TOKEN_SCOPES
+from tests.authz.rows import NOT_LOOKED_AT, SPELLED, at, is_list, named, parameters, spelled
+from tests.authz.two import ABSENT, Ids, Two
+from tests.authz.unwalled import without_the_first_wall
+from tests.people import Caller
+
+# Names of fields that hold an id, and those that end alike and hold none.
+NO_IDS = {"template_id"}
+WITH_IDS = [row for row in OPERATIONS if set(parameters(row)) - NO_IDS]
+LISTS = [row for row in OPERATIONS if is_list(row)]
+
+
+@pytest.fixture(params=["both walls", "the second wall alone"])
+def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
+    """The service as it is; on PostgreSQL also with every `org_id = :org` taken out of its statements."""
+    if request.param == "the second wall alone":
+        if two.service.fittings.engine.dialect == "sqlite":
+            pytest.skip("SQLite has the first wall only (safety 5)")
+        without_the_first_wall(monkeypatch)
+    return two
+
+
+async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Caller]:
+    """Who may call the row: by session, and by token where it is a token's."""
+    if name not in two.sessions:
+        two.sessions[name] = await two.service.web(name)
+    found = [two.sessions[name]]
+    if row.entry is Entry.API and row.scope in TOKEN_SCOPES:
+        found.append(await two.service.token(name))
+    return found
+
+
+async def heard(
+    caller: Caller, row: Operation, path: str, *, body: Any = None, query: Mapping[str, Any] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    """The answer to the byte, but for the request's id."""
+    headers = dict(caller.headers)
+    if caller.csrf is not None:
+        headers["X-CSRF-Token"] = caller.csrf
+    answer: httpx.Response = await caller.client.request(
+        row.method, path, params=dict(query or {}), json=body, headers=headers
+    )
+    kept = {key: value for key, value in answer.headers.items() if key not in ("x-request-id", "set-cookie")}
+    return answer.status_code, kept, answer.content
+
+
+async def tried(
+    caller: Caller, row: Operation, path: str, body: Any, *, sent: object
+) -> tuple[int, dict[str, str], bytes]:
+    """The answer to a body, without the id in it that the caller has sent itself."""
+    status, headers, raw = await heard(caller, row, path, body=body)
+    headers.pop("content-length")
+    return status, headers, raw.replace(f" {sent}.".encode(), b" what was sent.")
+
+
+def test_every_route_has_its_row() -> None:
+    """issue 4 point 5: a new route without its row fails the build, and so does a row without its route"""
+    assert {named(row) for row in OPERATIONS} == set(SPELLED)
+
+
+def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """The names of a model's fields, with those of the models in them."""
+    for name, field in model.model_fields.items():
+        path = f"{before}{field.alias or name}"
+        yield path
+        pending = [field.annotation]
+        while pending:
+            one = pending.pop()
+            pending.extend(typing.get_args(one))
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                yield from _fields(one, f"{path}.")
+
+
+@pytest.mark.parametrize("row", OPERATIONS, ids=named)
+def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
+    """issue 4 point 5: ids in body and filter; what a new field adds must be added here"""
+
+    def ids(names: Iterator[str]) -> set[str]:
+        return {one for one in names if one.endswith("_id")} - NO_IDS
+
+    if row.query is not None:
+        assert ids(_fields(row.query)) == set(spelled(row).filters)
+    found = {one.rpartition(".")[0] or one for one in ids(_fields(row.body))}
+    assert found <= set(spelled(row).bodies), found
+
+
+async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+    """contract 1.4 step 8: byte-equal but for X-Request-Id, with a sound body and without one"""
+    two = two_walled
+    for row in WITH_IDS:
+        for caller in await callers(two, row):
+            for body in ({}, spelled(row).body(two.ours), {"surplus": 1}) if row.method != "GET" else (None,):
+                foreign = await heard(caller, row, at(row, two.theirs), body=body)
+                assert foreign == await heard(caller, row, at(row, ABSENT), body=body), named(row)
+                assert (foreign[0], two.told(foreign[2])) == (404, []), named(row)
+    await unharmed(two)
+
+
+async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+    """contract 1.4 step 13, 2.2: byte-equal, and another answer than one's own id gets"""
+    two = two_walled
+    for row in OPERATIONS:
+        for place, (name, body) in spelled(row).bodies.items():
+            for caller in await callers(two, row):
+                path = at(row, two.ours)
+                foreign, absent, own = [
+                    await tried(caller, row, path, body(two.ours, ids.one(name)), sent=ids.one(name))
+                    for ids in (two.theirs, ABSENT, two.ours)
+                ]
+                assert foreign == absent, (named(row), name)
+                assert foreign[0] in (404, 422), (named(row), name, foreign)
+                assert (own == foreign) == ((named(row), place) in NOT_LOOKED_AT), (named(row), place)
+                assert two.told(foreign[2]) == [], named(row)
+    await unharmed(two)
+
+
+async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
+    """contract 2.2 to 2.9: it matches nothing, or is refused as an unknown one is"""
+    two = two_walled
+    for row in OPERATIONS:
+        for parameter, name in spelled(row).filters.items():
+            for caller in await callers(two, row):
+                foreign, absent, own = [
+                    await heard(caller, row, at(row, two.ours), query={parameter: ids.one(name)})
+                    for ids in (two.theirs, ABSENT, two.ours)
+                ]
+                assert foreign == absent, (named(row), name)
+                assert own[0] == 200, (named(row), name, own)
+                assert own != foreign, (named(row), name)
+                assert two.told(foreign[2]) == [], named(row)
+
+
+async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> None:
+    """contract 1.3: signed with the organisation, the path and every filter; altered or foreign: 422"""
+    two = two_walled
+    for row in LISTS:
+        for ours, theirs in zip(
+            await callers(two, row), await callers(two, row, name="stranger"), strict=True
+        ):
+            needed, other = spelled(row).needed(two.ours), spelled(row).needed(two.theirs)
+            status, _, raw = await heard(theirs, row, at(row, two.theirs), query={**other, "limit": 1})
+            assert status == 200, named(row)
+            cursor = httpx.Response(200, content=raw).json()["data"]["next_cursor"]
+            assert cursor is not None, f"{named(row)} has but one page"
+            for shared in (needed, other):
+                query = {**shared, "cursor": cursor}
+                status, _, raw = await heard(ours, row, at(row, two.ours), query=query)
+                assert (status, b'"cursor"' in raw, two.told(raw)) == (422, True, []), named(row)
+
+
+async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
+    """contract 1.3: altered: 422"""
+    owner = await two.service.token("owner")
+    cursor = (await owner.get("/v1/automations", limit=1)).data["next_cursor"]
+    for place, sign in enumerate(cursor):
+        for other in {"A", "B", "=", "-", "", chr(ord(sign) ^ 1)} - {sign}:
+            altered = cursor[:place] + other + cursor[place + 1 :]
+            heard = await owner.get("/v1/automations", limit=1, cursor=altered)
+            assert heard.status == 422, (place, other)
+            assert list(heard.errors) == ["cursor"]
+
+
+async def test_nothing_of_another_organisation_is_ever_told(two_walled: Two) -> None:
+    """safety 5: every list and record, whole, as owner and by token"""
+    two = two_walled
+    for row in OPERATIONS:
+        if row.method != "GET":
+            continue
+        for caller in await callers(two, row):
+            query: dict[str, Any] = {**spelled(row).needed(two.ours)}
+            if is_list(row):
+                query["limit"] = 200
+            status, _, raw = await heard(caller, row, at(row, two.ours), query=query)
+            assert (status, two.told(raw)) == (200, []), named(row)
+
+
+async def unharmed(two: Two) -> None:
+    """What the other organisation has is as it was."""
+    stranger, ids = await two.service.web("stranger"), two.theirs
+    automation = (await stranger.get(f"/v1/automations/{ids.automation_id}")).data["automation"]
+    assert (automation["version"], automation["state"]) == (2, "active")
+    approval = (await stranger.get(f"/v1/automations/approvals/{ids.approval_id}")).data["approval"]
+    assert (approval["version"], approval["status"]) == (1, "pending")
+    assert await _states(stranger, ids) == {"waiting_approval", "connected"}
+
+
+async def _states(stranger: Caller, ids: Ids) -> set[str]:
+    run = (await stranger.get(f"/v1/automations/runs/{ids.run_id}")).data["run"]
+    found = (await stranger.get("/app/connections")).data["connections"]
+    return {run["status"], *(one["state"] for one in found)}

@@ -1,0 +1,295 @@
+"""Two organisations that have one of everything, behind one service and beside the pretend world."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from steward.connections.vault import Vault
+from steward.connectors import Options, build
+from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
+from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId, new_id
+from steward.outbound.client import Outbound
+from steward.outbound.wire import Wire
+from steward.runs.checkpoint import change_wire
+from steward.sandbox.sheets import Tab
+from steward.sandbox.world import World, create
+from steward.scheduling.zones import use_packaged_zones
+from steward.store import approvals, changes, connections, run_queue, workers
+from steward.store.engine import Engine, Tx
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from steward.templates import ALL as TEMPLATES
+from tests.automations.world import REPORT
+from tests.fake_clock import FakeClock
+from tests.people import Caller
+from tests.service import MASTERS, Service, make_service
+
+PREFIX = "/v1/automations"
+OUTSIDE = "127.0.0.1:18411"
+MANY = 1_000_000
+
+
+@dataclass(frozen=True)
+class Ids:
+    """What one organisation has, by the names it is asked for by."""
+
+    automation_id: str
+    run_id: str
+    approval_id: str
+    change_id: str
+    integration_id: int
+    teams_id: int
+    sheet_id: int
+    user_id: int
+    organization_id: int
+    template_id: str
+    slot_at: str
+
+    def one(self, name: str) -> Any:
+        """The id of this name."""
+        return getattr(self, name)
+
+
+ABSENT = Ids(
+    automation_id="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
+    run_id="01JD3Z0QH8N2Y5V7W9X1C4B6A9",
+    approval_id="01JD3Z0QH8N2Y5V7W9X1C4B6AA",
+    change_id="01JD3Z0QH8N2Y5V7W9X1C4B6AB",
+    integration_id=999_999,
+    teams_id=999_998,
+    sheet_id=999_997,
+    user_id=999_996,
+    organization_id=999_995,
+    template_id="no-such-template",
+    slot_at="2026-05-02T08:00:00Z",
+)
+
+
+@dataclass
+class Two:
+    """The service, what either organisation has, and words that only the other one's records hold."""
+
+    service: Service
+    outside: World
+    ours: Ids
+    theirs: Ids
+    theirs_alone: tuple[str, ...]
+    sessions: dict[str, Caller] = field(default_factory=dict)
+
+    def told(self, raw: bytes) -> list[str]:
+        """The other organisation's words in an answer."""
+        text = raw.decode("utf-8")
+        return [word for word in self.theirs_alone if word in text]
+
+
+async def make_two(engine: Engine, clock: FakeClock) -> Two:
+    """The cast's two organisations, both set up alike, with limits no test of these reaches."""
+    use_packaged_zones()
+    outside = create(1, f"http://{OUTSIDE}", clock.now)
+    outside.state.google.books["sheet-prices"].tabs.append(Tab(1, "Second"))
+    service = await make_service(engine, clock, **_fittings(outside, clock))
+    service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
+    ours = await _furnish(service, outside, "owner", "ours")
+    theirs = await _furnish(service, outside, "stranger", "theirs")
+    ulids = [theirs.automation_id, theirs.run_id, theirs.approval_id, theirs.change_id]
+    names = ["theirs", "Other Shop", "stranger@example.com", "Sven"]
+    return Two(service, outside, ours, theirs, (*ulids, *names))
+
+
+def _fittings(outside: World, clock: FakeClock) -> Mapping[str, Any]:
+    """Connectors and vault as app.py makes them, over the pretend world; a template that runs on nothing."""
+    sheet = outside.described()["spreadsheet"]
+    hosts = frozenset([OUTSIDE])
+    register = Register()
+    wire = Wire(
+        clock,
+        register,
+        Log(lambda line: None, clock, register),
+        private_hosts=hosts,
+        transport=outside.transport(),
+    )
+    made = build(
+        Options(
+            private_hosts=hosts,
+            read_s=10.0,
+            sheets_url=sheet["sheets_url"],
+            token_url=sheet["token_url"],
+            teams_hosts=(OUTSIDE,),
+            bounded=True,
+        )
+    )
+    templates = {one.facts.template_id: one for one in [*TEMPLATES, REPORT]}
+    return {
+        "connectors": made,
+        "vault": Vault(MASTERS, made, Outbound(wire), register),
+        "templates": templates,
+    }
+
+
+async def _furnish(service: Service, outside: World, name: str, mark: str) -> Ids:
+    """Connections, two automations, their runs, approvals and changes, a skipped slot and one more person."""
+    web = await service.web(name)
+    described = outside.described()
+    woo = {key: described["woocommerce"][key] for key in ("url", "consumer_key", "consumer_secret")}
+    key_file = described["spreadsheet"]["service_account"]
+    account = {
+        "service_account": key_file,
+        "spreadsheet_id": "sheet-prices",
+    }
+    store = await _connect(web, "woocommerce", woo, mark)
+    sheet = await _connect(web, "spreadsheet", account, mark)
+    teams = await _connect(web, "teams", {"webhook_url": described["teams"]["webhook_url"]}, mark)
+    org = service.members[name].org
+    await service.write(partial(_second_store, own=org, mark=mark), org=org)
+    first = await create_automation(web, store, f"{mark} one")
+    second = await create_automation(web, store, f"{mark} two")
+    ended = [await _waiting(service, web, org, one, mark=mark, store=store) for one in (second, first)]
+    run, approval, change = ended[-1]
+    for one in (first, second):
+        await web.post(f"{PREFIX}/{one}/runs", {"idempotency_key": f"{mark}-test-{one}", "mode": "test"})
+        await web.patch(f"{PREFIX}/{one}", {"version": 1, "name": f"{mark} anew {one}"})
+    coming = (await web.get(f"{PREFIX}/occurrences", automation_id=first, limit=2)).data["occurrences"]
+    guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
+    invited = await web.post("/app/people", guest)
+    assert invited.status == 201, invited.body
+    return Ids(
+        automation_id=first,
+        run_id=run,
+        approval_id=approval,
+        change_id=change,
+        integration_id=store,
+        teams_id=teams,
+        sheet_id=sheet,
+        user_id=invited.data["person"]["id"],
+        organization_id=int(org),
+        template_id="hide-out-of-stock-products",
+        slot_at=coming[1]["slot_at"],
+    )
+
+
+async def _connect(web: Caller, kind: str, settings: Mapping[str, Any], mark: str) -> int:
+    body = {"kind": kind, "name": f"{mark} {kind}", "settings": settings}
+    heard = await web.post("/app/connections", body)
+    assert heard.status == 201, heard.body
+    return int(heard.data["connection"]["integration_id"])
+
+
+async def create_automation(web: Caller, store: int, name: str) -> str:
+    """A daily automation on a store."""
+    body = {
+        "template_id": "hide-out-of-stock-products",
+        "name": name,
+        "inputs": {},
+        "schedule": {"cadence": "daily", "run_at": "08:00"},
+        "integration_id": store,
+        "timezone": "UTC",
+    }
+    heard = await web.post(PREFIX, body)
+    assert heard.status == 201, heard.body
+    return str(heard.data["automation"]["id"])
+
+
+async def _second_store(tx: Tx, own: OrgId, mark: str) -> None:
+    integration = await connections.new_integration_id(tx, own)
+    made = Connection(
+        org=own,
+        integration_id=integration,
+        kind="woocommerce",
+        is_store=True,
+        name=f"{mark} second",
+        domain=None,
+        zone="Europe/Berlin",
+        currency=None,
+        state=ConnectionState.CONNECTED,
+        auth=Auth.KEY,
+        account_label=None,
+        facts={},
+        version=1,
+        connected_at=tx.now,
+        last_ok_at=tx.now,
+        checked_at=tx.now,
+        last_error=None,
+    )
+    await connections.insert(tx, own, made)
+
+
+async def _waiting(
+    service: Service, web: Caller, org: OrgId, automation: str, *, mark: str, store: int
+) -> tuple[str, str, str]:
+    """A run started by hand, brought by a worker to where it waits for a person with two changes."""
+    body = {"idempotency_key": f"{mark}-{automation}"}
+    heard = await web.post(f"{PREFIX}/{automation}/runs", body)
+    assert heard.status == 201, heard.body
+    run = RunId(heard.data["run"]["id"])
+
+    async def claim(tx: Tx) -> run_queue.Lease:
+        worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
+        [(lease, _)] = await run_queue.claim(tx, worker=worker, free=1, full=[])
+        return lease
+
+    lease = await service.write(claim)
+    assert lease.run == run
+    now = service.clock.now()
+    approval = ApprovalId(new_id(now))
+    ids = sorted(ChangeId(new_id(now)) for _ in range(2))
+
+    async def park(tx: Tx) -> None:
+        assert await run_queue.start(tx, lease)
+        for position, change in enumerate(ids):
+            made = _change(change, run, position, mark)
+            await changes.insert(tx, org, made, wire=change_wire(made))
+        asked = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
+        await approvals.insert(tx, org, asked, integration=IntegrationId(store))
+        assert await run_queue.park(tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=0)
+
+    await service.write(park, org=org)
+    return str(run), str(approval), str(ids[0])
+
+
+def _change(change: ChangeId, run: RunId, position: int, mark: str) -> Change:
+    shown = FieldChange("status", "Status", "publish", "draft", FieldKind.TEXT)
+    thing = ObjectRef("product", str(position), f"{mark} {position}")
+    proposal = Proposal(thing, Action.UPDATE, (shown,), (), IntegrationId(1))
+    return Change(
+        id=change,
+        run_id=run,
+        seq=1,
+        name="hide",
+        iteration="",
+        position=position,
+        round=1,
+        proposal=proposal,
+        item_hash=proposal.item_hash(),
+        outcome=Outcome.PROPOSED,
+        message=None,
+        applied_at=None,
+    )
+
+
+def _approval(
+    org: OrgId, approval: ApprovalId, run: RunId, automation: AutomationId, *, mark: str, now: Any
+) -> Approval:
+    return Approval(
+        org=org,
+        id=approval,
+        run_id=run,
+        automation_id=automation,
+        automation_name=f"{mark} one",
+        store_label=mark,
+        round=1,
+        kind=ApprovalKind.CHANGES,
+        version=1,
+        status=ApprovalStatus.PENDING,
+        change_hash="0" * 64,
+        counts={"total": 2},
+        warnings=(),
+        created_at=now,
+        expires_at=now + timedelta(hours=72),
+        decided_at=None,
+        decided_by=None,
+        comment=None,
+    )
