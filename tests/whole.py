@@ -1,7 +1,10 @@
 """The whole service in process: the cast over HTTP, the pretend world connected, and a worker."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from tests.fake_clock import FakeClock
@@ -36,3 +39,11 @@ async def open_whole(database_url: str, clock: FakeClock, folder: Path) -> Whole
     shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
     await connect_all(shop)
     return Whole(service, shop)
+
+
+@pytest.fixture
+async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Whole]:
+    """The service beside the pretend world, once on each engine."""
+    opened = await open_whole(database_url, clock, tmp_path)
+    yield opened
+    await opened.close()

@@ -200,14 +200,15 @@ async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
     ],
 )
 async def test_every_fault_is_on_its_path(desk: Desk, fields: dict[str, Any], paths: list[str]) -> None:
-    """contract 1.1 errors, 1.2, 2.2; interface 4.3: name, inputs and schedule when absent"""
+    """contract 1.1 errors, 1.2, 2.2; interface 4.3: name, inputs and schedule when absent;
+    interface 4.3 required"""
     heard = await desk.member.post(PATH, desk.body(**fields))
     assert (heard.status, heard.code) == (422, "validation_failed")
     assert sorted(heard.errors) == paths
 
 
 async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
-    """contract 1.2: name-like strings; length counted afterwards"""
+    """contract 1.2: name-like strings; length counted afterwards; interface 2.3 name"""
     made = await desk.create(name="  Cafe\u0301 " + "x" * 115)
     assert made["name"] == "Caf\u00e9 " + "x" * 115
 
@@ -225,7 +226,7 @@ async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
 
 
 async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
-    """contract 1.5: not_connected"""
+    """contract 1.5: not_connected; interface 7 unconnected"""
     org = desk.service.own.organization.id
 
     async def disconnect(tx: Tx) -> None:
@@ -275,7 +276,8 @@ async def test_faults_of_an_update(desk: Desk, body: dict[str, Any], paths: list
 
 
 async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
-    """interface 2.1: occurrence null and the automation"""
+    """interface 2.1: occurrence null and the automation;
+    interface 9 stale; interface 7 stale_version; interface 4.3 update"""
     made = await desk.create()
     changed = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "First"})
     heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Second"})
@@ -329,7 +331,8 @@ async def test_faults_of_a_change_of_state(
 
 
 async def test_a_stranger_finds_nothing(desk: Desk) -> None:
-    """interface 1: everything another organisation owns answers 404, as what is not there"""
+    """interface 1: everything another organisation owns answers 404, as what is not there;
+    interface 7 absent"""
     made = await desk.create()
 
     def told(heard: Heard) -> tuple[int, Any]:
@@ -378,7 +381,7 @@ async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
 
 
 async def test_lists_are_filtered(desk: Desk) -> None:
-    """contract 2.2: every filter"""
+    """contract 2.2: every filter; interface 7 filter"""
     await desk.create(name="100% Tea")
     await desk.create(name="Stra\u00dfe", integration_id=desk.other_store)
     bound = [{"integration_id": desk.other_store, "kind": "woocommerce"}]

@@ -32,7 +32,7 @@ async def refused(desk: Desk, **query: Any) -> list[str]:
 
 
 async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
-    """Interface 2.6: all fields are required; timestamps as contract 1.2"""
+    """Interface 2.6: all fields are required; timestamps as contract 1.2; interface 4.3 occurrences"""
     made = await desk.create()
     heard = await desk.member.get(PATH)
     assert heard.body["success"] is True
@@ -86,7 +86,8 @@ async def test_wrong_parameters_are_refused_by_name(
 
 
 async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
-    """Interface 7: as a filter on the calendar, another organisation's record gives 422"""
+    """Interface 7: as a filter on the calendar, another organisation's record gives 422;
+    interface 7 calendar"""
     made = await desk.create()
     for query in ({"automation_id": made["id"]}, {"integration_id": desk.store}):
         heard = await desk.stranger.get(PATH, **query)

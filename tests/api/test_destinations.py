@@ -1,9 +1,7 @@
 """Where a step can write, read live from the account (contract 2.7, 3.8)."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +10,12 @@ from steward.api.application import create
 from steward.api.operations import OPERATIONS
 from steward.connectors.base import Destination
 from steward.model.connection import ConnectionState
-from tests.fake_clock import FakeClock
 from tests.people import Caller
-from tests.whole import Whole, open_whole
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]
 
 PATH = "/v1/automations/destinations"
-
-
-@pytest.fixture
-async def whole(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Whole]:
-    """The service beside the pretend world."""
-    opened = await open_whole(database_url, clock, tmp_path)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture

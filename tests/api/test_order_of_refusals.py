@@ -27,7 +27,7 @@ async def bearing(service: Service, token: str) -> Caller:
 
 
 async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) -> None:
-    """contract 1.5: no error word when none was sent"""
+    """contract 1.5: no error word when none was sent; interface 5.4 challenge; interface 7 token"""
     heard = await nobody.get(STATUS)
     assert (heard.status, heard.code) == (401, "unauthenticated")
     assert heard.headers["www-authenticate"] == 'Bearer realm="steward"'
@@ -77,7 +77,7 @@ def _changed(part: int, change: Callable[[dict[str, Any]], object]) -> Callable[
     ],
 )
 async def test_a_changed_token_is_refused(service: Service, forge: Callable[[str], str]) -> None:
-    """interface 5.4: any change invalidates it"""
+    """interface 5.4: any change invalidates it; interface 5.4 changed"""
     token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
     heard = await (await bearing(service, forge(token))).get(STATUS)
     assert (heard.status, heard.code) == (401, "unauthenticated")
@@ -103,7 +103,7 @@ async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> N
 
 
 async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Caller) -> None:
-    """contract 5.5: exp is exact"""
+    """contract 5.5: exp is exact; interface 5.4 lifetime; interface 8 token"""
     service.clock.tick(3599)
     assert (await member.get(STATUS)).status == 200
     service.clock.tick(1)
@@ -114,7 +114,7 @@ async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Call
 async def test_disabling_and_enabling_end_tokens_on_the_next_call(
     service: Service, member: Caller, enabled: bool
 ) -> None:
-    """interface 5.4, contract 5.5: the epoch is raised by both"""
+    """interface 5.4, contract 5.5: the epoch is raised by both; interface 5.4 disabled"""
     client_id = service.own.issued.credential.client_id
     assert (await member.get(STATUS)).status == 200
     await service.write(lambda tx: credentials.set_enabled(tx, client_id, enabled))
@@ -126,7 +126,7 @@ async def test_disabling_and_enabling_end_tokens_on_the_next_call(
 
 
 async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: Caller) -> None:
-    """interface 5.4"""
+    """interface 5.4; interface 5.4 rotated"""
     client_id = service.own.issued.credential.client_id
     await service.write(lambda tx: credentials.rotate(tx, service.fittings.keys, client_id))
     assert (await member.get(STATUS)).status == 401
@@ -135,7 +135,7 @@ async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: C
 async def test_deactivating_a_person_ends_their_tokens_alone(
     service: Service, member: Caller, owner: Caller
 ) -> None:
-    """contract 5.5"""
+    """contract 5.5; interface 5 active"""
     person = service.members["member"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
     assert (await member.get(STATUS)).status == 401
@@ -145,7 +145,7 @@ async def test_deactivating_a_person_ends_their_tokens_alone(
 async def test_switching_an_organisation_off_refuses_every_call(
     service: Service, member: Caller, stranger: Caller
 ) -> None:
-    """interface 5.2 rule 2, contract 1.4 step 3: before unknown paths"""
+    """interface 5.2 rule 2, contract 1.4 step 3: before unknown paths; interface 7 off"""
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     for path in (STATUS, "/v1/automations/no-such", "/app/session"):
@@ -158,7 +158,7 @@ async def test_switching_an_organisation_off_refuses_every_call(
 
 
 async def test_a_token_outside_the_automations_api_is_refused(probed: Service, member: Caller) -> None:
-    """contract 6.1: existing path or not"""
+    """contract 6.1: existing path or not; interface 7 outside"""
     for path in ("/app/session", "/app/no-such", "/", "/v1/other", "/v1/automationsx"):
         heard = await member.get(path)
         assert (heard.status, heard.code) == (403, "forbidden")
@@ -191,7 +191,8 @@ async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
 async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
     probed: Service, member: Caller
 ) -> None:
-    """interface 1, contract 1.4 step 5, 2.9: whatever the id and the body"""
+    """interface 1, contract 1.4 step 5, 2.9: whatever the id and the body;
+    interface 5.3 approve; interface 4.3 approve, reject"""
     path = f"/v1/automations/probe/approve/{ID}"
     answers = [
         await member.post(path, {"surplus": 1}),

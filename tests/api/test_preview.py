@@ -21,7 +21,7 @@ async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
 
 
 async def test_the_next_three_runs_are_told_with_words(desk: Desk) -> None:
-    """Contract 2.6: timezone, next, words, spread_note; spread 0"""
+    """Contract 2.6: timezone, next, words, spread_note; spread 0; interface 4.3 preview"""
     assert await preview(desk, LAST_FRIDAY, timezone="Europe/Berlin") == {
         "timezone": "Europe/Berlin",
         "next": [

@@ -1,0 +1,15 @@
+"""The service of these tests: whole where something runs, a desk with templates of the tests' own beside."""
+
+import pytest
+
+from tests.api.test_automations import desk
+from tests.people import Caller
+from tests.whole import Whole, whole
+
+__all__ = ["desk", "whole"]
+
+
+@pytest.fixture
+async def token(whole: Whole) -> Caller:
+    """A member of the organisation that has everything connected, by token."""
+    return await whole.service.token("member")

@@ -1,0 +1,270 @@
+"""The fields of an automation over HTTP, as a client of the interface reads them (interface 2.2, 2.3)."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from steward.model.connection import ConnectionState
+from steward.model.ids import IntegrationId
+from steward.store import connections
+from steward.store.engine import Tx
+from tests.api.test_automations import Desk
+from tests.people import Caller
+from tests.whole import Whole
+
+PATH = "/v1/automations"
+ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+PLATFORM = re.compile(r"[a-z][a-z0-9_]{1,63}")
+DAILY = {"cadence": "daily", "run_at": "09:00"}
+REQUIRED = {
+    "id", "version", "kind", "import_id", "template_id", "template_version", "platform", "integration_id",
+    "store_label", "name", "state", "paused_by", "paused_reason", "inputs", "schedule", "timezone",
+    "spread_minutes", "next_run_at", "last_run_at", "consecutive_failures", "created_at", "updated_at",
+}  # fmt: skip
+OF_WORKFLOWS = {"source", "plan_version", "readiness", "send_mode", "send_mode_allowed"}
+
+
+def body(whole: Whole, **fields: Any) -> dict[str, Any]:
+    """A body that sets up the hiding of what is sold out."""
+    sound = {
+        "template_id": "hide-out-of-stock-products",
+        "integration_id": whole.number("woocommerce"),
+        "name": "Hide",
+        "inputs": {"threshold": 2},
+        "schedule": DAILY,
+    }
+    return {**sound, **fields}
+
+
+async def created(whole: Whole, caller: Caller, **fields: Any) -> dict[str, Any]:
+    """A new automation as answered."""
+    heard = await caller.post(PATH, body(whole, **fields))
+    assert heard.status == 201, heard.body
+    made: dict[str, Any] = heard.data["automation"]
+    return made
+
+
+async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
+    """The automation as it now is."""
+    found: dict[str, Any] = (await caller.get(f"{PATH}/{automation['id']}")).data["automation"]
+    return found
+
+
+async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> None:
+    """interface 2.3 id, version, kind, import_id, template_id, template_version, platform, integration_id,
+    store_label, state, inputs, schedule, next_run_at, created_at, updated_at; interface 2.2 Id, Timestamp;
+    interface 9 template_version"""
+    made = await created(whole, token)
+    assert set(made) >= REQUIRED
+    assert ID.fullmatch(made["id"])
+    assert (made["version"], made["template_version"]) == (1, 1)
+    assert (made["kind"], made["import_id"], made["state"]) == ("template", None, "active")
+    assert made["template_id"] == "hide-out-of-stock-products"
+    assert (made["platform"], made["integration_id"]) == ("woocommerce", whole.number("woocommerce"))
+    assert made["store_label"] == "The woocommerce"
+    assert made["inputs"]["threshold"] == 2
+    fields = {"cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month"}
+    assert set(made["schedule"]) == fields
+    assert {name: made["schedule"][name] for name in DAILY} == DAILY
+    for name in ("next_run_at", "created_at", "updated_at"):
+        assert TIMESTAMP.fullmatch(made[name])
+    assert made["created_at"] == made["updated_at"]
+    assert made["next_run_at"] == "2026-05-01T07:00:00.000Z"
+    assert await read(token, made) == made
+
+
+async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -> None:
+    """interface 2.3 source, plan_version, readiness, send_mode, send_mode_allowed, bindings, connections"""
+    made = await created(whole, token)
+    listed = (await token.get(PATH)).data["automations"][0]
+    changed = (await token.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Other"})).data["automation"]
+    for shown in (made, listed, changed, await read(token, made)):
+        assert set(shown) & OF_WORKFLOWS == set()
+        assert (shown["bindings"], shown["connections"]) == ({}, [])
+
+
+async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
+    whole: Whole, token: Caller
+) -> None:
+    """interface 2.3 version; interface 9 automation; interface 4.3 update, pause, resume, archive, restore"""
+    made = await created(whole, token)
+    at = f"{PATH}/{made['id']}"
+    without = await token.patch(at, {"name": "Other"})
+    assert (without.status, set(without.errors)) == (422, {"version"})
+    changes: list[tuple[str, str, dict[str, Any], str]] = [
+        ("PATCH", "", {"version": 1, "name": "Other"}, "active"),
+        ("PATCH", "", {"version": 2, "schedule": {"cadence": "hourly"}}, "active"),
+        ("POST", "/pause", {}, "paused"),
+        ("POST", "/resume", {}, "active"),
+        ("POST", "/archive", {}, "archived"),
+        ("POST", "/restore", {}, "paused"),
+    ]
+    for number, (method, tail, sent, state) in enumerate(changes, 2):
+        whole.service.clock.tick(1)
+        heard = await token.call(method, at + tail, body=sent)
+        assert heard.status == 200, heard.body
+        after = heard.data["automation"]
+        assert (after["version"], after["state"]) == (number, state)
+        assert after["updated_at"] > made["updated_at"]
+    stale = await token.patch(at, {"version": 1, "name": "Late"})
+    assert (stale.status, stale.data["automation"]["version"]) == (409, 7)
+
+
+async def test_who_paused_and_why_stays_until_it_is_resumed(whole: Whole, token: Caller) -> None:
+    """interface 2.3 paused_by, paused_reason, next_run_at; by the merchant, and by the service"""
+    made = await created(whole, token)
+    assert (made["paused_by"], made["paused_reason"]) == (None, None)
+    at = f"{PATH}/{made['id']}"
+    await token.post(f"{at}/pause", {"reason": "Stocktaking"})
+    paused = await read(token, made)
+    assert (paused["paused_by"], paused["paused_reason"], paused["next_run_at"]) == (
+        "merchant",
+        "Stocktaking",
+        None,
+    )
+    await token.patch(at, {"version": 2, "name": "Other"})
+    assert (await read(token, made))["paused_reason"] == "Stocktaking"
+    resumed = (await token.post(f"{at}/resume")).data["automation"]
+    assert (resumed["paused_by"], resumed["paused_reason"]) == (None, None)
+    owner = await whole.service.web("owner")
+    await owner.post(f"/app/connections/{whole.number('woocommerce')}/disconnect")
+    ended = await read(token, made)
+    assert (ended["state"], ended["paused_by"]) == ("paused", "system")
+    assert "The woocommerce" in ended["paused_reason"]
+
+
+async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) -> None:
+    """interface 2.3 timezone; interface 2.2 zone"""
+    store = (await token.get(f"{PATH}/stores")).data["stores"][0]
+    assert (await created(whole, token))["timezone"] == store["timezone"] == "Europe/Berlin"
+    there = await created(whole, token, timezone="America/New_York")
+    assert there["timezone"] == "America/New_York"
+    assert there["next_run_at"] == "2026-05-01T13:00:00.000Z"
+    heard = await token.post(PATH, body(whole, timezone="Berlin"))
+    assert (heard.status, set(heard.errors)) == (422, {"timezone"})
+
+
+async def test_the_name_takes_120_characters_and_no_more(whole: Whole, token: Caller) -> None:
+    """interface 2.3 name; interface 8 name"""
+    assert (await created(whole, token, name="ä" * 120))["name"] == "ä" * 120
+    heard = await token.post(PATH, body(whole, name="ä" * 121))
+    assert (heard.status, set(heard.errors)) == (422, {"name"})
+
+
+async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, token: Caller) -> None:
+    """interface 2.3 spread_minutes; interface 8 spread_minutes"""
+    whole.service.restart(spread_max=9)
+    seen: Counter[int] = Counter()
+    for _ in range(40):
+        made = await created(whole, token)
+        spread = made["spread_minutes"]
+        seen[spread] += 1
+        assert made["next_run_at"] == f"2026-05-01T07:{spread:02}:00.000Z"
+        assert (await read(token, made))["spread_minutes"] == spread
+    assert set(seen) <= set(range(10))
+    assert len(seen) > 3
+
+
+async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, token: Caller) -> None:
+    """interface 2.3 last_run_at, consecutive_failures"""
+    given = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
+    made = await created(
+        whole, token, template_id="low-stock-alert", inputs=given, schedule={"cadence": "manual"}
+    )
+    assert (made["last_run_at"], made["consecutive_failures"], made["next_run_at"]) == (None, 0, None)
+    whole.shop.fault("status", "GET", "/wp-json/**", status=404, count=-1)
+    for number in (1, 2):
+        await token.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": f"fails-{number}"})
+        await whole.shop.drain()
+        after = await read(token, made)
+        assert after["consecutive_failures"] == number
+        assert TIMESTAMP.fullmatch(after["last_run_at"])
+    whole.shop.world.state.faults.clear()
+    run = (await token.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": "good"})).data["run"]
+    await whole.shop.drain()
+    assert (await token.get(f"{PATH}/runs/{run['id']}")).data["run"]["status"] == "succeeded"
+    assert (await read(token, made))["consecutive_failures"] == 0
+
+
+async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Caller) -> None:
+    """interface 2.3 makers, created_by, created_via, api_client_id"""
+    web = await whole.service.web("member")
+    person = whole.service.members["member"].person.id
+    client = whole.service.own.issued.credential.client_id
+    for caller, via, client_id in ((token, "api-token", client), (web, "ui", None)):
+        made = await created(whole, caller)
+        run = (await caller.post(f"{PATH}/{made['id']}/runs", {"idempotency_key": via})).data["run"]
+        for record in (made, run, await read(token, made)):
+            told = (record["created_by"], record["created_via"], record["api_client_id"])
+            assert told == (person, via, client_id)
+
+
+async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
+    """interface 2.3 trigger; interface 8 topics"""
+    assert (await desk.create())["trigger"] == {"kind": "schedule"}
+    by_event = {"schedule": {"cadence": "manual"}, "trigger": {"kind": "event", "topics": ["orders/create"]}}
+    assert (await desk.create(**by_event))["trigger"]["topics"] == ["orders/create"]
+    for topics in ([], [f"orders/{number}" for number in range(9)], ["x" * 81], [""]):
+        wrong = {**by_event, "trigger": {"kind": "event", "topics": topics}}
+        heard = await desk.member.post(PATH, desk.body(**wrong))
+        assert heard.status == 422
+        assert all(path.startswith("trigger") for path in heard.errors)
+
+
+async def test_what_runs_on_nothing_reads_its_connections(desk: Desk) -> None:
+    """interface 2.3 connections, platform, integration_id, store_label, disconnected, version"""
+    reads = [{"integration_id": number, "kind": "woocommerce"} for number in (desk.other_store, desk.store)]
+    made = await desk.create(
+        template_id="stores-report",
+        integration_id=...,
+        inputs={},
+        connections=reads,
+        schedule={"cadence": "manual"},
+    )
+    assert (made["platform"], made["integration_id"], made["connections"]) == (None, None, reads)
+    assert made["store_label"] == "Second, Corner"
+    at = f"{PATH}/{made['id']}"
+    turned = (await desk.member.patch(at, {"version": 1, "connections": reads[::-1]})).data["automation"]
+    assert (turned["version"], turned["connections"]) == (2, reads[::-1])
+    await disconnect(desk, desk.store)
+    heard = await desk.member.post(f"{at}/runs", {"idempotency_key": "one"})
+    assert (heard.status, heard.code) == (422, "not_connected")
+    assert "Corner" in heard.body["message"]
+
+
+async def disconnect(desk: Desk, store: IntegrationId) -> None:
+    """The store is no longer connected."""
+    org = desk.service.own.organization.id
+
+    async def act(tx: Tx) -> None:
+        found = await connections.get(tx, org, store)
+        assert found is not None
+        gone = replace(found, state=ConnectionState.DISCONNECTED, version=found.version + 1)
+        assert await connections.save(tx, org, gone, was=found.version)
+
+    await desk.service.write(act, org=org)
+
+
+async def test_ids_and_names_have_their_forms(whole: Whole, token: Caller) -> None:
+    """interface 2.2 Id, TemplateId, Platform, ConnectionPlatform, Timestamp"""
+    for template in (await token.get(f"{PATH}/templates")).data["templates"]:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,80}", template["template_id"])
+        assert all(PLATFORM.fullmatch(platform) for platform in template["platforms"])
+    for connection in (await token.get(f"{PATH}/connections")).data["connections"]:
+        assert PLATFORM.fullmatch(connection["kind"])
+    wrong = {
+        "template_id": ("Low-Stock", "x", "x" * 82),
+        "platform": ("Shopify", "s", "1shop", "x" * 65),
+        "updated_since": ("2026-05-01", "2026-05-01T06:00:00", "yesterday"),
+    }
+    for field, values in wrong.items():
+        for value in values:
+            heard = await token.get(PATH, **{field: value})
+            assert (heard.status, set(heard.errors)) == (422, {field}), value
+    kinds = await token.get(f"{PATH}/connections", kind="Teams")
+    assert set(kinds.errors) == {"kind"}
+    for value in ("01kqh1yqr0chg7jj4gpvf9j2cm", "01KQH1YQR0CHG7JJ4GPVF9J2C", "01KQH1YQR0CHG7JJ4GPVF9J2CI"):
+        heard = await token.get(f"{PATH}/occurrences", automation_id=value)
+        assert set(heard.errors) == {"automation_id"}

@@ -1,0 +1,224 @@
+"""The operations and rules a client of the interface builds on (interface 4.2, 4.3, 5, 7, 8)."""
+
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.api.calls import Entry
+from steward.api.operations import OPERATIONS
+from steward.model.account import Scope
+from steward.model.instants import read_time
+from tests.interface.test_automations import PATH, created
+from tests.people import Caller, Heard
+from tests.whole import Whole
+
+MOVE = {"slot_at", "run_at", "scope", "occurrence_version", "automation_version"}
+
+
+async def run_now(caller: Caller, automation: dict[str, Any], key: str, **more: Any) -> Heard:
+    """POST of a run."""
+    return await caller.post(f"{PATH}/{automation['id']}/runs", {"idempotency_key": key, **more})
+
+
+async def coming(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
+    """The next coming run."""
+    heard = await caller.get(f"{PATH}/occurrences", automation_id=automation["id"])
+    row: dict[str, Any] = heard.data["occurrences"][0]
+    return row
+
+
+def moved(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The body of a move of a row as read, two hours later."""
+    later = read_time(row["run_at"])
+    assert later is not None
+    body = {
+        "slot_at": row["slot_at"],
+        "run_at": (later + timedelta(hours=2)).isoformat(),
+        "scope": "this",
+        "occurrence_version": row["version"],
+        "automation_version": row["automation_version"],
+        **changes,
+    }
+    return {name: value for name, value in body.items() if value is not ...}
+
+
+async def test_what_can_be_chosen_is_listed(whole: Whole, token: Caller) -> None:
+    """interface 4.3 templates, stores, connections, destinations, status"""
+    templates = (await token.get(f"{PATH}/templates")).data["templates"]
+    assert {template["template_id"] for template in templates} >= {"low-stock-alert"}
+    for template in templates:
+        assert set(template["readiness"]) == {"ready", "missing"}
+        assert set(template["readiness"]["missing"]) <= {each["kind"] for each in template["connections"]}
+    stores = (await token.get(f"{PATH}/stores")).data["stores"]
+    assert [store["integration_id"] for store in stores] == [whole.number("woocommerce")]
+    found = (await token.get(f"{PATH}/connections")).data["connections"]
+    assert {(each["name"], each["state"]) for each in found} == {
+        ("The woocommerce", "connected"),
+        ("The spreadsheet", "connected"),
+        ("The teams", "connected"),
+    }
+    sheets = await token.get(f"{PATH}/destinations", integration_id=whole.number("spreadsheet"))
+    assert [each["kind"] for each in sheets.data["destinations"]] == ["spreadsheet"]
+    assert (await token.get(f"{PATH}/status")).data["automations_enabled"] is True
+
+
+async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> None:
+    """interface 4.3 create"""
+    made = await created(whole, token, name="Mine")
+    assert (made["name"], made["inputs"]["threshold"], made["state"]) == ("Mine", 2, "active")
+    listed = (await token.get(PATH)).data["automations"]
+    assert [each["id"] for each in listed] == [made["id"]]
+
+
+async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
+    """interface 4.3 runs, key, other; interface 7 reused"""
+    one, two = await created(whole, token), await created(whole, token)
+    first = await run_now(token, one, "k")
+    again = await run_now(token, one, "k")
+    assert (first.status, first.data["run"]["status"]) == (201, "queued")
+    assert (again.status, again.data["run"]["id"]) == (200, first.data["run"]["id"])
+    assert again.headers["idempotent-replayed"] == "true"
+    other = await run_now(token, two, "k")
+    assert (other.status, set(other.errors)) == (422, {"idempotency_key"})
+    runs = (await token.get(f"{PATH}/runs")).data["runs"]
+    assert [run["id"] for run in runs] == [first.data["run"]["id"]]
+
+
+async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None:
+    """interface 4.3 run, mode, after_seq, finished"""
+    made = await created(whole, token)
+    run = (await run_now(token, made, "k", mode="test")).data["run"]
+    at = f"{PATH}/runs/{run['id']}"
+    queued = (await token.get(at)).data["run"]
+    assert (queued["status"], queued["steps"], queued["summary"], queued["result"]) == (
+        "queued",
+        [],
+        None,
+        None,
+    )
+    await whole.shop.drain()
+    ended = (await token.get(at)).data["run"]
+    assert ended["status"] == "succeeded"
+    numbers = [step["seq"] for step in ended["steps"]]
+    assert numbers == list(range(1, ended["last_seq"] + 1))
+    assert ended["summary"]["text"]
+    assert ended["result"]
+    newer = (await token.get(at, after_seq=numbers[-2])).data["run"]["steps"]
+    assert newer == ended["steps"][-1:]
+    assert whole.shop.writes() == []
+    assert ended["summary"]["counts"]["proposed"] > 0
+
+
+async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token: Caller) -> None:
+    """interface 4.3 cancel; interface 7 wrong_state"""
+    run = (await run_now(token, await created(whole, token), "k")).data["run"]
+    heard = await token.post(f"{PATH}/runs/{run['id']}/cancel")
+    assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")
+    again = await token.post(f"{PATH}/runs/{run['id']}/cancel")
+    assert (again.status, again.code) == (409, "wrong_state")
+
+
+async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> None:
+    """interface 4.2 required, automationId, slot_at, run_at, occurrence_version, automation_version"""
+    made = await created(whole, token)
+    at = f"{PATH}/{made['id']}/occurrences/move"
+    row = await coming(token, made)
+    assert set((await token.post(at, {})).errors) == MOVE
+    wrong = moved(
+        row,
+        slot_at="soon",
+        run_at="2026-05-02 09:00",
+        scope="all",
+        occurrence_version=-1,
+        automation_version=0,
+    )
+    assert set((await token.post(at, wrong)).errors) == MOVE
+    assert (await token.post(f"{PATH}/no-id/occurrences/move", moved(row))).status == 404
+    heard = await token.post(at, moved(row))
+    assert heard.status == 200
+    for changes in ({"occurrence_version": 0}, {"automation_version": 9}):
+        stale = await token.post(at, moved(heard.data["occurrence"], **changes))
+        assert (stale.status, stale.code) == (409, "stale_version")
+        assert stale.data["occurrence"] == heard.data["occurrence"]
+
+
+async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) -> None:
+    """interface 7 past; interface 4.2 rule 3"""
+    made = await created(whole, token)
+    row = await coming(token, made)
+    past = moved(row, run_at="2026-05-01T05:59:00Z")
+    heard = await token.post(f"{PATH}/{made['id']}/occurrences/move", past)
+    assert (heard.status, set(heard.errors)) == (422, {"run_at"})
+    once = {"cadence": "once", "date": "2026-04-30", "run_at": "09:00"}
+    gone = await token.patch(f"{PATH}/{made['id']}", {"version": 1, "schedule": once})
+    assert (gone.status, set(gone.errors)) == (422, {"schedule.date"})
+
+
+async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Caller) -> None:
+    """interface 8 start"""
+    whole.service.restart(spread_max=9)
+    made = [await created(whole, token) for _ in range(5)]
+    await whole.shop.pass_time(hours=1)
+    for _ in range(10):
+        await whole.shop.pass_time(minutes=1)
+    later = await whole.service.token("member")
+    for automation in made:
+        runs = (await later.get(f"{PATH}/runs", automation_id=automation["id"])).data["runs"]
+        started, slot = read_time(runs[-1]["started_at"]), read_time("2026-05-01T07:00:00Z")
+        assert started is not None
+        assert slot is not None
+        assert timedelta(0) <= started - slot <= timedelta(minutes=10)
+
+
+async def test_a_token_acts_in_its_own_organisation_alone(whole: Whole, token: Caller) -> None:
+    """interface 5 organisation; interface 5.4 bound"""
+    made = await created(whole, token)
+    stranger = await whole.service.token("stranger")
+    assert (await stranger.get(f"{PATH}/{made['id']}")).status == 404
+    assert (await stranger.get(PATH)).data["automations"] == []
+    payload = token.headers["Authorization"].split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    member = whole.service.members["member"]
+    assert (claims["sub"], claims["org"]) == (str(member.person.id), member.org)
+    assert whole.service.own.issued.secret not in json.dumps(claims)
+    mixed = {**claims, "org": whole.service.other.organization.id}
+    head, _, signature = token.headers["Authorization"].split(".")
+    forged = base64.urlsafe_b64encode(json.dumps(mixed).encode()).decode().rstrip("=")
+    stranger.headers["Authorization"] = f"{head}.{forged}.{signature}"
+    assert (await stranger.get(PATH)).status == 401
+
+
+async def test_a_login_gives_nothing_to_refresh_with(whole: Whole) -> None:
+    """interface 5.4 refresh; interface 5.1 answer"""
+    heard = await whole.service.log_in("member")
+    assert "refresh_token" not in heard.body
+    assert set(heard.body) == {
+        "access_token", "token_type", "expires_in", "scope", "service_url", "direct", "user",
+        "organization", "expires_at", "success", "contract_version", "data",
+    }  # fmt: skip
+    assert heard.body["scope"] == "automations:read automations:write"
+    form = b"grant_type=refresh_token&refresh_token=x"
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    path = "/v2/api/automations/login"
+    refused = await whole.service.nobody().call("POST", path, content=form, headers=headers)
+    assert (refused.status, "grant_type" in refused.errors) == (422, True)
+
+
+READS = {"POST /v1/automations/schedule/preview"}
+DECISIONS = {
+    "POST /v1/automations/approvals/{approval_id}/approve",
+    "POST /v1/automations/approvals/{approval_id}/reject",
+}
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_each_operation_needs_the_scope_of_what_it_does(scope: Scope) -> None:
+    """interface 5.3 read, write, approve; interface 4 scope"""
+    rows = {f"{row.method} {row.path}" for row in OPERATIONS if row.entry is Entry.API and row.scope is scope}
+    every = {f"{row.method} {row.path}" for row in OPERATIONS if row.entry is Entry.API}
+    reading = {name for name in every if name.startswith("GET ") or name in READS}
+    wanted = {Scope.READ: reading, Scope.WRITE: every - reading - DECISIONS, Scope.APPROVE: DECISIONS}
+    assert rows == wanted[scope]
