@@ -152,7 +152,10 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     for one in (first, second):
         await web.post(f"{PREFIX}/{one}/runs", {"idempotency_key": f"{mark}-test-{one}", "mode": "test"})
         await web.patch(f"{PREFIX}/{one}", {"version": 1, "name": f"{mark} anew {one}"})
-    coming = (await web.get(f"{PREFIX}/occurrences", automation_id=first, limit=2)).data["occurrences"]
+    coming = (await web.get(f"{PREFIX}/occurrences", automation_id=first, limit=3)).data["occurrences"]
+    slot = {"slot_at": coming[2]["slot_at"], "occurrence_version": 0, "automation_version": 2}
+    skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)
+    assert skipped.status == 200, skipped.body
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body

@@ -1,0 +1,207 @@
+"""Row-level security and the rights of the role that serves, on PostgreSQL (safety 5.2, 5.3)."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.model.ids import OrgId
+from steward.store import runs
+from steward.store.engine_postgres import PostgresEngine
+from tests.authz.two import Two, make_two
+from tests.authz.unwalled import open_wall, without_the_first_wall
+from tests.fake_clock import FakeClock
+from tests.source import owned_tables
+
+# What belongs to no organisation, or is looked up before one is known; nothing else may go without the wall.
+DIRECTORY = {
+    "dir_orgs",
+    "dir_clients",
+    "dir_integrations",
+    "people",
+    "sessions",
+    "login_attempts",
+    "rate_windows",
+    "service_keys",
+    "invitations",
+    "zone_package",
+    "workers",
+    "fair_orgs",  # one stamp of fairness for each organisation, which claims compare (engine 6)
+    "fair_clock",
+    "tick_failures",
+    "service_stats",
+    "schema_version",
+}
+OWNED = owned_tables() - DIRECTORY
+# Furnished by tests/authz/two.py for both organisations.
+FILLED = {
+    "organizations",
+    "members",
+    "credentials",
+    "audit_log",
+    "connections",
+    "connection_secrets",
+    "automations",
+    "automation_history",
+    "schedules",
+    "occurrences",
+    "runs",
+    "changes",
+    "approvals",
+    "lanes",
+}
+
+
+@dataclass
+class Walled:
+    """Both organisations, and the database as its owner and as the role that serves sees it."""
+
+    two: Two
+    superuser: Any
+    app: Any
+
+    async def entered(self, *orgs: int) -> None:
+        """Opens the wall to these organisations."""
+        await self.app.execute("SELECT set_config('app.orgs', $1, false)", ",".join(map(str, orgs)))
+
+
+@pytest.fixture
+async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]:
+    """Two furnished organisations on PostgreSQL."""
+    engine = await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True)
+    two = await make_two(engine, clock)
+    superuser, app = [await asyncpg.connect(postgresql_url) for _ in range(2)]
+    await app.execute("SET ROLE steward_app")
+    yield Walled(two, superuser, app)
+    await superuser.close()
+    await app.close()
+    await two.service.close()
+    await engine.close()
+
+
+async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Walled) -> None:
+    """safety 5.2: ENABLE and FORCE on every owned table, and on every other that has an org_id first"""
+    rows = await walled.superuser.fetch(
+        "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
+        " WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+    )
+    found = {row["relname"]: row["walled"] for row in rows}
+    behind = {name for name, is_walled in found.items() if is_walled}
+    assert behind >= OWNED
+    assert found.keys() - behind - DIRECTORY == set()
+
+
+async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
+    """safety 5.2: never set: refused; cleared: no rows; set: that organisation's rows alone"""
+    ours = walled.two.ours.organization_id
+    for table in sorted(OWNED):
+        with pytest.raises(asyncpg.UndefinedObjectError):
+            await walled.app.fetch(f"SELECT 1 FROM {table}")
+    for table in sorted(OWNED):
+        await walled.entered()
+        assert await walled.app.fetchval(f"SELECT count(*) FROM {table}") == 0, table
+        await walled.entered(ours)
+        seen = {row["org_id"] for row in await walled.app.fetch(f"SELECT org_id FROM {table}")}
+        every = {row["org_id"] for row in await walled.superuser.fetch(f"SELECT org_id FROM {table}")}
+        assert seen == every & {ours}, table
+        if table in FILLED:
+            assert len(every) == 2, table
+
+
+async def test_no_row_is_written_into_another_organisation(walled: Walled) -> None:
+    """safety 5.2: WITH CHECK; what is not seen is not changed"""
+    ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
+    await walled.entered(ours)
+    for table in sorted(OWNED - {"audit_log"}):
+        count = f"SELECT count(*) FROM {table} WHERE org_id = $1"
+        before = await walled.superuser.fetchval(count, theirs)
+        assert await walled.app.execute(f"DELETE FROM {table} WHERE org_id = {theirs}") == "DELETE 0"
+        moved = f"UPDATE {table} SET org_id = {ours} WHERE org_id = {theirs}"
+        assert await walled.app.execute(moved) == "UPDATE 0"
+        if await walled.app.fetchval(count, ours):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+                await walled.app.execute(f"UPDATE {table} SET org_id = {theirs}")
+        assert await walled.superuser.fetchval(count, theirs) == before
+    with pytest.raises(asyncpg.InsufficientPrivilegeError, match="row-level security"):
+        await walled.app.execute(
+            "INSERT INTO audit_log SELECT (jsonb_populate_record(a,"
+            f" jsonb_build_object('org_id', {theirs}))).* FROM audit_log AS a LIMIT 1"
+        )
+
+
+async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(walled: Walled) -> None:
+    """safety 5.3: no UPDATE or DELETE of the audit, no TRUNCATE, no tables, no way round the wall"""
+    await walled.entered(walled.two.ours.organization_id)
+    refused = [
+        "UPDATE audit_log SET action = 'x'",
+        "DELETE FROM audit_log",
+        *(f"TRUNCATE {table} CASCADE" for table in sorted(OWNED)),
+        "ALTER TABLE runs DISABLE ROW LEVEL SECURITY",
+        "ALTER TABLE runs NO FORCE ROW LEVEL SECURITY",
+        "DROP POLICY wall ON runs",
+        "CREATE POLICY mine ON runs USING (true)",
+        "CREATE TABLE public.mine (id bigint)",
+        "CREATE FUNCTION public.mine() RETURNS bigint LANGUAGE sql AS 'SELECT 1'",
+        "CREATE OR REPLACE FUNCTION queue_full(cap bigint) RETURNS TABLE (org_id bigint) LANGUAGE sql"
+        " AS 'SELECT 1::bigint'",
+        "ALTER ROLE steward_app BYPASSRLS",
+        "DROP TABLE runs",
+        "COPY runs TO PROGRAM 'cat'",
+    ]
+    for statement in refused:
+        with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.InvalidFunctionDefinitionError)):
+            await walled.app.execute(statement)
+
+
+async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled) -> None:
+    """safety 5.3: no login of their own, no BYPASSRLS, no ownership of tables"""
+    rows = await walled.superuser.fetch(
+        "SELECT rolname, rolcanlogin OR rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb AS mighty,"
+        " (SELECT count(*) FROM pg_class AS c WHERE c.relowner = r.oid) AS owned"
+        " FROM pg_roles AS r WHERE rolname IN ('steward_app', 'steward_queue')"
+    )
+    assert sorted((row["rolname"], row["mighty"], row["owned"]) for row in rows) == [
+        ("steward_app", False, 0),
+        ("steward_queue", False, 0),
+    ]
+
+
+async def test_the_hook_really_takes_the_first_wall_away(
+    walled: Walled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safety 12.1 `rls_only`: with both organisations entered, only the first wall keeps them apart"""
+    service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
+    both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
+    look = partial(runs.find, org=both[0], wanted=runs.RunFilter(), limit=100, after=None)
+
+    async def seen(orgs: list[OrgId]) -> set[bool]:
+        found = await service.fittings.engine.read(service.clock.now(), look, org=orgs)
+        assert ours.run_id in {run.id for run in found}
+        return {theirs.run_id in {run.id for run in found}}
+
+    assert await seen(both) == {False}
+    without_the_first_wall(monkeypatch)
+    assert await seen(both) == {True}
+    assert await seen(both[:1]) == {False}
+    assert open_wall("SELECT 1 FROM runs AS r WHERE r.org_id = :org AND id = :run") == (
+        "SELECT 1 FROM runs AS r WHERE TRUE AND id = :run"
+    )
+
+
+async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> None:
+    """safety 5.2: a request's organisation is cleared before the connection serves another"""
+    service = walled.two.service
+    engine = service.fittings.engine
+    for name in ("owner", "stranger"):
+        caller = await service.token(name)
+        for path in ("/v1/automations/status", "/v1/automations", "/v1/automations/runs"):
+            assert (await caller.get(path)).status == 200
+
+            async def left(tx: Any) -> int:
+                return int((await tx.one("SELECT count(*) AS seen FROM runs"))["seen"])
+
+            for _ in range(2):
+                assert await engine.read(service.clock.now(), left, small=True) == 0
