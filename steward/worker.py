@@ -5,14 +5,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from steward.lanes import ending
-from steward.model.ids import OrgId, RunId, WorkerId
+from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
+from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.occurrences import audit, zone_change
 from steward.runs import approval, claim, dispatch, reconcile, recover, walk
 from steward.runs.tools import Tools
-from steward.store import fair, run_queue, runs, workers
+from steward.store import approvals, effects, fair, run_queue, runs, workers
+from steward.store import ticks as ticks_kept
 from steward.store.engine import Tx
 
 VERSION = "0.1.0"
@@ -97,8 +100,7 @@ def _lease_ms(tools: Tools) -> int:
 
 def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tick]:
     """Everything a worker does besides running runs, with how often (engine 16)."""
-    tools, lease = worker.tools, worker.tools.rules.lease
-    engine, now = tools.engine, tools.clock.now
+    lease = worker.tools.rules.lease
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
         Tick("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
@@ -110,9 +112,9 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
         Tick("wake", second, lambda: wake_sleeping(worker)),
-        Tick("expire_approvals", half_minute, lambda: approval.expire_approvals(engine, now())),
+        Tick("expire_approvals", half_minute, lambda: expire_approvals(worker)),
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
-        Tick("settle", half_minute, lambda: reconcile.settle_finished(tools, engine, now()), hint="settle"),
+        Tick("settle", half_minute, lambda: settle_finished(worker), hint="settle"),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         Tick("workers", timedelta(hours=1), lambda: remove_dead(worker)),
     ]
@@ -243,32 +245,86 @@ async def wake_sleeping(worker: Worker) -> bool:
     """Sleeping runs whose time has come may be taken again; True when there were some."""
     tools = worker.tools
     found = await tools.engine.read(tools.clock.now(), run_queue.to_wake)
-    if not found:
-        return False
 
-    async def wake(tx: Tx) -> None:
-        for org, run in sorted(found):
-            await run_queue.wake(tx, org, run, vt=await fair.stamp(tx, org))
+    async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
+        await run_queue.wake(tx, org, key, vt=await fair.stamp(tx, org))
 
-    await tools.engine.write(tools.clock.now(), wake, org={org for org, _ in found})
+    woken = await _each(worker, "wake", found, _in_tx(worker, wake))
+    if woken:
+        worker.hints.wake("ready")
+    return woken > 0
+
+
+async def expire_approvals(worker: Worker) -> bool:
+    """Ends the approvals whose time is over, with their runs; True when more are likely to wait."""
+    tools = worker.tools
+    found = await tools.engine.read(tools.clock.now(), approvals.ended)
+
+    async def expire(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
+        await approval.expire(tx, org=org, approval=key)
+
+    ended = await _each(worker, "expire_approvals", found, _in_tx(worker, expire))
     worker.hints.wake("ready")
-    return True
+    return ended == approvals.ENDED_AT_ONCE
 
 
 async def expire_unstarted(worker: Worker) -> bool:
     """Runs no worker took within the queue limit expire (contract 4.3)."""
     tools = worker.tools
     before = tools.clock.now() - tools.rules.queue_limit
-    for org, run in await tools.engine.read(tools.clock.now(), partial(run_queue.unstarted, before=before)):
+    found = await tools.engine.read(tools.clock.now(), partial(run_queue.unstarted, before=before))
 
-        async def expire(tx: Tx, org: OrgId = org, run: RunId = run) -> None:
-            automation = await runs.automation_of(tx, org, run)
-            await ending.end(
-                tx, org, run, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED
-            )
+    async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
+        automation = await runs.automation_of(tx, org, key)
+        await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
 
-        await tools.engine.write(tools.clock.now(), expire, org=org)
+    await _each(worker, "queue_limit", found, _in_tx(worker, expire))
     return False
+
+
+async def settle_finished(worker: Worker) -> bool:
+    """Goes on reading back unknown writes of finished runs."""
+    tools = worker.tools
+    found = await tools.engine.read(tools.clock.now(), effects.to_settle)
+    await _each(worker, "settle", found, partial(reconcile.settle_finished, tools))
+    return False
+
+
+def _in_tx(worker: Worker, act: Callable[..., Awaitable[None]]) -> Callable[[OrgId, Any], Awaitable[None]]:
+    """`act` as a transaction of its own per row."""
+    tools = worker.tools
+
+    async def run_one(org: OrgId, key: Any) -> None:
+        await tools.engine.write(tools.clock.now(), partial(act, org=org, key=key), org=org)
+
+    return run_one
+
+
+async def _each(
+    worker: Worker,
+    tick: str,
+    found: Sequence[tuple[OrgId, Any]],
+    act: Callable[[OrgId, Any], Awaitable[None]],
+) -> int:
+    """Acts on every row, and tells on how many; one that raises is put off and stops no other (engine 16)."""
+    tools, done = worker.tools, 0
+    if not found:
+        return done
+    late = await tools.engine.read(tools.clock.now(), partial(ticks_kept.put_off_now, tick=tick))
+    for org, key in found:
+        if key in late:
+            continue
+        try:
+            await act(org, key)
+            done += 1
+        except Unavailable:
+            raise  # it is the database that cannot go on, not a row
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            put_off = partial(ticks_kept.put_off, tick=tick, key=key, message=message)
+            failures = await tools.engine.write(tools.clock.now(), put_off)
+            tools.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
+    return done
 
 
 async def note_progress(worker: Worker) -> bool:
@@ -358,9 +414,13 @@ async def _hand_back(worker: Worker) -> None:
 
 async def drain(worker: Worker, table: Sequence[Tick]) -> None:
     """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
+    turns = [tick for tick in table if tick.name not in ("heartbeat", "recover")]
     while True:
-        again = [await tick.run() for tick in table if tick.name not in ("heartbeat", "recover")]
+        is_idle = True
+        for tick in turns:
+            again = await tick.run()
+            is_idle = is_idle and not again and not worker.in_hand
         if worker.in_hand:
             await asyncio.gather(*list(worker.in_hand.values()))
-        elif not any(again):
+        elif is_idle:
             return

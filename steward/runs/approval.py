@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from functools import partial
 
 from steward.lanes import ending, lane
 from steward.model.account import Actor
@@ -18,7 +17,7 @@ from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, Wr
 from steward.model.run import Run, RunStatus
 from steward.runs.tools import Fenced
 from steward.store import approvals, audit, automations, changes, fair, run_queue, runs
-from steward.store.engine import Engine, Tx
+from steward.store.engine import Tx
 from steward.store.run_queue import Lease
 
 LARGE_PERCENT = 20
@@ -219,15 +218,8 @@ async def _reject(
     return Decided(await approvals.get(tx, actor.org, current.id), run)
 
 
-async def expire_approvals(engine: Engine, now: datetime) -> bool:
-    """Tick: ends the approvals whose time is over, with their runs; True when more are likely to wait."""
-    found = await engine.read(now, approvals.ended)
-    for org, approval in found:
-        await engine.write(now, partial(_expire, org=org, approval=approval), org=org)
-    return len(found) == approvals.ENDED_AT_ONCE
-
-
-async def _expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
+async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
+    """Ends an approval whose time is over, with its run; nothing when it was decided meanwhile."""
     current = await approvals.get(tx, org, approval)
     if current.status is not ApprovalStatus.PENDING or tx.now < current.expires_at:
         return

@@ -14,7 +14,7 @@ from steward.model.refusals import NotConnected
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, run_queue
 from steward.store.effects import OPEN, Effect, EffectState
-from steward.store.engine import Engine, Tx
+from steward.store.engine import Tx
 from steward.store.run_queue import Lease
 
 GIVE_UP = timedelta(hours=24)
@@ -173,20 +173,18 @@ async def _tell(
     await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
 
 
-async def settle_finished(tools: Tools, engine: Engine, now: datetime) -> bool:
-    """Tick: goes on reading back unknown writes of finished runs for 24 h."""
-    found = await engine.read(now, effects.to_settle)
-    for org, run in found:
-        ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
-        for effect in ledger.effects:
-            if effect.state not in OPEN or effect.settle_after > ledger.now:
-                continue
-            verdict = await _find_out(tools, org, ledger, effect)
-            if not _needs(effect) or ledger.now - effect.intent_at > GIVE_UP:
-                verdict = Verdict(effect, None, again_at=ledger.now + timedelta(days=36_500))
-            elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
-                words = "It did not take effect. Run the automation again to repeat it."
-                verdict = Verdict(effect, EffectState.REFUSED, message=words)
-            keep = partial(_keep, org=org, lease=None, ledger=ledger, verdict=verdict)
-            await engine.write(now, keep, org=org)
-    return False
+async def settle_finished(tools: Tools, org: OrgId, run: RunId) -> None:
+    """Goes on reading back the unknown writes of a finished run, for 24 h (engine 11.4)."""
+    engine, now = tools.engine, tools.clock.now()
+    ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
+    for effect in ledger.effects:
+        if effect.state not in OPEN or effect.settle_after > ledger.now:
+            continue
+        verdict = await _find_out(tools, org, ledger, effect)
+        if not _needs(effect) or ledger.now - effect.intent_at > GIVE_UP:
+            verdict = Verdict(effect, None, again_at=ledger.now + timedelta(days=36_500))
+        elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
+            words = "It did not take effect. Run the automation again to repeat it."
+            verdict = Verdict(effect, EffectState.REFUSED, message=words)
+        keep = partial(_keep, org=org, lease=None, ledger=ledger, verdict=verdict)
+        await engine.write(now, keep, org=org)

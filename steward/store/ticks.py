@@ -29,6 +29,14 @@ async def put_off(tx: Tx, tick: str, key: str, *, message: str) -> int:
     return failures
 
 
+async def put_off_now(tx: Tx, tick: str) -> set[str]:
+    """The keys of a tick that are not to be tried yet."""
+    rows = await tx.all(
+        "SELECT key FROM tick_failures WHERE tick = :tick AND not_before > {now}", {"tick": tick}
+    )
+    return {row["key"] for row in rows}
+
+
 async def clear(tx: Tx, tick: str, keys: Collection[str]) -> None:
     """Forgets the failures of `keys`: they have been dealt with, or a person has put them right."""
     await tx.execute(

@@ -18,7 +18,7 @@ from steward.store import automations, steps
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 
-DAILY = {"cadence": "daily", "time_of_day": "23:00"}
+DAILY = {"cadence": "daily", "run_at": "23:00"}
 
 
 async def automation_of(shop: Shop, automation: Automation) -> Automation:

@@ -1,0 +1,178 @@
+"""Following a run over HTTP: every step exactly once, changes as they now are (contract 2.4, 3.3)."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.accounts import credentials, people
+from steward.accounts.people import CreatePerson
+from steward.api.runs import CHANGES_SHOWN, STEPS_AT_ONCE
+from steward.model.account import Role
+from steward.model.run import Mode, Run, RunStatus
+from steward.store import steps
+from steward.store.engine import Tx
+from steward.store.steps import StepRow
+from tests.people import Caller
+from tests.runs.shop import Shop
+
+RUNS = "/v1/automations/runs"
+
+
+@pytest.fixture
+async def reader(shop: Shop) -> Any:
+    """A program of the shop's organisation, by token."""
+    ring = shop.service.fittings.keys
+
+    async def settle(tx: Tx) -> tuple[int, str, int]:
+        ask = CreatePerson(email="p@shop.example", first_name="P", last_name="Rogram", password_hash=None)
+        person = await people.create(tx, ask)
+        await people.add_to_organization(tx, person, shop.owner.org, Role.MEMBER)
+        issued = await credentials.issue(tx, ring, shop.owner.org, "tests")
+        return person.id, issued.credential.client_id, issued.credential.epoch
+
+    person, client, epoch = await shop.engine.write(shop.clock.now(), settle)
+    token = ring.signer.sign(
+        person=person,
+        org=shop.owner.org,
+        client_id=client,
+        scopes=["automations:read", "automations:write"],
+        epoch=epoch,
+        jti="01JD3Z0QH8N2Y5V7W9X1C4B6A8",
+        now=int(shop.clock.now().timestamp()),
+    )
+    gate: Any = shop.service.gate
+    transport = httpx.ASGITransport(app=gate)
+    base = shop.service.settings.base_url
+    async with httpx.AsyncClient(transport=transport, base_url=base) as session:
+        yield Caller(session, headers={"Authorization": f"Bearer {token}"})
+
+
+async def seeded(shop: Shop, run: Run, rows: int) -> None:
+    """The run has `rows` rows, as one with loops would."""
+
+    async def fill(tx: Tx) -> None:
+        for seq in range(run.last_seq + 1, rows + 1):
+            wire = f'{{"seq":{seq},"name":"s{seq}"}}'
+            row = StepRow(seq, f"s{seq}", "", 1, "succeeded", tx.now, 0, wire)
+            await steps.append(tx, shop.owner.org, run.id, row)
+        args = {"org": shop.owner.org, "run": run.id, "seq": rows}
+        await tx.execute("UPDATE runs SET last_seq = :seq WHERE org_id = :org AND id = :run", args)
+
+    await shop.write(fill)
+
+
+async def polled(reader: Caller, run: Run, after: int) -> dict[str, Any]:
+    """One poll."""
+    heard = await reader.get(f"{RUNS}/{run.id}", after_seq=after)
+    assert heard.status == 200, heard.body
+    answer: dict[str, Any] = heard.data["run"]
+    return answer
+
+
+@pytest.mark.parametrize("rows", [STEPS_AT_ONCE, STEPS_AT_ONCE + 1, 2 * STEPS_AT_ONCE + 1])
+async def test_polling_with_the_highest_seq_gives_every_step_once(
+    shop: Shop, reader: Caller, rows: int
+) -> None:
+    """contract 2.4, Get run: at most 200 steps and more_steps"""
+    run = await shop.drained(await shop.hiding(), Mode.TEST)
+    await seeded(shop, run, rows)
+    seen: list[int] = []
+    while True:
+        answer = await polled(reader, run, seen[-1] if seen else 0)
+        got = [step["seq"] for step in answer["steps"]]
+        assert len(got) <= STEPS_AT_ONCE
+        seen += got
+        if not answer["more_steps"]:
+            break
+        assert len(got) == STEPS_AT_ONCE
+    assert seen == list(range(1, rows + 1))
+    assert (await polled(reader, run, rows))["steps"] == []
+    assert (await polled(reader, run, rows + 5))["more_steps"] is False
+
+
+async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -> None:
+    """contract 2.4: until the status is terminal and more_steps is false"""
+    run = await shop.waiting(await shop.hiding())
+    first = await polled(reader, run, 0)
+    assert [step["status"] for step in first["steps"]] == ["succeeded", "succeeded", "held"]
+    assert first["status"] == "waiting_approval"
+    held = first["steps"][-1]
+    assert {change["outcome"] for change in held["changes"]} == {"proposed"}
+    assert held["changes_total"] == len(held["changes"]) > 0
+    await shop.approve(run)
+    await shop.drain()
+    later = await polled(reader, run, held["seq"])
+    [applied] = later["steps"]
+    assert (applied["name"], applied["status"], applied["seq"]) == (held["name"], "succeeded", 4)
+    assert later["status"] == "succeeded"
+    # The held row stays as it was, and its changes tell what became of them.
+    again = (await polled(reader, run, 0))["steps"][2]
+    assert again["status"] == "held"
+    assert {change["outcome"] for change in again["changes"]} == {"applied"}
+    assert {name: again[name] for name in again if name != "changes"} == {
+        name: held[name] for name in held if name != "changes"
+    }
+
+
+async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Caller) -> None:
+    """contract 3.3: every field is there"""
+    run = await shop.waiting(await shop.hiding())
+    answer = await polled(reader, run, 0)
+    assert len(answer["steps"]) == run.last_seq
+    for step in answer["steps"]:
+        assert set(step) == {
+            *("seq", "name", "title", "kind", "status", "attempt", "iteration", "started_at"),
+            *("finished_at", "connection", "counts", "code", "message", "changes", "changes_total"),
+        }
+        assert len(step["changes"]) <= CHANGES_SHOWN
+
+
+async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) -> None:
+    """contract 2.4: after_seq integer ≥ 0"""
+    run = await shop.run_now(await shop.hiding())
+    for wrong in ("-1", "one", "1.5"):
+        heard = await reader.get(f"{RUNS}/{run.id}", after_seq=wrong)
+        assert (heard.status, heard.code) == (422, "validation_failed")
+        assert set(heard.errors) == {"after_seq"}
+
+
+async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader: Caller) -> None:
+    """contract 2.4, List a run's changes: ascending by seq, then id, each once over all pages"""
+    run = await shop.waiting(await shop.pricing())
+    [first, *_] = await shop.changes(run)
+    await shop.approve(run, [first])
+    await shop.drain()
+    seen: list[str] = []
+    cursor: dict[str, object] = {}
+    while True:
+        data = (await reader.get(f"{RUNS}/{run.id}/changes", limit=3, **cursor)).data
+        seen += [change["id"] for change in data["changes"]]
+        if data["next_cursor"] is None:
+            break
+        cursor = {"cursor": data["next_cursor"]}
+    assert seen == sorted(change.id for change in await shop.changes(run))
+    declined = (await reader.get(f"{RUNS}/{run.id}/changes", outcome="declined,failed")).data["changes"]
+    assert [change["id"] for change in declined] == [first.id]
+    assert (await reader.get(f"{RUNS}/{run.id}/changes", seq=1)).data["changes"] == []
+
+
+async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
+    """interface 1; contract 2.9: 403 before the approval is looked up"""
+    run = await shop.waiting(await shop.pricing())
+    asked = await shop.approval(run)
+    for act in ("approve", "reject"):
+        for approval in (asked.id, "01KAH1B9ZX7Y5W3V1T9S7R5Q3P"):
+            heard = await reader.post(f"/v1/automations/approvals/{approval}/{act}", {"version": 1})
+            assert (heard.status, heard.code) == (403, "forbidden")
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_cancel_answers_the_run(shop: Shop, reader: Caller) -> None:
+    """contract 2.4, Cancel: 200 run, then 409 wrong_state"""
+    run = await shop.run_now(await shop.hiding())
+    heard = await reader.post(f"{RUNS}/{run.id}/cancel", {})
+    assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")
+    again = await reader.post(f"{RUNS}/{run.id}/cancel", {})
+    assert (again.status, again.code) == (409, "wrong_state")
+    assert (await shop.run(run)).code == "by_person"

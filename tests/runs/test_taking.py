@@ -1,0 +1,124 @@
+"""What a worker judges before a run starts, what supersedes it, and rows that cannot be dealt with."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import pytest
+
+from steward import worker
+from steward.lanes import ending
+from steward.model.approval import ApprovalStatus
+from steward.model.change import Outcome
+from steward.model.connection import ConnectionState
+from steward.model.refusals import WrongState
+from steward.model.run import Run, RunStatus
+from steward.store import organizations, ticks
+from tests.crash.killing import killed
+from tests.runs.shop import Shop
+
+
+async def switched(shop: Shop, on: bool) -> None:
+    """The operator switches the organisation's automations."""
+    await shop.write(partial(organizations.switch, org=shop.owner.org, automations_on=on))
+
+
+async def disconnected(shop: Shop, run: Run) -> None:
+    """The store has to be connected again."""
+    await shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+
+
+async def switched_off(shop: Shop, run: Run) -> None:
+    """The organisation is switched off."""
+    await switched(shop, False)
+
+
+async def changed_plan(shop: Shop, run: Run) -> None:
+    """The steps were changed after the run was queued."""
+    await shop.tamper("UPDATE runs SET plan_version = 1 WHERE org_id = :org AND id = :run", run=run.id)
+
+
+Spoil = Callable[[Shop, Run], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [(disconnected, "not_connected"), (switched_off, "switched_off"), (changed_plan, "superseded")],
+)
+async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
+    shop: Shop, spoil: Spoil, code: str
+) -> None:
+    """contract 4.3, a worker takes it; engine 4.2: the lane is released and the next one promoted"""
+    automation = await shop.hiding()
+    run, behind = await shop.run_now(automation), await shop.run_now(automation)
+    await spoil(shop, run)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.REFUSED, code)
+    assert ended.message is not None
+    assert (ended.started_at, ended.last_seq, ended.summary) == (None, 0, None)
+    assert (await shop.run(behind)).status is not RunStatus.QUEUED
+
+
+async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
+    """contract 4.3, last line: a run queued again after a lost worker; engine 15: a running one goes on"""
+    run = await shop.run_now(await shop.hiding())
+    await killed(shop, "after_checkpoint")
+    await switched(shop, False)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
+    """contract 4.4: superseded; run refused; changes cancelled; nobody can approve it any more"""
+    automation = await shop.pricing()
+    run, behind = await shop.waiting(automation), await shop.run_now(automation)
+    org = shop.owner.org
+    await shop.write(partial(ending.end_waiting, org=org, automation=automation.id, how=ending.SUPERSEDED))
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")
+    assert (await shop.approval(run)).status is ApprovalStatus.SUPERSEDED
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.CANCELLED}
+    with pytest.raises(WrongState):
+        await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(behind)).status is RunStatus.WAITING_APPROVAL
+    assert shop.writes() == []
+
+
+async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) -> None:
+    """contract 3.2: a template run reads inputs as they are when it starts"""
+    automation = await shop.hiding(threshold=0)
+    run = await shop.run_now(automation)
+    await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":0', '\"threshold\":5')")
+    await killed(shop, "after_start")
+    await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":5', '\"threshold\":0')")
+    await shop.drain()
+    assert len(await shop.changes(run)) > len(
+        await shop.changes(await shop.waiting(await shop.hiding(threshold=0)))
+    )
+
+
+async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
+    """P7, engine 16: it is put off for 1, 2, 4 … minutes, and the others end in time"""
+    bad, good = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.hiding())
+    approval = (await shop.approval(bad)).id
+    await shop.tamper(
+        "UPDATE approvals SET counts = 'no JSON' WHERE org_id = :org AND id = :approval", approval=approval
+    )
+    await shop.clock.advance(72 * 3600)
+    hired = await shop.hired()
+    await worker.expire_approvals(hired)
+    assert (await shop.run(good)).code == "approval_expired"
+    assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
+    late = partial(ticks.put_off_now, tick="expire_approvals")
+    assert await shop.engine.read(shop.clock.now(), late) == {approval}
+    await shop.tamper(
+        "UPDATE approvals SET counts = :counts WHERE org_id = :org AND id = :approval",
+        counts='{"total": 10, "by_action": {}, "irreversible": 0}',
+        approval=approval,
+    )
+    await worker.expire_approvals(hired)
+    assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
+    await shop.clock.advance(60)
+    await worker.expire_approvals(await shop.hired())
+    assert (await shop.run(bad)).code == "approval_expired"
