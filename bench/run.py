@@ -34,8 +34,8 @@ ROUNDS = 5
 QUICK_ROUNDS = 3
 
 
-def main() -> int:
-    """Measures what was asked for; 1 when a bar does not hold."""
+def main() -> None:
+    """Measures what was asked for; whether a bar holds is said in the document."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="names or their beginnings; without, all")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
@@ -53,7 +53,6 @@ def main() -> int:
     name = told["made_at"].replace(":", "").replace(".", "")
     (RESULTS / f"{name}.json").write_text(text + "\n", "utf-8")
     print(text)
-    return 1 if any(figure["ok"] is False for figure in told["cases"].values()) else 0
 
 
 def _measured(chosen: Sequence[Case], server: tuple[str, Path] | None, *, quick: bool) -> dict[str, Any]:
@@ -94,4 +93,4 @@ def _machine() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -73,7 +73,7 @@ async def _round(house: House, automations: Sequence[Automation], count: int) ->
     await asyncio.gather(*(starter() for _ in range(STARTERS)))
     started = time.perf_counter() - begun
     while await house.read(_open):
-        await house.service.clock.sleep(0.005)
+        await house.service.clock.sleep(0.01)
     spent, used = time.perf_counter() - begun, time.process_time() - cpu
     ended = await house.read(_succeeded) - before
     if ended != count:
