@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import platform
+import signal
 import sqlite3
 import sys
 import tempfile
@@ -45,6 +46,7 @@ def main() -> None:
     ]
     if not chosen:
         parser.error(f"there is no such case; there are {', '.join(case.name for case in ALL)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster and the folders go too
     needed = any(case.needs_postgres for case in chosen)
     with postgres.cluster() if needed else nullcontext() as server:
         told = _measured(chosen, server, quick=asked.quick)
