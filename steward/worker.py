@@ -386,8 +386,9 @@ async def run(worker: Worker, table: Sequence[Tick], stop: asyncio.Event) -> Non
     finally:
         beating = [task for task in loops if task.get_name() == "tick heartbeat"]
         await _end([task for task in loops if task not in beating])
+        await _finish_in_hand(worker)
+        await _end(beating)  # before its row goes: a late heartbeat would register this process anew
         await _hand_back(worker)
-        await _end(beating)
 
 
 async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
@@ -396,14 +397,19 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _hand_back(worker: Worker) -> None:
-    """Steps in hand run to their border, open writes to their outcome; the rest becomes ready for others."""
+async def _finish_in_hand(worker: Worker) -> None:
+    """Steps in hand run to their border, open writes to their outcome."""
     tools = worker.tools
     tools.confirmed.stopping = True
     await tools.engine.write(tools.clock.now(), partial(workers.stopping, worker=worker.id))
     if worker.in_hand:
         longest = tools.rules.write_timeout.total_seconds() + 10
         await asyncio.wait(list(worker.in_hand.values()), timeout=longest)
+
+
+async def _hand_back(worker: Worker) -> None:
+    """What is left becomes ready for others, and this worker is no more."""
+    tools = worker.tools
 
     async def leave(tx: Tx) -> None:
         await recover.free_runs(tx, worker.id, lost=False)

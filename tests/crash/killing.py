@@ -2,18 +2,23 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from steward.crashpoint import watch
 from steward.model.automation import Automation
 from steward.model.change import Change, Outcome
+from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.store import lanes, run_queue
+from steward.store.engine import Act, Dialect, Engine
 from tests.runs.shop import Shop
+
+T = TypeVar("T")
 
 ROUNDS = 40
 
@@ -56,9 +61,50 @@ class Killer:
         return life < len(self.at) and self.since > self.at[life]
 
 
+@dataclass
+class Mortal:
+    """An engine that a dead process cannot use any more."""
+
+    engine: Engine
+    killer: Killer
+
+    @property
+    def dialect(self) -> Dialect:
+        """As the engine behind."""
+        return self.engine.dialect
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """As the engine behind, while the process lives."""
+        if self.killer.is_dead:
+            raise Killed
+        return await self.engine.write(now, act, org=org, urgent=urgent)
+
+    async def read(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+    ) -> T:
+        """As the engine behind, while the process lives."""
+        if self.killer.is_dead:
+            raise Killed
+        return await self.engine.read(now, act, org=org, small=small)
+
+    async def close(self) -> None:
+        """The engine behind is closed by who opened it."""
+
+
+def make_mortal(shop: Shop, killer: Killer) -> None:
+    """The present process does nothing more once it is killed."""
+    tools = shop.service.tools
+    shop.service = replace(shop.service, tools=replace(tools, engine=Mortal(shop.service.engine, killer)))
+    if shop.worker is not None:
+        shop.worker.tools = shop.service.tools
+
+
 @contextmanager
-def watching(killer: Killer) -> Iterator[Killer]:
+def watching(shop: Shop, killer: Killer) -> Iterator[Killer]:
     """While in force, `killer` hears of every point."""
+    make_mortal(shop, killer)
     watch(killer)
     try:
         yield killer
@@ -81,7 +127,7 @@ async def play(shop: Shop, kind: str, killer: Killer, faults: Sequence[dict[str,
     run = await shop.run_now(await KINDS[kind](shop))
     for fault in faults:
         shop.fault(**fault)
-    with watching(killer):
+    with watching(shop, killer):
         for _ in range(ROUNDS):
             fresh = await shop.run(run)
             if fresh.status in TERMINAL:
@@ -109,12 +155,13 @@ async def bury(shop: Shop, killer: Killer) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
     killer.is_dead = False
     await shop.restart()
+    make_mortal(shop, killer)
 
 
 async def killed(shop: Shop, *points: str) -> None:
     """The service is killed at the first visit of each point, one life after the other."""
     killer = Killer(points=points)
-    with watching(killer):
+    with watching(shop, killer):
         for _ in points:
             with suppress(Killed):
                 await shop.drain()

@@ -165,14 +165,19 @@ class Shop:
         """
         hired = await self.hired()
         going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
-        while not going.done():
-            waiting = asyncio.create_task(self.clock.until_sleeping())
-            await asyncio.wait({going, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
+        try:
+            while not going.done():
+                waiting = asyncio.create_task(self.clock.until_sleeping())
+                await asyncio.wait({going, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if not going.done():
+                    await self.clock.advance(1.0)
+                    await worker.heartbeat(hired)
+            going.result()
+        finally:
             if not going.done():
-                await self.clock.advance(1.0)
-                await worker.heartbeat(hired)
-        going.result()
+                going.cancel()
+                await asyncio.gather(going, return_exceptions=True)
 
     async def pass_time(self, **time: float) -> None:
         """The clock goes on, with nothing but heartbeats happening; then everything that can go on does."""

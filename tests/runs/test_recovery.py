@@ -197,12 +197,11 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     [claims] = [tick for tick in worker.ticks(hired) if tick.name == "claim"]
     [beats] = [tick for tick in worker.ticks(hired) if tick.name == "heartbeat"]
     going = asyncio.create_task(worker.run(hired, [claims, beats], stop))
-    while len(shop.writes()) < 2:  # the second request has been told to wait
-        await shop.clock.settle()
+    await shop.clock.until_sleeping(3)  # both ticks, and the second request that was told to wait
     stop.set()
-    while not going.done():
-        await shop.clock.advance(0.5)
-    await going
+    await shop.clock.settle()
+    await shop.clock.advance(2)
+    await asyncio.wait_for(going, 30)
     left = await hot(shop, run)
     assert (left.queue, left.status, left.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
     others = await shop.engine.read(shop.clock.now(), partial(workers.others, own=WorkerId(0)))
