@@ -6,7 +6,7 @@ from steward.automations import coming, due, history, readiness
 from steward.automations.change import check_version
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
-from steward.lanes import ending
+from steward.lanes import ending, lane
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -84,13 +84,20 @@ async def pause_for_connection(
     tx: Tx, org: OrgId, integration: IntegrationId, *, reason: str, rules: AutomationRules
 ) -> list[AutomationId]:
     """The service pauses the active automations that need a connection which is being disconnected."""
-    paused: list[AutomationId] = []
-    for automation in await automations.active_naming(tx, org, integration):
-        if integration not in readiness.connections_of(automation, rules.templates):
-            continue
-        if await pause_by_service(tx, org, automation.id, reason=reason, rules=rules) is not None:
-            paused.append(automation.id)
-    return paused
+    needing = sorted(
+        automation.id
+        for automation in await automations.active_naming(tx, org, integration)
+        if integration in readiness.connections_of(automation, rules.templates)
+    )
+    for automation in needing:  # a batch locks kind by kind (engine 2)
+        await schedules.lock(tx, org, automation)
+    if needing:
+        await lane.lock_many(tx, org, needing)
+    return [
+        automation
+        for automation in needing
+        if await pause_by_service(tx, org, automation, reason=reason, rules=rules) is not None
+    ]
 
 
 async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules) -> Automation:

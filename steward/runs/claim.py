@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonValue
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import finish
-from steward.runs.tools import Tools
+from steward.runs.tools import Fenced, Tools
 from steward.store import automations, fair, run_queue, runs, steps, streaks
 from steward.store.engine import Tx
 from steward.store.run_queue import Hot, Lease
@@ -53,7 +53,7 @@ async def _take(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> li
 
 
 async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
-    """Judges a run taken for the first time and makes it running; None when it ended or was lost."""
+    """Judges a run taken for the first time and makes it running; None when it ended. Raises Fenced."""
     hot = await run_queue.hot(tx, lease.org, lease.run)
     if hot is None:
         return None
@@ -65,8 +65,10 @@ async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
             rules = tools.automation_rules
             await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
             return None
+        if fresh and run.mode is Mode.LIVE:
+            await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run (engine 2)
         if not await run_queue.start(tx, lease):
-            return None
+            raise Fenced(lease)
         if fresh:
             return await _fresh(tx, lease, run, hot, automation)
     journal = await steps.values(tx, lease.org, lease.run)
@@ -99,8 +101,6 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automatio
     }
     value = StepValue(START, "", 0, ValueState.DONE, started)
     await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
-    if run.mode is Mode.LIVE:
-        await streaks.began(tx, lease.org, automation.id)
     started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
     return Taken(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
 

@@ -63,7 +63,7 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
     lease = taken.lease
     until = None if taken.hot.last_seq == 0 and lease.attempt == 1 else await _open_writes(tools, lease)
     if until is not None:
-        await _sleep(tools, lease, until, leased_ms=0)
+        await _sleep(tools, lease, until, leased_ms=0, settles=True)
         return
     if taken.hot.cancel_code is not None:
         await _close(await _begin(tools, taken, context.NOTHING), _cancelled(taken.hot.cancel_code))
@@ -131,7 +131,8 @@ async def _go(walk: Walk) -> None:
             return
         await _end(walk.tools, walk.taken, _result(walk, failure))
     except MustWait as wait:
-        await _sleep(walk.tools, walk.lease, held.wake_at(walk, wait), leased_ms=walk.leased_ms())
+        until = held.wake_at(walk, wait)
+        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms(), settles=False)
     except CancelAsked as wish:
         await _close(walk, _cancelled(wish.code))
     except ApprovalMismatch:
@@ -155,7 +156,7 @@ async def _close(walk: Walk, end: End) -> None:
     """
     until = await reconcile.settle_run(walk.tools, walk.lease)
     if until is not None:
-        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms())
+        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms(), settles=True)
         return
     for step in walk.plan.steps:
         value = walk.journal.get(step.name)
@@ -399,10 +400,10 @@ async def _end(tools: Tools, taken: Taken, end: End) -> None:
     tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
 
 
-async def _sleep(tools: Tools, lease: Lease, until: datetime, *, leased_ms: int) -> None:
+async def _sleep(tools: Tools, lease: Lease, until: datetime, *, leased_ms: int, settles: bool) -> None:
     done = await tools.engine.write(
         tools.clock.now(),
-        partial(run_queue.sleep, lease=lease, until=until, leased_ms=leased_ms),
+        partial(run_queue.sleep, lease=lease, until=until, leased_ms=leased_ms, settles=settles),
         org=lease.org,
     )
     if not done:

@@ -24,7 +24,15 @@ _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
 )
-_LOST = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError, TimeoutError)
+# A server that shuts down, starts, or has no room left is unreachable too (safety 1, promise 10).
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
 _ENTER = "SELECT steward_enter($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
@@ -77,6 +85,11 @@ class PostgresTx:
         test_now = ms(self.now) if self._test else None
         stored = await self._connection.fetchval(_ENTER, wall, self._local, test_now)
         self.now = at(stored)
+
+
+async def _as_app(connection: Any) -> None:
+    """Takes the role that serves, whatever role the address names (safety 5, wall 3)."""
+    await connection.execute("SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''")
 
 
 async def _keep(connection: Any) -> None:
@@ -164,30 +177,29 @@ def _settle(one: _Waiting, answer: Any) -> None:
 class PostgresEngine:
     """A PostgreSQL database shared by any number of processes."""
 
-    def __init__(self, pool: Any, *, clock: Clock, test: bool) -> None:
+    def __init__(self, pool: Any, url: str, *, clock: Clock, test: bool) -> None:
         self._pool = pool
+        self._url = url
         self._clock = clock
         self._test = test
+        self._urgent: Any = None
+        self._urgent_turn = asyncio.Lock()
         self._leaving: set[asyncio.Task[None]] = set()
         self._groups: dict[object, _Group] = {}
 
     @classmethod
     async def open(cls, url: str, *, size: int, clock: Clock, test: bool = False) -> "PostgresEngine":
         """Connects `size` connections as the role that serves; refuses a server that may lose commits."""
-
-        async def ready(connection: Any) -> None:
-            await connection.execute("SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''")
-
         try:
             pool = await asyncpg.create_pool(
-                url, min_size=1, max_size=size, init=ready, reset=_keep, command_timeout=60
+                url, min_size=1, max_size=size, init=_as_app, reset=_keep, command_timeout=60
             )
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=5) from error
         if not test and await pool.fetchval("SHOW fsync") != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
-        return cls(pool, clock=clock, test=test)
+        return cls(pool, url, clock=clock, test=test)
 
     @property
     def dialect(self) -> Dialect:
@@ -197,11 +209,31 @@ class PostgresEngine:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Runs `act` in one transaction. Raises Unavailable when the database is lost or stays busy."""
+        """Runs `act` in one transaction. Raises Unavailable when the database is lost or stays busy.
+
+        An urgent one has a connection of its own: a heartbeat never waits for the pool (engine 5).
+        """
+        if urgent:
+            return await self._write_urgent(now, act, orgs_of(org))
         if isinstance(act, Shared):
             group = self._groups.setdefault(act.together, _Group(self))
             return cast("T", await group.write(now, act, orgs_of(org)))
         return await self.write_alone(now, act, org=org)
+
+    async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:
+        async with self._urgent_turn:
+            try:
+                if self._urgent is None or self._urgent.is_closed():
+                    self._urgent = await asyncpg.connect(self._url, command_timeout=10)
+                    await _as_app(self._urgent)
+                async with self._urgent.transaction():
+                    tx = PostgresTx(self._urgent, now, local=True, test=self._test)
+                    await tx.enter(orgs)
+                    return await act(tx)
+            except _LOST as error:
+                if self._urgent is not None:
+                    self._urgent.terminate()
+                raise Unavailable("The database cannot be reached.", retry_after=2) from error
 
     async def write_alone(self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = ()) -> T:
         """As `write`, in a transaction of its own."""
@@ -257,4 +289,6 @@ class PostgresEngine:
         """Ends every connection."""
         if self._leaving:
             await asyncio.wait(self._leaving)
+        if self._urgent is not None and not self._urgent.is_closed():
+            await self._urgent.close()
         await self._pool.close()

@@ -139,22 +139,28 @@ async def held_by(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
 
 
 async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
-    """The run waits for approval as a row only; False when it was lost."""
+    """The run waits for approval as a row only; False when it was lost or somebody wants it to stop."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
         " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"
-        " leased_ms = leased_ms + :leased_ms" + _FENCE,
+        " leased_ms = leased_ms + :leased_ms" + _FENCE + " AND cancel_at IS NULL",
         _fenced(lease, approval=approval, expires_at=expires_at, leased_ms=leased_ms),
     )
     return touched == 1
 
 
-async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int) -> bool:
-    """The run sleeps until an instant, holding its lane and no memory; False when it was lost."""
+async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int, settles: bool) -> bool:
+    """The run sleeps until an instant, holding its lane and no memory; False when it was lost.
+
+    A run that is to be cancelled is ready at once instead (engine 15), unless it `settles`: an open write
+    has to be looked at when its time has come, whatever else is wanted (engine 11.4).
+    """
+    stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(
-        "UPDATE runs SET queue = 'sleeping', wake_at = :until, worker_id = NULL,"
+        f"UPDATE runs SET queue = CASE WHEN {stays} THEN 'sleeping' ELSE 'ready' END,"
+        f" wake_at = CASE WHEN {stays} THEN CAST(:until AS bigint) END, worker_id = NULL,"
         " leased_ms = leased_ms + :leased_ms" + _FENCE,
-        _fenced(lease, until=until, leased_ms=leased_ms),
+        _fenced(lease, until=until, leased_ms=leased_ms, settles=settles),
     )
     return touched == 1
 
@@ -172,13 +178,15 @@ async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
 async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
     """Ends a run no worker writes to; False when its status is no longer `since`.
 
-    A leased but unstarted run may end too: the raised epoch fences its worker.
+    A leased but unstarted run may end too: the raised epoch fences its worker. One that has begun and is
+    queued again is ended by the worker that takes it, which settles its open writes first.
     """
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
         " finished_at = :now, epoch = epoch + 1,"
         " expires_at = CASE WHEN :status = 'expired' THEN expires_at END"
-        " WHERE org_id = :org AND id = :run AND status = :since",
+        " WHERE org_id = :org AND id = :run AND status = :since"
+        " AND (status <> 'queued' OR started_at IS NULL)",
         {"org": org, "run": run, "status": status, "since": since},
     )
     return touched == 1
