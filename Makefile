@@ -12,7 +12,7 @@ COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes 
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check bench docs pins postgres schedule-cases woocommerce-replay soak
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay soak
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ check: $(DEV) ## lint, format, types, import order
 	@$(PY) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())" >.cache/imports.txt \
 		|| { cat .cache/imports.txt; exit 1; }
 	@echo "check: lint, format, types and import order are clean"
+
+fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
+	@FUZZ_EXAMPLES=200 STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q tests/fuzz $(ARGS)
 
 bench: $(DEV) ## measurements as JSON, medians beside a reference of the same run
 	@$(PY) -m bench.run $(ARGS)

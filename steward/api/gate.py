@@ -77,7 +77,9 @@ class Gate:
         except Gone:
             return
         except TimeoutError:
-            reply = answers.refuse(Unavailable(retry_after=1))
+            # What is left of a body that comes too slowly is not waited for.
+            refusal = answers.refuse(Unavailable(retry_after=1))
+            reply = replace(refusal, headers=(*refusal.headers, (b"connection", b"close")))
         except Exception as error:
             self._fittings.log.error(
                 "request_failed", error, request=request.id, method=request.method, path=request.shown_path

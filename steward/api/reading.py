@@ -1,5 +1,6 @@
 """Reads bodies within their bounds and JSON by the rules of contract 1.2; leaves shapes to the models."""
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +13,9 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 THROWN_AWAY = 8 * 1024 * 1024
 DEEPEST = 64
 LONGEST_NUMBER = 40
+# A body comes at 1 KiB a second at least, once it has had 5 seconds (safety 6).
+PATIENCE_SECONDS = 5.0
+SLOWEST = 1024
 
 _TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE)
 # Nothing here is tried twice: a text without its end is one token to the body's end, never one for each of
@@ -25,25 +29,32 @@ class Gone(Exception):
     """The caller went away before its body had come."""
 
 
-async def read_bytes(receive: Receive, limit: int) -> bytes:
-    """The whole body. Raises TooLarge past `limit`, after throwing away up to 8 MiB of the rest."""
+async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE_SECONDS) -> bytes:
+    """The whole body.
+
+    Raises TooLarge past `limit`, after throwing away up to 8 MiB of the rest; TimeoutError when it comes too
+    slowly.
+    """
     parts: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Gone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size <= limit:
-            if part:
-                parts.append(part)
-        else:
-            parts = []
-            if size > limit + THROWN_AWAY:
-                raise TooLarge
-        if not message.get("more_body", False):
-            break
+    began = asyncio.get_running_loop().time()
+    async with asyncio.timeout(patience) as bound:
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                raise Gone
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size <= limit:
+                if part:
+                    parts.append(part)
+            else:
+                parts = []
+                if size > limit + THROWN_AWAY:
+                    raise TooLarge
+            if not message.get("more_body", False):
+                break
+            bound.reschedule(began + patience + size / SLOWEST)
     if size > limit:
         raise TooLarge
     return parts[0] if len(parts) == 1 else b"".join(parts)

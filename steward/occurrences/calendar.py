@@ -203,8 +203,8 @@ async def _checked(tx: Tx, org: OrgId, ask: CalendarAsk) -> tuple[datetime, date
     """The range, judged together with the filters; of a later page as it was."""
     since = tx.now if ask.since is None else ask.since
     until = ask.until
-    if until is None:  # the last years of the calendar have no fourteen days behind them
-        until = since + USUAL_RANGE if since <= tx.now + FARTHEST else since + _INSTANT
+    if until is None:  # the last days of the calendar have no fourteen behind them, nor even an instant
+        until = since + USUAL_RANGE if since <= tx.now + FARTHEST else since
     errors = {} if ask.after is not None else _range_faults(since, until, tx.now)
     if ask.automation is not None and not await automations.among(tx, org, [ask.automation]):
         errors["automation_id"] = ["There is no such automation. Take an id of the list of automations."]
@@ -219,7 +219,7 @@ def _range_faults(since: datetime, until: datetime, now: datetime) -> dict[str, 
     errors: dict[str, list[str]] = {}
     if since < now - LOOK_BACK:
         errors["from"] = [f"Give a time of the last {LOOK_BACK.days} days or later."]
-    if until <= since:
+    if until < since or (until == since and since <= now + FARTHEST):
         errors["to"] = ["Give a time after from."]
     elif until - since > LONGEST_RANGE:
         errors["to"] = [f"Give a time at most {LONGEST_RANGE.days} days after from."]

@@ -1,0 +1,5 @@
+"""The two furnished organisations of tests/authz, for hostile requests."""
+
+from tests.authz.conftest import two
+
+__all__ = ["two"]

@@ -1,0 +1,136 @@
+"""What the document describes is what is answered, whatever is sent (contract 10, safety 12.1 `fuzz_api`).
+
+FUZZ_EXAMPLES sets how many examples an operation gets; `make fuzz` takes 200.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from steward.api.calls import Operation
+from tests.authz.rows import spelled
+from tests.databases import Clones, copy_migrated_sqlite
+from tests.fuzz.served import Served, described, row_of
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+VERSIONS = {"version", "automation_version", "occurrence_version"}
+SCHEMA = schemathesis.openapi.from_dict(described())
+OPERATIONS = {f"{one.ok().method.upper()} {one.ok().path}": one.ok() for one in SCHEMA.get_all_operations()}
+MODES = {"what is right": GenerationMode.POSITIVE, "what is wrong": GenerationMode.NEGATIVE}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, session_folder: Path
+) -> Iterator[Served]:
+    """The furnished service, once for all examples of an engine."""
+    if request.param == "sqlite":
+        made = Served(copy_migrated_sqlite(session_folder, tmp_path_factory.mktemp("fuzz") / "steward.db"))
+        yield made
+        made.close()
+        return
+    clones: Clones = request.getfixturevalue("clones")
+    url = clones.clone()
+    made = Served(url)
+    yield made
+    made.close()
+    clones.drop(url)
+
+
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_every_answer_is_as_described(served: Served, name: str) -> None:
+    """contract 10, 1.1: no defect, a documented status, the schema of that status, the headers of all"""
+    operation = OPERATIONS[name]
+    row = row_of(operation.method, operation.path)
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize="FUZZ_EXAMPLES" not in os.environ,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(data=st.data())
+    def answers(data: st.DataObject) -> None:
+        mode = data.draw(st.sampled_from(list(MODES.values())))
+        case = data.draw(operation.as_strategy(generation_mode=mode))
+        if is_touched := data.draw(st.integers(0, 3)) > 0:
+            _with_what_is_there(case, served, row, data)
+        sent = case.as_transport_kwargs(base_url="http://127.0.0.1:8400")
+        url = re.sub(r"^http://[^/]+(/v1(?=/app))?", "", sent.pop("url"))
+        sent.pop("method")
+        answer = served.call(row, url, _for_httpx(sent))
+        _has_headers(answer)
+        checks = [one for one in CHECKS if not (is_touched and one is negative_data_rejection)]
+        case.validate_response(answer, checks=checks)
+
+    answers()
+
+
+def _with_what_is_there(case: Any, served: Served, row: Operation, data: st.DataObject) -> None:
+    """Puts ids of the owner's records in place of what was made up; mostly a sound body but for one field."""
+    ids = served.two.ours
+    for name in list(case.path_parameters or {}):
+        case.path_parameters[name] = str(ids.one(name))
+    if not isinstance(case.body, dict) or data.draw(st.integers(0, 3)) == 0:
+        return
+    sound = dict(spelled(row).body(ids))
+    for name in VERSIONS & sound.keys():
+        sound[name] = data.draw(st.integers(0, 5))
+    odd = data.draw(st.sampled_from([None, None, *case.body]))
+    case.body = sound if odd is None else {**sound, odd: case.body[odd]}
+
+
+def _for_httpx(sent: dict[str, Any]) -> dict[str, Any]:
+    """The request in httpx's words."""
+    kept = {name: value for name, value in sent.items() if name in ("json", "params", "headers") and value}
+    if "json" in sent:
+        kept["json"] = sent["json"]
+    if sent.get("data") is not None:
+        kept["content"] = sent["data"]
+    if kept.get("headers"):
+        kept["headers"] = dict(kept["headers"])
+    return kept
+
+
+def _has_headers(answer: httpx.Response) -> None:
+    """Contract 1.1: what every answer carries."""
+    headers = answer.headers
+    assert headers["content-type"] == "application/json"
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", headers["x-request-id"])
+    assert ("retry-after" in headers) == (answer.status_code in (429, 503))
+    assert ("allow" in headers) == (answer.status_code == 405)
+    body = answer.json()
+    assert body["contract_version"] == 1
+    assert body["success"] is (answer.status_code < 400)
+    assert ("errors" in body) == (answer.status_code == 422)
+    assert ("code" in body) == (answer.status_code >= 400)
+    assert len(body.get("message", "")) <= 500

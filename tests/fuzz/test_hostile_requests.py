@@ -1,0 +1,387 @@
+"""Requests no client sends by mistake: clear refusals in bounded memory (issue 4 point 8, safety 6)."""
+
+import asyncio
+import json
+import re
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from steward.api import answers, shapes
+from steward.api.app_connections import ReconnectBody
+from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.api.reading import THROWN_AWAY, Gone, parse, read_bytes
+from steward.api.schedule import PreviewBody
+from steward.model.refusals import ValidationFailed
+from tests.authz.rows import at, spelled
+from tests.authz.two import PREFIX, Two
+from tests.people import Caller
+
+MIB = 1024 * 1024
+CHANGING = [row for row in OPERATIONS if row.method != "GET"]
+READING = [row for row in OPERATIONS if row.method == "GET"]
+REFUSED = {400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431}
+
+
+@dataclass
+class Answer:
+    """What the application sent; nothing when it went away in silence."""
+
+    status: int | None
+    body: Any
+    taken: int  # messages of the body
+
+
+async def send(
+    two: Two,
+    method: str,
+    path: bytes,
+    *,
+    query: bytes = b"",
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    parts: Iterable[bytes] = (b"",),
+    ends: bool = True,
+) -> Answer:
+    """A request to the byte, past any client's manners; without `ends` the caller goes away."""
+    sent: list[Any] = []
+    waiting = list(parts)
+    taken = 0
+
+    async def receive() -> dict[str, Any]:
+        nonlocal taken
+        if not waiting:
+            return {"type": "http.disconnect"}
+        taken += 1
+        part = waiting.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(waiting) or not ends}
+
+    async def answer(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path.decode("latin-1"),
+        "raw_path": path,
+        "query_string": query,
+        "headers": [(b"host", b"127.0.0.1"), *headers],
+        "client": ("203.0.113.9", 50_000),
+    }
+    await two.service.app(scope, receive, answer)
+    if not sent:
+        return Answer(None, None, taken)
+    status = sent[0]["status"]
+    assert status < 500, (method, path[:80], query[:80], sent[1]["body"])
+    body = json.loads(sent[1]["body"])
+    assert body["contract_version"] == 1 if "contract_version" in body else status == 200
+    return Answer(status, body, taken)
+
+
+def signed(caller: Caller) -> list[tuple[bytes, bytes]]:
+    """The headers of a caller: token, or cookie and CSRF token."""
+    found = [(name.lower().encode(), value.encode()) for name, value in caller.headers.items()]
+    if caller.csrf is not None:
+        cookies = "; ".join(f"{name}={value}" for name, value in caller.client.cookies.items())
+        found += [(b"cookie", cookies.encode()), (b"x-csrf-token", caller.csrf.encode())]
+    return found
+
+
+JSON = (b"content-type", b"application/json")
+QUERIES = [
+    b"&".join(b"q=1" for _ in range(2_000)),
+    b"&".join(b"p%d=1" % number for number in range(1_000)),
+    b"%ff=1&a=%ff",
+    b"limit=%00",
+    b"q=%00",
+    b"cursor=%00",
+    b"cursor=" + b"A" * 7_000,
+    b"cursor=%ed%a0%80",
+    b"cursor=%f0%9f%98%80",
+    b"limit=9999999999999999999999",
+    b"limit=-0",
+    b"limit=%D9%A3",
+    b"limit=1_0",
+    b"after_seq=9007199254740991",
+    b"seq=9007199254740991",
+    b"from=9999-12-31T23:59:59.999Z",
+    b"from=1970-01-01T00:00:00Z&to=9999-12-31T23:59:59Z",
+    b"from=9999-12-31T23:59:59-23:59",
+    b"from=1970-01-01T00:00:00%2B23:59",
+    b"from=2026-02-30T00:00:00Z",
+    b"updated_since=9999-12-31T23:59:59-00:01",
+    b"integration_id=9007199254740991",
+    b"integration_id=-9007199254740991",
+    b"integration_id=0",
+    b"automation_id=" + b"Z" * 26,
+    b"state=" + b",".join(b"s%d" % number for number in range(1_000)),
+    b"status=,,,",
+    b"q=" + b"%F0%9F%98%80" * 120,
+    b"q=%25_%5C%27%22--",
+    b"parent=%00",
+    b"=",
+    b"&&&=&",
+    b"a" * 8_000,
+]
+
+
+async def test_no_query_breaks_an_operation(two: Two) -> None:
+    """contract 1.2, 1.3: repeated, unknown, unreadable, out of range"""
+    headers = signed(await two.service.web("owner"))
+    for row in READING:
+        path = at(row, two.ours).encode()
+        for query in QUERIES:
+            answer = await send(two, "GET", path, query=query, headers=headers)
+            assert answer.status in REFUSED | {200}, (row.path, query)
+        for query in (b"surplus=1", b"surplus=1&surplus=1", b"%ff=1", b"%00=1"):
+            answer = await send(two, "GET", path, query=query, headers=headers)
+            assert answer.status == 422, (row.path, query)
+
+
+DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+BODIES = {
+    "depth of 100,000": DEEP,
+    "a million keys": b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}",
+    "a number of 5,000 digits": b'{"version":' + b"9" * 5_000 + b"}",
+    "two of one key": b'{"version":1,"version":1}',
+    "NaN": b'{"version":NaN}',
+    "broken UTF-8": b'{"name":"\xff\xfe"}',
+    "half a surrogate": b'{"name":"\\ud800"}',
+    "half a surrogate for a key": b'{"\\udfff":1}',
+    "a byte order mark": b"\xef\xbb\xbf{}",
+    "UTF-16": '{"version":1}'.encode("utf-16"),
+    "nothing but a quote": b'"',
+    "NUL": b"\x00",
+    "two values": b"{}{}",
+    "a comment": b"{/**/}",
+    "one quote too many": b"[" + b"[]," * 70 + b'"' + b'\\"' * 200_000,
+}
+SHAPES = [b"null", b"true", b"1", b'"text"', b"[]", b"[{}]"]
+
+
+async def test_no_body_breaks_an_operation(two: Two) -> None:
+    """contract 1.2: 400 for what is no JSON as promised, 422 for what is no object"""
+    headers = [*signed(await two.service.web("owner")), JSON]
+    for row in CHANGING:
+        path = at(row, two.ours).encode()
+        for name, body in BODIES.items():
+            if len(body) <= row.body_limit:
+                answer = await send(two, row.method, path, headers=headers, parts=[body])
+                assert (answer.status, answer.body["code"]) == (400, "malformed"), (row.path, name)
+        for shape in SHAPES:
+            answer = await send(two, row.method, path, headers=headers, parts=[shape])
+            assert (answer.status, list(answer.body["errors"])) == (422, ["body"]), (row.path, shape)
+
+
+VALUES: list[Any] = [
+    None, True, 0, -1, 1.5, 2**53, -(2**53), 2**63, 10**39, 1e308, "", " ", "\x00", "a\x00b", "\u202e",
+    "\U0010ffff",
+    "A" * 70_000, "9999-12-31T23:59:59.999999999-23:59", "1970-01-01T00:00:00+23:59", "24:00", "2026-02-30",
+    "__proto__", "../../etc/passwd", "{{7*7}}", "' OR 1=1 --", [], [[]], [None], ["x"] * 5_001, {}, {"": {}},
+    {"cadence": "daily"}, {"cadence": ["daily"]}, {"cadence": "weekly", "days": [None, {}, 1e308]},
+    {"cadence": "once", "date": "9999-12-31", "run_at": "23:59"},
+    {"cadence": "monthly", "day_of_month": 2**60},
+    {"integration_id": "1"}, {"kind": None}, {"kind": "event", "topics": [None]}, {"\ud7ff": "\uffff"},
+]  # fmt: skip
+
+
+async def test_no_value_of_a_field_breaks_an_operation(two: Two) -> None:
+    """contract 1.2: every field of the body, each with values of every other kind"""
+    headers: list[tuple[bytes, bytes]] = []
+    for row in CHANGING:
+        path, sound = at(row, two.ours).encode(), spelled(row).body(two.ours)
+        for name in sorted(field.alias or own for own, field in row.body.model_fields.items()):
+            for value in VALUES:
+                headers = headers or [*signed(await two.service.web("owner")), JSON]
+                body = json.dumps({**sound, name: value}).encode()
+                answer = await send(two, row.method, path, headers=headers, parts=[body])
+                assert answer.status in REFUSED | {200, 201}, (row.path, name, value)
+                if answer.status in (200, 401) and row.path.startswith("/app/session"):
+                    headers = []  # another cookie since
+
+
+HEADERS = [
+    (b"authorization", b"\xff\xfe"),
+    (b"authorization", b"Bearer \xff\x00"),
+    (b"authorization", b"Bearer " + b"." * 20_000),
+    (b"authorization", b"Bearer " + b"e30." * 3),
+    (b"authorization", b"Basic \xff"),
+    (b"authorization", b""),
+    (b"cookie", b"\xff=\xff; steward=\xff\xfe"),
+    (b"cookie", b"steward=" + b"a" * 20_000),
+    (b"cookie", b"steward=\x00"),
+    (b"cookie", b"=;;;=;steward"),
+    (b"origin", b"\xff"),
+    (b"sec-fetch-site", b"\xff"),
+    (b"x-csrf-token", b"\xe4\x00"),
+    (b"content-type", b"\xff"),
+    (b"content-type", b"application/json; charset=\xff"),
+    (b"content-encoding", b"gzip"),
+    (b"content-encoding", b"\xff"),
+    (b"content-length", b"-1"),
+    (b"x-request-id", b"\xff\n"),
+    (b"x-request-id", b"a" * 10_000),
+    (b"x-forwarded-for", b"\xff, \x00"),
+    (b"user-agent", b"\x00\xff" * 1_000),
+    (b"x-steward-poll", b"\xff"),
+    (b"transfer-encoding", b"\xff"),
+    (b"accept", b"text/html"),
+]
+
+
+async def test_no_header_breaks_anything(two: Two) -> None:
+    """contract 1.1, 1.2, 6.3: bytes that are no text, overlong and repeated ones"""
+    web, token = await two.service.web("owner"), await two.service.token("owner")
+    targets = [(row.method, at(row, two.ours).encode()) for row in OPERATIONS if "{" not in row.path]
+    targets += [(row.method, row.path.encode()) for row in RAW_OPERATIONS]
+    targets += [("OPTIONS", b"/v1/automations"), ("HEAD", b"/healthz"), ("GET", b"/nowhere")]
+    for method, path in targets:
+        for header in HEADERS:
+            for before in ([], signed(web), signed(token)):
+                content = [] if header[0] == b"content-type" else [JSON]
+                answer = await send(two, method, path, headers=[*before, *content, header], parts=[b"["])
+                assert answer.status in REFUSED | {200}, (method, path, header)
+
+
+PATHS = [
+    b"", b"/", b"//", b"/v1", b"/v1/", b"/v1/automations/", b"/v1//automations", b"/V1/automations",
+    b"/v1/automations/\xff", b"/v1/automations/%ff", b"/v1/automations/%00", b"/v1/automations/..%2f..",
+    b"/v1/automations/../app/people", b"/v1/automations/./status", b"/v1/automations/" + b"A" * 26,
+    b"/v1/automations/" + b"8" * 26, b"/v1/automations/runs/" + b"0" * 26,
+    b"/v1/automations/" + b"a/" * 3_000,
+    b"/v1/automations/templates/" + b"a" * 5_000, b"/app/people/0", b"/app/people/9007199254740993",
+    b"/app/people/9999999999999999", b"/app/people/99999999999999999999", b"/app/people/-1",
+    b"/app/people/\xd9\xa3",
+    b"/app/connections/00000001", b"/app/connections/1e3", b"/app//people", b"/app/people;x=1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "TRACE", "BREW"])
+async def test_no_path_breaks_anything(two: Two, method: str) -> None:
+    """contract 1.2: exactly as listed, ids of their shape, any method"""
+    web, token = await two.service.web("owner"), await two.service.token("owner")
+    for path in PATHS:
+        for before in ([], signed(web), signed(token)):
+            answer = await send(two, method, path, headers=[*before, JSON], parts=[b"{}"])
+            assert answer.status in REFUSED, (method, path, answer)
+
+
+async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> None:
+    """contract 1.2: counted on the bytes received; 8 MiB of the rest thrown away, nothing of it kept"""
+    headers = [*signed(await two.service.token("owner")), JSON]
+    part = b" " * (64 * 1024)
+    many = 64 * 16  # 64 MiB
+    tracemalloc.start()
+    try:
+        path = f"{PREFIX}/schedule/preview".encode()
+        answer = await send(two, "POST", path, headers=headers, parts=[part] * many)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (answer.status, answer.body["code"]) == (413, "too_large")
+    assert answer.taken <= (MIB + THROWN_AWAY) // len(part) + 1
+    assert peak < 16 * MIB
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{" + b",".join(b'"%d":1' % number for number in range(49_000)) + b"}",
+        b'{"schedule":{' + b",".join(b'"%d":1' % number for number in range(49_000)) + b"}}",
+        b'{"schedule":[' + b",".join(b"{}" for _ in range(49_000)) + b"]}",
+        b'{"schedule":"' + b"a" * (MIB - 100) + b'"}',
+    ],
+    ids=["keys", "keys inside", "items", "text"],
+)
+def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes) -> None:
+    """safety 12.1 `bombs`: at most 64 MiB more; of unknown fields the first thousand are named"""
+    errors: shapes.Errors = {}
+    tracemalloc.start()
+    try:
+        assert shapes.body(PreviewBody, parse(body, 50_000), errors) is None
+        told = answers.refuse(ValidationFailed(errors=errors))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * MIB
+    assert 1 <= len(errors) <= 1_001
+    assert len(told.body) < MIB
+
+
+def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
+    """contract 1.1: all faults of known fields, wherever they stand; what is kept open stays whole"""
+    surplus = {f"x{number}": 1 for number in range(5_000)}
+    errors: shapes.Errors = {}
+    assert shapes.body(ReconnectBody, {**surplus, "settings": 1}, errors) is None
+    assert (errors["settings"], len(errors)) == (["Give an object."], 1_001)
+    errors = {}
+    body = shapes.body(ReconnectBody, {"settings": surplus}, errors)
+    assert (errors, body and body.settings) == ({}, surplus)
+
+
+async def test_who_goes_away_amid_a_body_is_answered_nothing(two: Two) -> None:
+    """safety 6: no defect, no answer, nothing done"""
+    headers = [*signed(await two.service.token("owner")), JSON]
+    for path in (PREFIX, "/v2/api/automations/login"):
+        answer = await send(two, "POST", path.encode(), headers=headers, parts=[b'{"na'], ends=False)
+        assert answer.status is None
+    assert not any("request_failed" in line for line in two.service.lines)
+
+
+async def _trickle(pieces: list[bytes]) -> Callable[[], Awaitable[dict[str, Any]]]:
+    async def receive() -> dict[str, Any]:
+        if pieces:
+            return {"type": "http.request", "body": pieces.pop(0), "more_body": True}
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError("nothing more comes")
+
+    return receive
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    """safety 6: at least 1 KiB a second once the first seconds are over"""
+    with pytest.raises(TimeoutError):
+        await read_bytes(await _trickle([]), MIB, patience=0.001)
+    with pytest.raises(TimeoutError):
+        await read_bytes(await _trickle([b"a"] * 10), MIB, patience=0.001)
+
+    async def gone() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(Gone):
+        await read_bytes(gone, MIB, patience=0.001)
+
+
+async def test_too_slow_a_body_is_told_so_and_the_connection_ends(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """contract 1.4: 503, nothing was done; what is left of the body is not waited for"""
+    monkeypatch.setitem(read_bytes.__kwdefaults__, "patience", 0.001)
+    sent: list[Any] = []
+
+    async def answer(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": PREFIX,
+        "raw_path": PREFIX.encode(),
+        "query_string": b"",
+        "headers": [*signed(await two.service.token("owner")), JSON],
+        "client": ("203.0.113.9", 50_000),
+    }
+    await two.service.app(scope, await _trickle([b"{"]), answer)
+    headers = dict(sent[0]["headers"])
+    assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (503, "unavailable")
+    assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")
+
+
+async def test_nothing_hostile_was_taken_for_a_defect(two: Two) -> None:
+    """house 7: the log of a defect names its operation, never what was sent"""
+    headers = [*signed(await two.service.token("owner")), JSON]
+    for body in (DEEP, b"\xff", b'{"name":"\\ud800"}'):
+        await send(two, "POST", PREFIX.encode(), headers=headers, parts=[body])
+    assert not [line for line in two.service.lines if re.search("request_failed", line)]
