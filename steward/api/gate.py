@@ -78,8 +78,8 @@ class Gate:
             return
         except TimeoutError:
             # What is left of a body that comes too slowly is not waited for.
-            refusal = answers.refuse(Unavailable(retry_after=1))
-            reply = replace(refusal, headers=(*refusal.headers, (b"connection", b"close")))
+            late = answers.refuse(Unavailable(retry_after=1))
+            reply = replace(late, headers=(*late.headers, (b"connection", b"close")))
         except Exception as error:
             self._fittings.log.error(
                 "request_failed", error, request=request.id, method=request.method, path=request.shown_path
