@@ -114,7 +114,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("wake", second, lambda: wake_sleeping(worker)),
         Tick("expire_approvals", half_minute, lambda: expire_approvals(worker)),
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
-        Tick("settle", half_minute, lambda: settle_finished(worker), hint="settle"),
+        Tick("settle", half_minute, lambda: settle_finished(worker)),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         Tick("workers", timedelta(hours=1), lambda: remove_dead(worker)),
     ]
@@ -362,6 +362,8 @@ async def keep(worker: Worker, tick: Tick) -> None:
             failures += 1
             worker.tools.metrics.count("steward_tick_failures_total", tick=tick.name)
             wait = min(30.0, 2.0 ** (failures - 1))
+            if tick.name == "heartbeat":  # the lease must not end because the database was away for a moment
+                wait = min(wait, tick.every.total_seconds() / 4)
             worker.tools.log.error("tick_failed", error, tick=tick.name)
         await _wait(clock.sleep(wait), hint)
 

@@ -1,7 +1,7 @@
 """Approvals over HTTP; approving and rejecting are never a token's (interface 1, contract 2.9)."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -94,11 +94,11 @@ class RejectBody(Body):
     comment: CommentText | None = None
 
 
-def record(approval: Approval, call: Call) -> ApprovalRecord:
+def record(approval: Approval, now: datetime) -> ApprovalRecord:
     """The approval as answered; one that has waited for over an hour says so."""
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
-    if pending and call.fittings.clock.now() - approval.created_at > STALE_AFTER:
+    if pending and now - approval.created_at > STALE_AFTER:
         words = "These changes were worked out over an hour ago. What has changed since is left alone."
         warnings.append({"code": "stale_over_1h", "message": words})
     return ApprovalRecord(
@@ -142,13 +142,13 @@ async def find(tx: Tx, call: Call) -> Answer:
     page = found[: query.limit]
     more = len(found) > query.limit
     cursor = paging.next_cursor(call, [wire_time(page[-1].expires_at), page[-1].id]) if more else None
-    return ApprovalsAnswer([record(approval, call) for approval in page], cursor)
+    return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
 
 
 async def get(tx: Tx, call: Call) -> Answer:
     """`GET /approvals/{approvalId}`: with the first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
-    answer = record(approval, call)
+    answer = record(approval, tx.now)
     found = await changes.shown(
         tx, call.actor.org, approval.run_id, round_=approval.round, limit=CHANGES_SHOWN
     )
@@ -169,7 +169,8 @@ async def approve(tx: Tx, call: Call) -> Answer:
         comment=body.comment or None,
     )
     rules = call.fittings.rules
-    return _decided(await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter), call)
+    decided = await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    return _decided(decided, tx.now)
 
 
 async def reject(tx: Tx, call: Call) -> Answer:
@@ -177,15 +178,16 @@ async def reject(tx: Tx, call: Call) -> Answer:
     body: RejectBody = call.body
     ask = RejectAsk(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.fittings.rules
-    return _decided(await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter), call)
+    decided = await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    return _decided(decided, tx.now)
 
 
-def _decided(decided: Decided, call: Call) -> DecidedAnswer:
-    return DecidedAnswer(record(decided.approval, call), run_record(decided.run))
+def _decided(decided: Decided, now: datetime) -> DecidedAnswer:
+    return DecidedAnswer(record(decided.approval, now), run_record(decided.run))
 
 
 def current(call: Call, data: Mapping[str, object]) -> Mapping[str, object]:
     """What is current, for a stale refusal: `{occurrence: null, automation, approval}` (contract 1.5)."""
     approval = data.get("approval")
     assert isinstance(approval, Approval)
-    return {**current_automation(call, data), "approval": record(approval, call)}
+    return {**current_automation(call, data), "approval": record(approval, call.fittings.clock.now())}

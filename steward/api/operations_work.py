@@ -226,7 +226,7 @@ CONNECTIONS = [
         body=app_connections.ReconnectBody,
         answer=app_connections.ConnectedAnswer,
         summary="Reconnect a store or account",
-        refusals=(NotConnected,),
+        refusals=(NotConnected, WrongState),
         writes=True,
         seconds=25.0,
     ),

@@ -31,6 +31,7 @@ from steward.runs.start import RunNow
 from steward.store import changes, runs, steps
 from steward.store.engine import Tx
 from steward.store.runs import RunFilter
+from steward.store.steps import StepRow
 
 STEPS_AT_ONCE = 200
 CHANGES_SHOWN = 50
@@ -209,17 +210,20 @@ async def get(tx: Tx, call: Call) -> Answer:
         return RunAnswer(answer)
     rows = await steps.after(tx, call.actor.org, run, seq=query.after_seq, limit=STEPS_AT_ONCE + 1)
     answer.more_steps = len(rows) > STEPS_AT_ONCE
-    answer.steps = []
-    for row in rows[:STEPS_AT_ONCE]:
-        shown: list[str] = []
-        if row.changes_total:
-            found = await changes.shown(
-                tx, call.actor.org, run, name=row.name, iteration=row.iteration, limit=CHANGES_SHOWN
-            )
-            shown = [change.wire for change in found]
-        wire = f'{row.wire[:-1]},"changes":[{",".join(shown)}],"changes_total":{row.changes_total}}}'
-        answer.steps.append(msgspec.Raw(wire.encode("utf-8")))
+    shown = rows[:STEPS_AT_ONCE]
+    names = {row.name for row in shown if row.changes_total}
+    first: dict[tuple[str, str], list[str]] = {}
+    if names:
+        first = await changes.first_of(tx, call.actor.org, run, names=names, most=CHANGES_SHOWN)
+    answer.steps = [_step(row, first.get((row.name, row.iteration), [])) for row in shown]
     return RunAnswer(answer)
+
+
+def _step(row: StepRow, first: list[str]) -> msgspec.Raw:
+    """A row of the log with its first changes as they are now."""
+    listed = ",".join(first) if row.changes_total else ""
+    wire = f'{row.wire[:-1]},"changes":[{listed}],"changes_total":{row.changes_total}}}'
+    return msgspec.Raw(wire.encode("utf-8"))
 
 
 async def find_changes(tx: Tx, call: Call) -> Answer:

@@ -158,9 +158,11 @@ async def reconnect(
 ) -> Connected:
     """Gives a connection new keys for the same account.
 
-    Raises NotFound, ValidationFailed (another account than before), StaleVersion (changed meanwhile).
+    Raises NotFound, WrongState (connected), ValidationFailed (another account than before), StaleVersion.
     """
     before = await _get(tx, actor.org, integration)
+    if before.state is ConnectionState.CONNECTED:
+        raise WrongState("This connection is connected. Disconnect it first to give it other keys.")
     if before.facts.get("subject") != tried.settings.subject:
         words = "This leads to another account than before. Connect that one as a new connection."
         raise _bad({next(iter(tried.settings.plain), ""): [words]})

@@ -89,7 +89,8 @@ async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
         vt += is_ready
     await starting.insert_runs(tx, org, new)
     held = {offer.automation.id: offer.run_id for offer in ready if offer.run_id is not None}
-    await starting.hold_lanes(tx, org, held)
+    if held and await starting.hold_lanes(tx, org, held) != len(held):
+        raise RuntimeError("a lane that was locked and free could not be held")
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
@@ -130,7 +131,9 @@ async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
         ),
     )
     if queue is Queue.READY and wanted.mode is Mode.LIVE:
-        await lanes.hold(tx, automation.org, automation.id, run=run, was=None)
+        held = await lanes.hold(tx, automation.org, automation.id, run=run, was=None)
+        if held != 1:
+            raise RuntimeError(f"the lane of {automation.id} was locked and free and could not be held")
     return Offered(run, status)
 
 

@@ -9,13 +9,13 @@ from decimal import Decimal, InvalidOperation
 from steward.lanes import ending, lane
 from steward.model.account import Actor
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
-from steward.model.automation import Automation
+from steward.model.automation import Automation, AutomationState
 from steward.model.change import Action, Change, ChangeSet, FieldKind, Outcome
 from steward.model.ids import ApprovalId, ChangeId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
-from steward.runs.tools import Fenced
+from steward.runs.tools import CancelAsked, Fenced
 from steward.store import approvals, audit, automations, changes, fair, run_queue, runs
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
@@ -45,7 +45,7 @@ class Asked:
 
 
 async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
-    """Turns all held changes of the run into one approval and parks the run. Raises Fenced."""
+    """Turns all held changes of the run into one approval and parks it. Raises Fenced, CancelAsked."""
     approval = ApprovalId(new_id(tx.now))
     only_sends = all(item.proposal.action is Action.SEND for item in asked.items)
     actions = Counter(str(item.proposal.action) for item in asked.items)
@@ -75,7 +75,8 @@ async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
         tx, lease, approval=approval, expires_at=expires_at, leased_ms=asked.leased_ms
     )
     if not parked:
-        raise Fenced(lease)
+        ours, cancel = await run_queue.held_by(tx, lease)
+        raise CancelAsked(cancel) if ours and cancel is not None else Fenced(lease)
     await approvals.insert(tx, lease.org, record, integration=asked.automation.integration_id)
     await run_queue.set_facts(tx, lease.org, lease.run, code=None, message=None, summary=asked.summary)
     return approval
@@ -173,8 +174,8 @@ async def _decidable(
 ) -> Run:
     """The approval's run. Raises StaleVersion, WrongState, in this order (contract 1.4)."""
     run = await runs.get(tx, actor.org, current.run_id)
+    automation = await automations.get(tx, actor.org, current.automation_id)
     if current.version != version or (change_hash is not None and change_hash != current.change_hash):
-        automation = await automations.get(tx, actor.org, current.automation_id)
         raise StaleVersion(
             "This approval was changed meanwhile. Load it again and look at what it asks now.",
             data={"occurrence": None, "automation": automation, "approval": current},
@@ -183,6 +184,8 @@ async def _decidable(
         raise WrongState("This approval was decided already or has expired.")
     if run.status is not RunStatus.WAITING_APPROVAL or run.approval_id != current.id:
         raise WrongState("The run no longer waits for this approval.")
+    if automation.state is AutomationState.ARCHIVED or run.plan_version != automation.plan_version:
+        raise WrongState("The automation was archived or changed since these changes were worked out.")
     return run
 
 

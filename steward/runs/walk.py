@@ -61,7 +61,9 @@ async def work(tools: Tools, lease: Lease) -> None:
 
 async def _take_on(tools: Tools, taken: Taken) -> None:
     lease = taken.lease
-    until = None if taken.hot.last_seq == 0 and lease.attempt == 1 else await _open_writes(tools, lease)
+    until = (
+        None if taken.hot.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(tools, lease)
+    )
     if until is not None:
         await _sleep(tools, lease, until, leased_ms=0, settles=True)
         return
@@ -80,10 +82,6 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
         await _close(await _begin(tools, taken, context.NOTHING), end)
         return
     await _go(await _begin(tools, taken, opened))
-
-
-async def _open_writes(tools: Tools, lease: Lease) -> datetime | None:
-    return await reconcile.settle_run(tools, lease)
 
 
 async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:

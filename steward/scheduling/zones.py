@@ -2,9 +2,8 @@
 
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache, lru_cache
+from importlib import metadata
 from zoneinfo import ZoneInfo, available_timezones, reset_tzpath
-
-import tzdata  # type: ignore[import-untyped]
 
 from steward.model.schedule import SlotNote
 
@@ -46,9 +45,10 @@ def _load(name: str) -> ZoneInfo:
     return ZoneInfo(name)
 
 
+@cache
 def tzdata_version() -> str:
-    """The zone database's version, such as `2026f`."""
-    return str(tzdata.IANA_VERSION)
+    """The version of the package the zones come from, such as `2026.6` (schedule.md 4)."""
+    return metadata.version("tzdata")
 
 
 # Slots of many automations fall on one local time; working one out anew costs five times a look-up.

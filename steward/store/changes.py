@@ -130,6 +130,22 @@ async def shown(
     return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
 
 
+async def first_of(
+    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], most: int
+) -> dict[tuple[str, str], list[str]]:
+    """The first `most` changes of each of these steps as answered, by step name and iteration."""
+    rows = await tx.all(
+        "SELECT id, name, iteration, wire, outcome, message, applied_at FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND name IN (:names) AND position < :most"
+        " ORDER BY name, iteration, position",
+        {"org": org, "run": run, "names": list(names), "most": most},
+    )
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        found.setdefault((row["name"], row["iteration"]), []).append(_shown(row))
+    return found
+
+
 async def decide(
     tx: Tx, org: OrgId, run: RunId, *, round_: int, to: Outcome, only: Sequence[ChangeId] | None = None
 ) -> int:

@@ -1,9 +1,7 @@
 """Rows of the lanes: which live run of an automation holds it (engine 8)."""
 
-from datetime import datetime
-
 from steward.model.ids import AutomationId, OrgId, RunId
-from steward.store.engine import Tx, at_or_none
+from steward.store.engine import Tx
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
@@ -49,21 +47,3 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> in
         {"org": org, "automation": automation, "most": most + 1},
     )
     return int(row["n"]) if row else 0
-
-
-async def drop(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
-    """Counts store events that were not run (interface 2.5)."""
-    await tx.execute(
-        "UPDATE lanes SET dropped = dropped + :events, dropped_at = :now"
-        " WHERE org_id = :org AND automation_id = :automation",
-        {"org": org, "automation": automation, "events": events},
-    )
-
-
-async def dropped(tx: Tx, org: OrgId, automation: AutomationId) -> tuple[int, datetime | None]:
-    """How many store events were not run, and when the last."""
-    row = await tx.one(
-        "SELECT dropped, dropped_at FROM lanes WHERE org_id = :org AND automation_id = :automation",
-        {"org": org, "automation": automation},
-    )
-    return (row["dropped"], at_or_none(row["dropped_at"])) if row else (0, None)
