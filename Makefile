@@ -99,5 +99,6 @@ $(DEV): $(RUN) requirements-dev.txt
 	@$(INSTALL) -r requirements-dev.txt
 	@touch $@
 
-soak:
-	@echo "There are no long runs yet; they come with the engine's fault kit."; exit 1
+soak: $(DEV) postgres ## the random tests at length: slots, races, the calendar against its model (ARGS="-k races")
+	@STEWARD_SLOT_CASES=20000 RACE_TRIES=1000 MODEL_EXAMPLES=120 STEWARD_TEST_REQUIRE_POSTGRES=1 \
+		$(PYTEST) -n 2 --dist worksteal -q tests/scheduling tests/occurrences $(ARGS)
