@@ -49,8 +49,9 @@ def page() -> str:
     lines = [
         "# The interface and its tests",
         "",
-        "Made by `make docs` from `tests/interface_statements.py` and the docstrings of the tests, which cite",
-        "a statement by section and word. A row without a test fails the build, but for what is not there yet.",
+        "Made by `make docs` from `tests/interface_statements.py` and the docstrings of the tests, which",
+        "cite a statement by section and word. A row without a test fails the build, but for what is not",
+        "there yet.",
     ]
     section = ""
     for statement, tests in sorted(covered().items(), key=lambda item: _place(item[0])):

@@ -147,7 +147,9 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault
         settings=tried.settings,
         now=tx.now,
     )
-    await connections.insert(tx, actor.org, connection)
+    if not await connections.insert(tx, actor.org, connection, subject=tried.settings.subject):
+        words = "This was connected meanwhile. Load the page again."  # by another request, just now
+        raise _bad({next(iter(tried.settings.plain), ""): [words]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await _note(tx, actor, "connected", connection)
     return Connected(connection, report(tried.health, tried.checked_at))

@@ -93,14 +93,16 @@ async def find(
     return [_connection(row) for row in rows]
 
 
-async def insert(tx: Tx, org: OrgId, connection: Connection) -> None:
-    """Stores a new connection."""
-    await tx.execute(
-        f"INSERT INTO connections ({_COLUMNS}, granted)"
+async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) -> bool:
+    """Stores a new connection; False when the organisation has one to the same `subject` already."""
+    touched = await tx.execute(
+        f"INSERT INTO connections ({_COLUMNS}, granted, subject)"
         " VALUES (:org, :integration, :kind, :is_store, :name, :domain, :zone, :currency, :state, :auth,"
-        " :label, :facts, :version, :connected_at, :last_ok_at, :checked_at, :last_error, '[]')",
-        _args(org, connection),
+        " :label, :facts, :version, :connected_at, :last_ok_at, :checked_at, :last_error, '[]', :subject)"
+        " ON CONFLICT (org_id, kind, subject) DO NOTHING",
+        _args(org, connection) | {"subject": subject},
     )
+    return touched == 1
 
 
 async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:

@@ -37,7 +37,8 @@ class Desk:
 
         async def act(tx: Tx) -> IntegrationId:
             one = await connections.new_integration_id(tx, org)
-            await connections.insert(tx, org, connection(org, one, "woocommerce", name, zone, tx.now))
+            made = connection(org, one, "woocommerce", name, zone, tx.now)
+            await connections.insert(tx, org, made, subject=str(one))
             return one
 
         made: IntegrationId = await self.service.write(act, org=org)

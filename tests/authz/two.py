@@ -217,7 +217,7 @@ async def _second_store(tx: Tx, own: OrgId, mark: str) -> None:
         checked_at=tx.now,
         last_error=None,
     )
-    await connections.insert(tx, own, made)
+    await connections.insert(tx, own, made, subject=str(made.integration_id))
 
 
 async def _waiting(

@@ -233,7 +233,8 @@ class World:
         async def act(tx: Tx) -> IntegrationId:
             own = org or self.org
             integration = await connections.new_integration_id(tx, own)
-            await connections.insert(tx, own, connection(own, integration, kind, name, zone, self.now))
+            made = connection(own, integration, kind, name, zone, self.now)
+            await connections.insert(tx, own, made, subject=str(integration))
             return integration
 
         return await self.write(act, org)

@@ -26,7 +26,7 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
     async def act(tx: Tx) -> IntegrationId:
         number = await connections.new_integration_id(tx, org)
         made = replace(connection(kind, number, **changed), org=OrgId(org))
-        await connections.insert(tx, org, made)
+        await connections.insert(tx, org, made, subject=str(made.integration_id))
         return number
 
     return int(await service.write(act, org=org))

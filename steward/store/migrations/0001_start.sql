@@ -146,8 +146,10 @@ CREATE TABLE connections (
     last_ok_at {ms},
     last_error {text} CHECK (length(last_error) <= 300),
     facts {json} NOT NULL,
+    subject {text} NOT NULL,
     checked_at {ms},
-    PRIMARY KEY (org_id, integration_id)
+    PRIMARY KEY (org_id, integration_id),
+    UNIQUE (org_id, kind, subject)
 ) {rowless};
 
 CREATE TABLE org_keys (
