@@ -144,7 +144,9 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     sheet = await _connect(web, "spreadsheet", account, mark)
     teams = await _connect(web, "teams", {"webhook_url": described["teams"]["webhook_url"]}, mark)
     org = service.members[name].org
-    await service.write(partial(_second_store, own=org, mark=mark), org=org)
+    await service.write(
+        partial(_second_store, own=org, mark=mark, keys=woo, vault=service.fittings.vault), org=org
+    )
     first = await create_automation(web, store, f"{mark} one")
     second = await create_automation(web, store, f"{mark} two")
     ended = [await _waiting(service, web, org, one, mark=mark, store=store) for one in (second, first)]
@@ -196,7 +198,8 @@ async def create_automation(web: Caller, store: int, name: str) -> str:
     return str(heard.data["automation"]["id"])
 
 
-async def _second_store(tx: Tx, own: OrgId, mark: str) -> None:
+async def _second_store(tx: Tx, own: OrgId, mark: str, keys: Mapping[str, str], vault: Vault) -> None:
+    """Another connection to the one shop there is, as connecting would refuse to make it."""
     integration = await connections.new_integration_id(tx, own)
     made = Connection(
         org=own,
@@ -210,7 +213,7 @@ async def _second_store(tx: Tx, own: OrgId, mark: str) -> None:
         state=ConnectionState.CONNECTED,
         auth=Auth.KEY,
         account_label=None,
-        facts={},
+        facts={"settings": {"url": keys["url"]}},
         version=1,
         connected_at=tx.now,
         last_ok_at=tx.now,

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import httpx
 
+from steward.accounts import people
 from steward.api import openapi
 from steward.api.calls import Operation
 from steward.api.operations import OPERATIONS
-from steward.model.account import TOKEN_SCOPES
-from steward.store.engine import Engine
+from steward.model.account import TOKEN_SCOPES, Role
+from steward.store.engine import Engine, Tx
 from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
@@ -90,7 +91,18 @@ class Served:
         answer = await caller.client.request(row.method, url, **{**sent, "headers": headers})
         if "set-cookie" in answer.headers:
             del self._callers[kind]
+        if answer.status_code == 403:
+            await self._restore()
         return answer
+
+    async def _restore(self) -> None:
+        """The owner is one again: owners may make others owners, and then be made less by themselves."""
+        owner = self.two.service.members["owner"]
+
+        async def act(tx: Tx) -> None:
+            await people.add_to_organization(tx, owner.person, owner.org, Role.OWNER)
+
+        await self.two.service.write(act)
 
     def close(self) -> None:
         """Ends the service and its loop."""
