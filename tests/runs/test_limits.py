@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward import worker
+from steward import crashpoint, worker
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
@@ -195,9 +195,7 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     assert (await shop.run(other)).status is RunStatus.WAITING_APPROVAL
 
 
-async def test_a_defect_while_changes_are_made_leaves_them_told_truly(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop) -> None:
     """engine 11.4: what is open when a run ends stays unknown and is read back afterwards"""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
@@ -206,8 +204,11 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(
         if point == "after_call":
             raise ZeroDivisionError
 
-    monkeypatch.setattr("steward.runs.apply.crashpoint", broken)
-    await shop.drain()
+    crashpoint.watch(broken)
+    try:
+        await shop.drain()
+    finally:
+        crashpoint.watch(None)
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
     first, *others = await shop.changes(run)
