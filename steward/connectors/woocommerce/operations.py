@@ -1,7 +1,6 @@
 """What may be changed in a WooCommerce shop: validated, worked out and compared; pure (connectors 6)."""
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,7 +37,7 @@ _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(ABC, Generic[A]):
+class Operation(Generic[A]):
     """What all operations here share: absolute values, read back after an interruption."""
 
     name: str
@@ -78,9 +77,9 @@ class Operation(ABC, Generic[A]):
         """Equality of the operation's value."""
         return wanted == seen
 
-    @abstractmethod
     def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
         """The change one ask comes to, why it cannot be, or the id of what is already so."""
+        raise TypeError(f"{self.name} plans its asks itself")
 
 
 class _Batched(Operation[A]):
