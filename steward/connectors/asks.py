@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steward.connectors.records import Cell, Product, Variant
+from steward.connectors.records import Cell, Customer, FulfilmentOrder, Order, Product, Variant
 
 
 class Keep(StrEnum):
@@ -26,10 +26,32 @@ class SetPrice:
 
 @dataclass(frozen=True, slots=True)
 class SetStock:
-    """Asks `inventory.set`: an absolute quantity of a tracked variant."""
+    """Asks `inventory.set`: an absolute quantity of a tracked variant.
+
+    On platforms with locations the variant was read at the location it is written to.
+    """
 
     variant: Variant
     quantity: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """Asks `product.set_status`: one of the platform's own words."""
+
+    product: Product
+    status: str
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetPublished:
+    """Asks `product.set_published`: on or off the sales channels of those ids, others left alone."""
+
+    product: Product
+    channels: tuple[str, ...]
+    published: bool
     message: str | None = None
 
 
@@ -51,6 +73,116 @@ class SetTags:
     product: Product
     tags: tuple[str, ...]
     known: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOrderTags:
+    """Asks `order.set_tags`: the whole list wanted."""
+
+    order: Order
+    tags: tuple[str, ...]
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetCustomerTags:
+    """Asks `customer.set_tags`: the whole list wanted."""
+
+    customer: Customer
+    tags: tuple[str, ...]
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetNote:
+    """Asks `order.set_note` or `customer.set_note`: the whole text; empty takes it away."""
+
+    subject: Order | Customer
+    note: str
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOrder:
+    """Asks `order.cancel`; `reason` is one of the platform's words, null its plainest."""
+
+    order: Order
+    restock: bool = True
+    notify: bool = False
+    reason: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseOrder:
+    """Asks `order.close`: the order is archived, or with `reopen` taken out of the archive."""
+
+    order: Order
+    reopen: bool = False
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldFulfilment:
+    """Asks `fulfillment.hold` of one fulfilment order; an order with several asks once for each."""
+
+    order: Order
+    fulfilment: FulfilmentOrder
+    reason: str | None = None
+    notes: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePayment:
+    """Asks `order.capture`: takes all that the order's authorisation has reserved."""
+
+    order: Order
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetMetafield:
+    """Asks `metafield.set`: `value` as the platform's text of `type`; `before` and `digest` as it was read,
+    null when there was none."""
+
+    owner: Product | Variant | Order | Customer
+    namespace: str
+    key: str
+    type: str
+    value: str
+    before: str | None = None
+    digest: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRedirect:
+    """Asks `redirect.create`: a path of the shop leads to `target`; `present` where it leads now."""
+
+    path: str
+    target: str
+    present: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRefund:
+    """Asks `refund.create`: (line id, quantity) of what is given back, and the money paid out for it.
+
+    `amount` null: goods without money. `transaction` is the payment it goes back to, `location` where the
+    goods are put back in stock, null: not at all.
+    """
+
+    order: Order
+    lines: tuple[tuple[str, int], ...]
+    amount: str | None = None
+    transaction: str | None = None
+    gateway: str | None = None
+    location: str | None = None
+    notify: bool = False
+    note: str = ""
     message: str | None = None
 
 

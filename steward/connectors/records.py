@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from enum import StrEnum
 from typing import TypeAlias
 
 # A cell as the sheet holds it: numbers exact, never binary fractions; empty is null.
@@ -16,6 +17,8 @@ class Variant:
     `stock` null: not tracked here. `stock_managed_by_parent`: `stock` is the number its product shares
     with its other variations; it is counted and written once, at `stock_target`. `regular_price` and
     `sale_price` are the platform's own fields where it has such; `price` and `compare_at` the common form.
+    `item_id` is the platform's id of what is counted, where that is another object than the variant, and
+    `location_id` the place `stock` was counted at when one was asked for.
     """
 
     id: str
@@ -46,6 +49,12 @@ class Variant:
     categories: tuple[str, ...] = ()
     vendor: str | None = None
     modified_at: datetime | None = None
+    item_id: str | None = None
+    location_id: str | None = None
+    created_at: datetime | None = None
+    country_of_origin: str | None = None
+    hs_code: str | None = None
+    ships: bool = True
 
     @property
     def label(self) -> str:
@@ -59,7 +68,7 @@ class Product:
     """A product with all its variants; `visibility` is the platform's own word for `visible`.
 
     `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms
-    that templates leave out and count (templates E9).
+    that templates leave out and count (templates E9). `channels`: ids of the sales channels it is on.
     """
 
     id: str
@@ -84,6 +93,11 @@ class Product:
     sellable: bool = True
     url: str | None = None
     modified_at: datetime | None = None
+    created_at: datetime | None = None
+    image_alts: tuple[str, ...] = ()
+    seo_title: str = ""
+    seo_description: str = ""
+    channels: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -95,7 +109,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """One line of an order."""
+    """One line of an order; `open_quantity` is what is neither sent nor taken off, null where not told."""
 
     id: str
     product_id: str | None
@@ -104,11 +118,75 @@ class OrderLine:
     title: str
     quantity: int
     total: str
+    open_quantity: int | None = None
+    ships: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    """Money given back on an order, at the time it was made; `amount` in the order's `currency`."""
+
+    id: str
+    amount: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FulfilmentOrder:
+    """What one location has to send of an order: open, in_progress, on_hold, scheduled, closed, cancelled."""
+
+    id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """A payment reserved and not taken yet."""
+
+    id: str
+    amount: str
+    gateway: str = ""
+
+
+class Payment(StrEnum):
+    """How far an order is paid, in words all platforms share (templates 8)."""
+
+    PENDING = "pending"
+    ON_HOLD = "on_hold"
+    AUTHORIZED = "authorized"
+    PARTLY_PAID = "partly_paid"
+    PAID = "paid"
+    PARTLY_REFUNDED = "partly_refunded"
+    REFUNDED = "refunded"
+    VOIDED = "voided"
+
+
+class Fulfilment(StrEnum):
+    """How far an order is sent."""
+
+    UNFULFILLED = "unfulfilled"
+    PARTIAL = "partial"
+    FULFILLED = "fulfilled"
+    ON_HOLD = "on_hold"
+
+
+class Risk(StrEnum):
+    """What the platform thinks of an order; PENDING: not assessed yet."""
+
+    PENDING = "pending"
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order; sums are decimal text in `currency`."""
+    """An order; sums are decimal text in `currency`, the store's own (templates E13).
+
+    `status` is the platform's own word. What a platform has no field for keeps its default: `payment`,
+    `fulfilment` and `risk` null, `net` and `tax` null.
+    """
 
     id: str
     number: str
@@ -124,6 +202,32 @@ class Order:
     created_at: datetime | None
     modified_at: datetime | None
     url: str | None = None
+    test: bool = False
+    payment: Payment | None = None
+    fulfilment: Fulfilment | None = None
+    paid_at: datetime | None = None
+    fulfilled_at: datetime | None = None
+    closed_at: datetime | None = None
+    email: str = ""
+    customer_name: str = ""
+    shipping_country: str | None = None
+    billing_country: str | None = None
+    discount_codes: tuple[str, ...] = ()
+    net: str | None = None
+    tax: str | None = None
+    refunded: str = "0"
+    refunds: tuple[Refund, ...] = ()
+    note: str = ""
+    risk: Risk | None = None
+    risk_reasons: tuple[str, ...] = ()
+    fulfilment_orders: tuple[FulfilmentOrder, ...] = ()
+    returning: bool = False
+    authorization: Authorization | None = None
+
+    @property
+    def label(self) -> str:
+        """Number and name, as people know it (templates 2)."""
+        return f"{self.number}, {self.customer_name}" if self.customer_name else self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +242,13 @@ class Customer:
     spent: str | None
     modified_at: datetime | None
     url: str | None = None
+    note: str = ""
+    currency: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Name, else address."""
+        return self.name or self.email or self.id
 
 
 @dataclass(frozen=True, slots=True)
