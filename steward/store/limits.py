@@ -25,21 +25,34 @@ async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | N
         return max(1, math.ceil(wait / 1000))
     for kind, log in logs.items():
         await tx.execute(
-            "UPDATE login_attempts SET attempts = :attempts WHERE kind = :kind AND key_hash = :key",
-            {"kind": kind, "key": keys[kind], "attempts": Json([*log, now][-most:])},
+            "UPDATE login_attempts SET attempts = :attempts, ends_at = :ends"
+            " WHERE kind = :kind AND key_hash = :key",
+            {
+                "kind": kind,
+                "key": keys[kind],
+                "attempts": Json([*log, now][-most:]),
+                "ends": now + WINDOW_MS,
+            },
         )
     return None
 
 
 async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
-    where = {"kind": kind, "key": key}
-    await tx.execute(
-        "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
-        " ON CONFLICT (kind, key_hash) DO NOTHING",
-        where,
-    )
+    """The key's log, its row locked, and made when it is not there or retention has just removed it."""
     row = await tx.one(
-        "SELECT attempts FROM login_attempts WHERE kind = :kind AND key_hash = :key {for_update}", where
+        "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
+        " ON CONFLICT (kind, key_hash) DO UPDATE SET kind = excluded.kind"
+        " RETURNING attempts",
+        {"kind": kind, "key": key},
     )
     found: list[int] = json.loads(row["attempts"]) if row else []
     return found
+
+
+async def forget_ended(tx: Tx, most: int) -> int:
+    """Removes the logs that no attempt counts in any more; how many."""
+    return await tx.execute(
+        "DELETE FROM login_attempts WHERE (kind, key_hash) IN"
+        " (SELECT kind, key_hash FROM login_attempts WHERE ends_at <= {now} LIMIT :most)",
+        {"most": most},
+    )

@@ -17,6 +17,7 @@ from steward.store.engine import Dialect, ms
 from steward.store.engine_sqlite import connect
 
 _FILE = re.compile(r"([0-9]{4})_[a-z0-9_]+\.sql")
+_INCREMENTAL = 2
 _LOCK = 7_405_339_281  # any constant: migrations of one database exclude each other
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
@@ -122,7 +123,8 @@ def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
     except sqlite3.Error as error:
         raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
     try:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        if not only_look:
+            _give_room_back(connection)
         connection.execute(_spell(_VERSIONS, "sqlite"))
         known = {row["version"]: row["sha256"] for row in connection.execute("SELECT * FROM schema_version")}
         report = _report("sqlite", known, only_look=only_look)
@@ -132,6 +134,13 @@ def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
         return report
     finally:
         connection.close()
+
+
+def _give_room_back(connection: sqlite3.Connection) -> None:
+    """Lets the retention tick shrink the file (engine 17); a file that cannot yet is written anew once."""
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        connection.execute("VACUUM")
 
 
 def _apply_sqlite(connection: sqlite3.Connection, migration: Migration, now: datetime) -> None:
