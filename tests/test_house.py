@@ -96,7 +96,7 @@ def _beyond_docstring(path: Path) -> bool:
 
 # What a folder holds beside the things its list names: the forms they share.
 SHARED = {
-    "connectors": {"base", "writing", "asks", "records"},
+    "connectors": {"base", "writing", "asks", "records", "listening", "reads", "settings"},
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"},
     "templates": {"base"},
 }

@@ -15,8 +15,8 @@ class Tells(Protocol):
     """What set-up asks of a connector: which topics its stores can send (connectors 8)."""
 
     @property
-    def topics(self) -> Mapping[str, tuple[str, ...]]:
-        """Canonical topic to native topics; empty without events."""
+    def topics(self) -> Mapping[str, object]:
+        """Canonical topics, each with how it is told; empty without events."""
         ...
 
 

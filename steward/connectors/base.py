@@ -2,9 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from steward.connectors.asks import (
     AppendRows,
@@ -15,6 +14,22 @@ from steward.connectors.asks import (
     SetTags,
     SetVisible,
     WriteCells,
+)
+from steward.connectors.listening import EventSource, TopicSpec
+from steward.connectors.reads import (
+    PRODUCT,
+    PRODUCTS,
+    TABS,
+    TAGS,
+    VALUES,
+    VARIANT,
+    VARIANTS,
+    ById,
+    Nothing,
+    Page,
+    ProductsAsk,
+    ReadOp,
+    ValuesAsk,
 )
 from steward.connectors.records import (
     Cell,
@@ -29,6 +44,7 @@ from steward.connectors.records import (
     Variant,
     currency_decimals,
 )
+from steward.connectors.settings import BadSettings, Secrets, Settings
 from steward.connectors.writing import WriteOutcome, Writer, WriteState
 from steward.model.change import Action, Batch, FieldChange, ObjectRef, Part, Proposal, Recovery
 from steward.model.connection import Auth
@@ -76,6 +92,7 @@ __all__ = [
     "Current",
     "Customer",
     "Destination",
+    "EventSource",
     "Facts",
     "FieldChange",
     "Forbidden",
@@ -119,6 +136,7 @@ __all__ = [
     "Tag",
     "Throttled",
     "Timeouts",
+    "TopicSpec",
     "Unauthorized",
     "Unavailable",
     "UpkeepHttp",
@@ -155,40 +173,6 @@ class Facts:
     settings_schema: JsonObject
     versions: tuple[str, ...] = ()
     event_body: int = 0
-
-
-class BadSettings(Exception):
-    """Settings of the connecting form that cannot be used; `errors` maps field names to messages."""
-
-    def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
-        super().__init__("; ".join(f"{name}: {' '.join(words)}" for name, words in errors.items()))
-        self.errors = {name: tuple(words) for name, words in errors.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The connecting form, checked: what is kept plain, what is kept encrypted, and what it stands for.
-
-    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
-    must lead to the same one (contract 6.4), and it may be connected once in an organisation.
-    """
-
-    plain: Mapping[str, str]
-    sealed: Mapping[str, Secret]
-    auth: Auth
-    subject: str
-    domain: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Secrets:
-    """One opened connection as its connector needs it: `Settings` read back, and what checks found."""
-
-    integration_id: IntegrationId
-    plain: Mapping[str, str]
-    sealed: Mapping[str, Secret]
-    currency: str | None = None
-    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,65 +222,6 @@ class Destination:
     name: str
     parent: str | None = None
     writable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOp(Generic[P, I]):
-    """A read by its stable name: what it is asked with and what it gives."""
-
-    name: str
-    params: type[P]
-    item: type[I]
-    paged: bool = True
-    cost: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[I]):
-    """One page of a read; `next` is opaque and null on the last one."""
-
-    items: tuple[I, ...]
-    next: str | None = None
-    total: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProductsAsk:
-    """Products in the order of their ids; `ids` none: all. `skus` finds variations too."""
-
-    ids: tuple[str, ...] | None = None
-    skus: tuple[str, ...] | None = None
-    modified_after: datetime | None = None
-    published_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ById:
-    """One object by the platform's id; a variation as `product_id/variation_id`."""
-
-    id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ValuesAsk:
-    """A whole tab; `tab` none: the first one."""
-
-    tab: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """A read without parameters."""
-
-
-# The canonical reads: every connector that has one uses exactly this record.
-PRODUCTS = ReadOp("products", ProductsAsk, Product)
-PRODUCT = ReadOp("product", ById, Product, paged=False)
-VARIANTS = ReadOp("variants", ProductsAsk, Variant)
-VARIANT = ReadOp("variant", ById, Variant, paged=False)
-TABS = ReadOp("tabs", Nothing, Tab, paged=False)
-TAGS = ReadOp("tags", Nothing, Tag)
-VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)
 
 
 class Guard(StrEnum):
@@ -426,8 +351,13 @@ class Connector(Protocol):
         ...
 
     @property
-    def topics(self) -> Mapping[str, tuple[str, ...]]:
-        """Canonical topic → native topics it is told by (connectors 8); empty without events."""
+    def topics(self) -> Mapping[str, TopicSpec]:
+        """Canonical topic → how the platform tells it (connectors 8); empty without events."""
+        ...
+
+    @property
+    def events(self) -> EventSource | None:
+        """Subscriptions and deliveries; null for a platform without events."""
         ...
 
     def settings(self, given: JsonObject) -> Settings:

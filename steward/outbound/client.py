@@ -220,16 +220,23 @@ class UpkeepHttp:
         return await self._bare.get(path, operation=operation)
 
     async def send(
-        self, method: str, path: str, body: JsonValue, *, key: str | None = None, operation: str = "check"
+        self,
+        method: str,
+        path: str,
+        body: JsonValue,
+        *,
+        params: Mapping[str, str] | None = None,
+        key: str | None = None,
+        operation: str = "check",
     ) -> Answer:
         """One call, never repeated; `key` goes as `Idempotency-Key`. Raises CallError."""
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
         link = self._line.link
         ask = Ask(
             method,
-            _url(self._line, path, None),
+            _url(self._line, path, params),
             operation,
-            content=msgspec.json.encode(body),
+            content=b"" if body is None else msgspec.json.encode(body),
             headers=headers,
             proof=link.proof,
             total_s=link.timeouts.read_s,

@@ -14,6 +14,7 @@ from steward.connectors.base import (
     CallError,
     ChangeOp,
     Destination,
+    EventSource,
     Facts,
     Health,
     Kind,
@@ -25,6 +26,7 @@ from steward.connectors.base import (
     Secrets,
     Settings,
     Timeouts,
+    TopicSpec,
     Unauthorized,
     UpkeepHttp,
     WriteHttp,
@@ -54,7 +56,8 @@ _SCHEMA: JsonObject = {
 class Spreadsheet:
     """The connector; its two addresses are the operator's settings."""
 
-    topics: Mapping[str, tuple[str, ...]] = {}
+    topics: Mapping[str, TopicSpec] = {}
+    events: EventSource | None = None
 
     def __init__(self, *, sheets_url: str, token_url: str, read_s: float, bounded: bool = False) -> None:
         self._sheets_url = sheets_url.rstrip("/")

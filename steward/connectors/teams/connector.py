@@ -14,6 +14,7 @@ from steward.connectors.base import (
     ChangeOp,
     Current,
     Destination,
+    EventSource,
     Facts,
     FieldChange,
     Guard,
@@ -35,6 +36,7 @@ from steward.connectors.base import (
     Secrets,
     Settings,
     Timeouts,
+    TopicSpec,
     UpkeepHttp,
     WriteHttp,
     WriteOutcome,
@@ -159,7 +161,8 @@ class TeamsWriter:
 class Teams:
     """The connector; `hosts` are suffixes such as `.logic.azure.com`, or exact `host:port` entries."""
 
-    topics: Mapping[str, tuple[str, ...]] = {}
+    topics: Mapping[str, TopicSpec] = {}
+    events: EventSource | None = None
     reads: Mapping[str, ReadOp[Any, Any]] = {}
 
     def __init__(

@@ -13,6 +13,7 @@ from steward.connectors.base import (
     BadSettings,
     ChangeOp,
     Destination,
+    EventSource,
     Facts,
     Health,
     Kind,
@@ -24,12 +25,15 @@ from steward.connectors.base import (
     Secrets,
     Settings,
     Timeouts,
+    TopicSpec,
     UpkeepHttp,
     WriteHttp,
 )
 from steward.connectors.woocommerce.check import check_shop
+from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
 from steward.connectors.woocommerce.reader import WooCommerceReader
+from steward.connectors.woocommerce.topics import TOPICS
 from steward.connectors.woocommerce.writer import WooCommerceWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
@@ -55,7 +59,8 @@ _SCHEMA: JsonObject = {
 class WooCommerce:
     """The connector; `read_s` is the service's limit for a read, with `bounded` for a write too."""
 
-    topics: Mapping[str, tuple[str, ...]] = {}
+    topics: Mapping[str, TopicSpec] = TOPICS
+    events: EventSource | None = Hooks()
 
     def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
         self._private = frozenset(private_hosts)

@@ -1,0 +1,99 @@
+"""The reads by their stable names: what each is asked with and gives; how is left to each connector."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from steward.connectors.records import Customer, Order, Product, SheetTable, Tab, Tag, Variant
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOp(Generic[P, I]):
+    """A read by its stable name: what it is asked with and what it gives."""
+
+    name: str
+    params: type[P]
+    item: type[I]
+    paged: bool = True
+    cost: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[I]):
+    """One page of a read; `next` is opaque and null on the last one."""
+
+    items: tuple[I, ...]
+    next: str | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsAsk:
+    """Products in the order of their ids; `ids` none: all. `skus` finds variations too.
+
+    `location`: stock is the number at that one, on platforms that have locations.
+    """
+
+    ids: tuple[str, ...] | None = None
+    skus: tuple[str, ...] | None = None
+    modified_after: datetime | None = None
+    published_only: bool = False
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersAsk:
+    """Orders in the order of their ids; `ids` none: all that the other limits let through.
+
+    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
+    """
+
+    ids: tuple[str, ...] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    modified_after: datetime | None = None
+    open_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CustomersAsk:
+    """Customers in the order of their ids; `ids` none: all."""
+
+    ids: tuple[str, ...] | None = None
+    modified_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ById:
+    """One object by the platform's id; a variation as `product_id/variation_id`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAsk:
+    """A whole tab; `tab` none: the first one."""
+
+    tab: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A read without parameters."""
+
+
+# The canonical reads: every connector that has one uses exactly this record.
+PRODUCTS = ReadOp("products", ProductsAsk, Product)
+PRODUCT = ReadOp("product", ById, Product, paged=False)
+VARIANTS = ReadOp("variants", ProductsAsk, Variant)
+VARIANT = ReadOp("variant", ById, Variant, paged=False)
+ORDERS = ReadOp("orders", OrdersAsk, Order)
+ORDER = ReadOp("order", ById, Order, paged=False)
+CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
+CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
+TABS = ReadOp("tabs", Nothing, Tab, paged=False)
+TAGS = ReadOp("tags", Nothing, Tag)
+VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)

@@ -1,0 +1,42 @@
+"""The connecting form of an account, checked, and what is opened of it again for each call."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steward.model.connection import Auth
+from steward.model.ids import IntegrationId
+from steward.telemetry.redact import Secret
+
+
+class BadSettings(Exception):
+    """Settings of the connecting form that cannot be used; `errors` maps field names to messages."""
+
+    def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
+        super().__init__("; ".join(f"{name}: {' '.join(words)}" for name, words in errors.items()))
+        self.errors = {name: tuple(words) for name, words in errors.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The connecting form, checked: what is kept plain, what is kept encrypted, and what it stands for.
+
+    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
+    must lead to the same one (contract 6.4), and it may be connected once in an organisation.
+    """
+
+    plain: Mapping[str, str]
+    sealed: Mapping[str, Secret]
+    auth: Auth
+    subject: str
+    domain: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """One opened connection as its connector needs it: `Settings` read back, and what checks found."""
+
+    integration_id: IntegrationId
+    plain: Mapping[str, str]
+    sealed: Mapping[str, Secret]
+    currency: str | None = None
+    zone: str | None = None

@@ -1,0 +1,152 @@
+"""Webhooks of a WooCommerce shop: made, mended and removed; deliveries judged (connectors 9.2, 9.3)."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.connectors.base import Broken, CallError, JsonValue, Secrets, UpkeepHttp
+from steward.connectors.listening import (
+    Derived,
+    Dropped,
+    Event,
+    EventSecrets,
+    Headers,
+    Ping,
+    RawBody,
+    StoredEvent,
+    Subscription,
+    SubscriptionState,
+    Unverified,
+    Verdict,
+    Verified,
+    Wanted,
+)
+from steward.connectors.woocommerce import topics
+from steward.connectors.woocommerce.answers import Row, error_of, id_of, row_of, rows_of, text_of
+from steward.model.json import JsonObject
+from steward.outbound.answer import Answer
+
+PATH = "/wp-json/wc/v3/webhooks"
+_PAGE = 100
+_MOST_PAGES = 50
+_PING = re.compile(rb"webhook_id=[0-9]{1,19}")
+_FIELDS = "id,status,topic,delivery_url"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    id: str
+    topic: str
+    status: str
+
+
+class Hooks:
+    """The events of a shop; keeps nothing itself."""
+
+    async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+        """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.
+
+        The shop takes doubles without a word, and chooses a secret of its own when none is sent. Raises
+        CallError when the list cannot be read.
+        """
+        ours = await self._ours(http, wanted.address)
+        kept: dict[str, _Hook] = {}
+        for hook in ours:
+            known = wanted.known.get(hook.topic)
+            held = kept.get(hook.topic)
+            if held is None or (hook.id == known and held.id != known):
+                kept[hook.topic] = hook
+        made = [await self._one(http, wanted, native, kept.get(native)) for native in wanted.native]
+        using = {row.remote_id for row in made}
+        for hook in ours:
+            if hook.id not in using and (hook.topic not in wanted.native or kept[hook.topic] != hook):
+                await self._remove(http, hook)
+        return made
+
+    def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
+        """The ping's exact form first, then signature, hook and topic (connectors 9.2)."""
+        signature = headers.get("x-wc-webhook-signature")
+        form = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if signature is None and form == "application/x-www-form-urlencoded":
+            is_whole = body.size == len(body.kept)
+            return Ping() if is_whole and _PING.fullmatch(body.kept) else Unverified()
+        if signature is None or not body.signed.matches(signature):
+            return Unverified()
+        hook = headers.get("x-wc-webhook-id", "")
+        native = secrets.subscribed.get(hook)
+        if native is None:
+            return Dropped("unknown_subscription")
+        if headers.get("x-wc-webhook-topic") != native:
+            return Dropped("other_topic")
+        return Verified(native, (hook, headers.get("x-wc-webhook-delivery-id", ""), body.sha256))
+
+    def read_event(self, event: StoredEvent) -> Event:
+        """The pointer in a stored body. Raises Broken."""
+        return topics.read_event(event)
+
+    def derive(self, event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+        """The canonical topics of an event."""
+        return topics.derive(event, seen, since=since)
+
+    def remembered(self, event: Event) -> JsonObject | None:
+        """What the first fill keeps of an object."""
+        return topics.remembered(event)
+
+    async def _ours(self, http: UpkeepHttp, address: str) -> list[_Hook]:
+        """Every hook that leads to `address`, by rising id. Raises CallError."""
+        found: list[_Hook] = []
+        for page in range(1, _MOST_PAGES + 1):
+            params = {"per_page": str(_PAGE), "page": str(page), "orderby": "id", "order": "asc"}
+            answer = await http.get(PATH, {**params, "_fields": _FIELDS}, operation="webhooks")
+            rows = rows_of(answer)
+            found += [_hook(row) for row in rows if row.get("delivery_url") == address]
+            if len(rows) < _PAGE:
+                return found
+        raise Broken("the shop has more than 5,000 webhooks")
+
+    async def _one(self, http: UpkeepHttp, wanted: Wanted, native: str, hook: _Hook | None) -> Subscription:
+        known = wanted.known.get(native)
+        if hook is not None and hook.id == known and hook.status == "active":
+            return Subscription(native, hook.id, SubscriptionState.MADE)
+        secret = wanted.secret.reveal()
+        body: dict[str, JsonValue] = {"status": "active", "secret": secret}
+        if hook is None:
+            body |= {"name": f"Steward {native}", "topic": native, "delivery_url": wanted.address}
+            method, path = "POST", PATH
+        else:
+            method, path = "PUT", f"{PATH}/{hook.id}"
+        try:
+            made = _hook(row_of(await self._send(http, method, path, body)))
+        except CallError as error:
+            return Subscription(native, known, SubscriptionState.FAILED, reason=error.message)
+        if made.topic != native or made.status != "active":
+            words = "The shop did not keep the webhook as it was asked to."
+            if made.status == "disabled":
+                words = "The shop has switched the webhook off: it could not reach Steward."
+            return Subscription(native, made.id, SubscriptionState.FAILED, reason=words)
+        return Subscription(native, made.id, SubscriptionState.MADE, mended=known is not None)
+
+    async def _remove(self, http: UpkeepHttp, hook: _Hook) -> None:
+        """Removes a hook for good; one already gone is as good."""
+        answer = await http.send(
+            "DELETE",
+            f"{PATH}/{hook.id}",
+            None,
+            params={"force": "true"},
+            key=str(uuid.uuid4()),
+            operation="webhooks",
+        )
+        if not answer.ok and answer.status != 404:
+            raise error_of(answer, write=True)
+
+    async def _send(self, http: UpkeepHttp, method: str, path: str, body: Mapping[str, JsonValue]) -> Answer:
+        answer = await http.send(method, path, body, key=str(uuid.uuid4()), operation="webhooks")
+        if not answer.ok:
+            raise error_of(answer, write=True)
+        return answer
+
+
+def _hook(row: Row) -> _Hook:
+    return _Hook(id_of(row), text_of(row, "topic"), text_of(row, "status"))

@@ -1,0 +1,262 @@
+"""WooCommerce tells of events: recorded deliveries judged, topics worked out, webhooks kept right."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base import Broken, Secret, TopicSpec
+from steward.connectors.listening import (
+    Dropped,
+    Event,
+    EventSecrets,
+    Ping,
+    RawBody,
+    StoredEvent,
+    SubscriptionState,
+    Unverified,
+    Verified,
+    Wanted,
+)
+from steward.connectors.woocommerce.hooks import Hooks
+from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
+from steward.security.signatures import Signed
+from tests.connectors.outside import ORG, Connection, Outside
+from tests.shared_data import shared
+
+SECRET = b"recorded-test-secret-1"
+SINCE = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+ADDRESS = "https://steward.example/v1/store-events/kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
+
+
+def deliveries() -> list[dict[str, Any]]:
+    """The recorded deliveries with their exact bytes as `raw` and headers in lower case."""
+    found = []
+    content = json.loads((shared("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
+    for row in content["deliveries"]:
+        parts = row["request"].get("body_parts", [row["request"].get("body")])
+        text = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts)
+        headers = {name.lower(): value for name, value in row["request"]["headers"].items()}
+        found.append({**row, "raw": text.encode(), "headers": headers})
+    return found
+
+
+def raw(body: bytes, *secrets: bytes) -> RawBody:
+    """A body as it was streamed."""
+    signed = Signed(secrets)
+    signed.feed(body)
+    return RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
+
+
+def subscribed() -> EventSecrets:
+    """The hooks of the recording."""
+    named = {
+        row["headers"].get("x-wc-webhook-id"): row["headers"].get("x-wc-webhook-topic")
+        for row in deliveries()
+    }
+    return EventSecrets("shop.example", {key: value for key, value in named.items() if key})
+
+
+def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
+    """connectors 9.2, 11.3: signed ones verify; another secret or byte does not; pings are pings"""
+    keys = set()
+    for row in deliveries():
+        verdict = Hooks().verify_event(row["headers"], raw(row["raw"], b"new", SECRET), subscribed())
+        if not row["signed"]:
+            assert verdict == Ping()
+            continue
+        assert isinstance(verdict, Verified)
+        assert verdict.native == row["headers"]["x-wc-webhook-topic"]
+        keys.add(verdict.dedupe_key)
+        for other in (raw(row["raw"], b"wrong"), raw(row["raw"]), raw(b" " + row["raw"][1:], SECRET)):
+            assert Hooks().verify_event(row["headers"], other, subscribed()) == Unverified()
+    assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id, many events (recorded)
+
+
+def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
+    """connectors 9.2, safety 9 rule 1"""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    judge = Hooks().verify_event
+    for body in (b"webhook_id=1&a=b", b"webhook_id=", b"webhook_id=x", b"{}", b"webhook_id=1\n"):
+        assert judge(form, raw(body, SECRET), subscribed()) == Unverified()
+    assert (
+        judge({"content-type": "application/json"}, raw(b"webhook_id=1", SECRET), subscribed())
+        == Unverified()
+    )
+    signed = next(row for row in deliveries() if row["signed"])
+    other = EventSecrets(None, {"999": "product.updated"})
+    assert judge(signed["headers"], raw(signed["raw"], SECRET), other) == Dropped("unknown_subscription")
+    moved = {**signed["headers"], "x-wc-webhook-topic": "order.updated"}
+    assert judge(moved, raw(signed["raw"], SECRET), subscribed()) == Dropped("other_topic")
+
+
+def test_recorded_bodies_point_at_their_objects() -> None:
+    """connectors 7.2, Events: a variation comes as its product's update; deletion tells the id alone"""
+    found = {row["seq"]: row for row in deliveries() if row["signed"]}
+    read = {
+        seq: read_event(StoredEvent(row["headers"]["x-wc-webhook-topic"], row["raw"], NOW))
+        for seq, row in found.items()
+    }
+    assert (read[75].object_type, read[75].object_id, read[75].parent_id) == ("variation", "75/76", "75")
+    assert read[75].objects == (("variant", "75/76"), ("inventory", "75/76"))
+    assert (read[44].object_type, read[44].object_id, read[44].modified_at) == ("product", "86", None)
+    assert (read[33].object_type, read[33].object_id) == ("order", "87")
+    assert derive(read[48], None, since=SINCE).dropped == "unknown_object"  # an order's trash, falsely told
+    assert derive(read[44], {}, since=SINCE).topics == ("products/delete",)
+    assert derive(read[75], None, since=NOW).topics == ("products/update",)
+    assert "orders/cancelled" in derive(read[33], {"status": "processing"}, since=SINCE).topics
+    assert derive(read[40], {"refunds": []}, since=NOW).topics == ("orders/updated", "refunds/create")
+    assert read_event(StoredEvent("order.updated", None, NOW)).object_id is None
+    for body in (b"[]", b"{}", b'{"id": "9"}', b'{"id": true}', b"<html>"):
+        with pytest.raises(Broken):
+            read_event(StoredEvent("order.updated", body, NOW))
+
+
+def order(native: str = "order.updated", **fields: Any) -> Event:
+    """An order's delivery."""
+    row = {"id": 7, "status": "processing", "date_paid_gmt": None, "refunds": [],
+           "date_created_gmt": "2026-11-20T11:00:00", "date_modified_gmt": "2026-11-20T13:00:00"}  # fmt: skip
+    return event_of(native, {**row, **fields})
+
+
+def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[str, ...]]:
+    """The topics of each event after the other, the native one left out."""
+    found = []
+    for event in events:
+        derived = derive(event, seen, since=SINCE)
+        seen = derived.seen if derived.seen is not None else seen
+        found.append(tuple(name for name in derived.topics if TOPICS[name].derived))
+    return found
+
+
+def test_states_of_orders_are_derived_once() -> None:
+    """connectors 8, D1 to D4 and rules 1, 3, 4"""
+    paid = {"date_paid_gmt": "2026-11-20T12:30:00"}
+    new = {"date_created_gmt": "2026-11-20T12:00:00"}
+    assert walk(order(), order(**paid), order(**paid)) == [(), ("orders/paid",), ()]
+    assert walk(order(**paid)) == [()]  # the first sight of an old order is no transition
+    assert walk(order(**paid, **new)) == [("orders/paid",)]
+    done = {**paid, **new, "status": "completed"}
+    assert walk(order("order.created", **done), order(**done)) == [("orders/paid",), ("orders/fulfilled",)]
+    both = walk(order(status="pending"), order(status="completed", **paid), order(status="cancelled", **paid))
+    assert both == [(), ("orders/paid", "orders/fulfilled"), ("orders/cancelled",)]
+    older = order(status="cancelled", date_modified_gmt="2026-11-20T12:59:59")
+    assert walk(order(), older, order()) == [(), (), ()]
+    assert "orders/updated" in derive(older, remembered(order()), since=SINCE).topics
+
+
+def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
+    """connectors 8, D4: the newest 50 are kept"""
+    many = [{"id": number} for number in range(100, 160)]
+    first = [{"id": 50}]
+    assert walk(order(refunds=first), order(refunds=[*first, {"id": 60}]), order(refunds=[{"id": 60}])) == [
+        (), ("refunds/create",), (),
+    ]  # fmt: skip
+    kept = remembered(order(refunds=many))
+    assert kept is not None
+    assert len(kept["refunds"]) == 50  # type: ignore[arg-type]
+    assert walk(order(refunds=many), seen=kept) == [()]
+    assert len(json.dumps(kept)) < 2048
+
+
+def product(**fields: Any) -> Event:
+    """A product's delivery."""
+    row = {"id": 9, "type": "simple", "manage_stock": True, "stock_quantity": 3, "stock_status": "instock",
+           "date_created_gmt": "2026-11-20T11:00:00", "date_modified_gmt": "2026-11-20T13:00:00"}  # fmt: skip
+    return event_of("product.updated", {**row, **fields})
+
+
+def test_stock_that_changes_or_runs_out_is_told() -> None:
+    """connectors 8, D5 and D6"""
+    moved, out = "inventory_levels/update", {"stock_quantity": 0, "stock_status": "outofstock"}
+    assert walk(product(), product(stock_quantity=2), product(stock_quantity=2)) == [
+        (), ("inventory_levels/update",), (),
+    ]  # fmt: skip
+    assert walk(product(), product(**out), product()) == [
+        (), (moved, "variants/out_of_stock"), (moved, "variants/in_stock"),
+    ]  # fmt: skip
+    assert walk(product(manage_stock=False), product(manage_stock=False, stock_quantity=8)) == [(), ()]
+    shared_stock = {"type": "variation", "parent_id": 4, "manage_stock": "parent"}
+    assert walk(product(**shared_stock), product(**shared_stock, stock_quantity=1)) == [(), ()]
+    assert walk(product(type="variable"), product(type="variable", **out)) == [
+        (),
+        ("inventory_levels/update",),
+    ]
+    new = {"date_created_gmt": "2026-11-20T12:00:00"}
+    assert walk(product(**new)) == [("inventory_levels/update",)]
+    assert walk(product(**new, **out)) == [("inventory_levels/update", "variants/out_of_stock")]
+
+
+def test_every_topic_says_how_it_is_told() -> None:
+    """connectors 11.1, Load rule"""
+    for name, spec in TOPICS.items():
+        assert isinstance(spec, TopicSpec)
+        assert spec.native
+        assert spec.derived == bool(spec.fills)
+        assert len(name) <= 80
+
+
+async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None = None) -> list[Any]:
+    """Upkeep of the shop's webhooks."""
+    http = shop.outside.outbound.upkeep(ORG, shop.number, shop.connector.link(shop.secrets))
+    wanted = Wanted(ADDRESS, native, Secret("s" * 43), known or {})
+    events = shop.connector.events
+    assert events is not None
+    return await events.subscribe(http, shop.secrets, wanted)
+
+
+async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
+    """connectors 9.3"""
+    held = world.world.state.shop
+    made = await keep(shop, "order.updated", "product.updated")
+    known = {row.native: row.remote_id for row in made}
+    assert [(row.native, row.state, row.mended) for row in made] == [
+        ("order.updated", SubscriptionState.MADE, False), ("product.updated", SubscriptionState.MADE, False),
+    ]  # fmt: skip
+    assert {held.webhook_secrets[int(number)] for number in known.values()} == {"s" * 43}
+    writes = len(world.written())
+    assert {row.native: row.remote_id for row in await keep(shop, *known, known=known)} == known
+    assert len(world.written()) == writes  # nothing to do, nothing sent
+    held.webhooks[int(known["order.updated"])]["status"] = "disabled"
+    del held.webhooks[int(known["product.updated"])]
+    mended = await keep(shop, *known, known=known)
+    assert [row.mended for row in mended] == [True, True]
+    assert mended[0].remote_id == known["order.updated"]
+    assert {hook["status"] for hook in held.webhooks.values()} == {"active"}
+    await keep(shop, "order.updated")  # not known here: taken over with our secret, the other removed
+    assert [hook["topic"] for hook in held.webhooks.values()] == ["order.updated"]
+    assert await keep(shop) == []
+    assert held.webhooks == {}
+    keys = [entry["idempotency_key"] for entry in world.written()]
+    assert all(keys)
+    assert len(set(keys)) == len(keys)
+
+
+async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: Outside) -> None:
+    """connectors 9.3: WooCommerce takes doubles without a word"""
+    described = world.world.described()["woocommerce"]
+    pair = (described["consumer_key"], described["consumer_secret"])
+    async with httpx.AsyncClient(transport=world.world.transport(), auth=pair) as client:
+        for address in (ADDRESS, ADDRESS, "https://other.example/hook"):
+            await client.post(
+                f"{described['url']}/wp-json/wc/v3/webhooks",
+                json={"topic": "order.updated", "delivery_url": address},
+            )
+    [row] = await keep(shop, "order.updated")
+    addresses = [hook["delivery_url"] for hook in world.world.state.shop.webhooks.values()]
+    assert sorted(addresses) == ["https://other.example/hook", ADDRESS]
+    assert row.state is SubscriptionState.MADE
+
+
+async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
+    """connectors 9.3: failed with the reason in words"""
+    described = world.world.described()["woocommerce"]
+    given = {"consumer_key": described["read_only_key"], "consumer_secret": described["read_only_secret"]}
+    [row] = await keep(world.connection("woocommerce", given), "order.updated")
+    assert (row.state, row.remote_id) == (SubscriptionState.FAILED, None)
+    assert row.reason
