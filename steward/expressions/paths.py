@@ -1,0 +1,203 @@
+"""Property paths of expressions, worked out here without a worker (imports 5.3); the rest is JavaScript.
+
+A path answers exactly as the worker does: own members only, `length` of text and lists counted as JavaScript
+counts, nothing found and a way through null alike undefined.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final, TypeAlias
+
+from steward.model.json import JsonValue
+
+
+class Undefined(Enum):
+    """JavaScript's undefined, which JSON does not have."""
+
+    UNDEFINED = "undefined"
+
+
+UNDEFINED: Final = Undefined.UNDEFINED
+
+# What an expression can come to: JSON, undefined, or, not inside lists and objects, NaN and the infinities.
+Value: TypeAlias = JsonValue | Undefined
+
+
+class Root(StrEnum):
+    """Where a path begins."""
+
+    JSON = "json"  # $json, $input.item.json
+    FIRST = "first"  # $input.first().json
+    LAST = "last"
+    STEP_ITEM = "step_item"  # $('X').item.json
+    STEP_FIRST = "step_first"
+    STEP_LAST = "step_last"
+    NODE = "node"  # $node["X"].json: the item of the same place
+    ITEM_INDEX = "item_index"
+    RUN_INDEX = "run_index"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A root, the step it names where it names one, and the members followed from there."""
+
+    root: Root
+    step: str | None
+    keys: tuple[str, ...]
+
+
+class Inherited(Exception):
+    """Not a member of its own, but JavaScript has one of that name on such values: the worker answers."""
+
+
+_QUOTED = r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")"""
+_ROOT = re.compile(
+    rf"""\s*(?:
+      (?P<json>\$json|\$input\.item\.json)
+    | \$input\.(?P<end>first|last)\(\)\.json
+    | \$\(\s*{_QUOTED}\s*\)\.(?P<of>item|first\(\)|last\(\))\.json
+    | \$node\[\s*{_QUOTED}\s*\]\.json
+    | \$node\.(?P<dotted>[A-Za-z_]\w*)\.json
+    | (?P<index>\$itemIndex|\$runIndex)
+    )(?![\w$(])""",
+    re.VERBOSE | re.ASCII,
+)
+_KEY = re.compile(
+    rf"""(?:\??\.(?P<name>[A-Za-z_$\u00aa-\uffdc][\w$]*)|(?:\?\.)?\[\s*(?:(?P<number>0|[1-9]\d{{0,8}})|{_QUOTED})\s*\])""",
+    re.VERBOSE,
+)
+_END = re.compile(r"\s*\Z")
+_REFUSED = {"constructor", "prototype", "__proto__"}
+
+
+def read_path(code: str) -> Path | None:
+    """The path a chunk is, or None when it is more than one: a call, an operator, a refused name."""
+    root = _ROOT.match(code)
+    if root is None:
+        return None
+    keys: list[str] = []
+    at = root.end()
+    while key := _KEY.match(code, at):
+        name = next(part for part in key.groups() if part is not None)
+        if name in _REFUSED or (key["name"] is not None and not _is_name(name)):
+            return None
+        keys.append(name)
+        at = key.end()
+    if not _END.match(code, at):
+        return None
+    kind, step = _root_of(root)
+    return Path(kind, step, tuple(keys))
+
+
+def _is_name(name: str) -> bool:
+    return name.replace("$", "_").isidentifier()
+
+
+def _root_of(found: re.Match[str]) -> tuple[Root, str | None]:
+    named = next((part for part in (*found.groups()[2:4], *found.groups()[5:7]) if part is not None), None)
+    if found["json"]:
+        return Root.JSON, None
+    if found["end"]:
+        return (Root.FIRST if found["end"] == "first" else Root.LAST), None
+    if found["index"]:
+        return (Root.ITEM_INDEX if found["index"] == "$itemIndex" else Root.RUN_INDEX), None
+    if found["of"]:
+        kinds = {"item": Root.STEP_ITEM, "first()": Root.STEP_FIRST, "last()": Root.STEP_LAST}
+        return kinds[found["of"]], named
+    return Root.NODE, named or found["dotted"]
+
+
+# Names JavaScript finds on a value without the value having them; the worker knows what they come to.
+_OF_ALL = frozenset(
+    re.findall(
+        r"\w+",
+        """toString toLocaleString valueOf hasOwnProperty isPrototypeOf propertyIsEnumerable
+        __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__ constructor __proto__""",
+    )
+)
+_OF_LIST = _OF_ALL | frozenset(
+    re.findall(
+        r"\w+",
+        """at concat copyWithin entries every fill filter find findIndex findLast findLastIndex flat flatMap
+        forEach includes indexOf join keys lastIndexOf map pop push reduce reduceRight reverse shift slice
+        some sort splice toReversed toSorted toSpliced unshift values with""",
+    )
+)
+_OF_TEXT = _OF_ALL | frozenset(
+    re.findall(
+        r"\w+",
+        """anchor at big blink bold charAt charCodeAt codePointAt concat endsWith fixed fontcolor fontsize
+        includes indexOf isWellFormed italics lastIndexOf link localeCompare match matchAll normalize padEnd
+        padStart repeat replace replaceAll search slice small split startsWith strike sub substr substring sup
+        toLocaleLowerCase toLocaleUpperCase toLowerCase toUpperCase toWellFormed trim trimEnd trimLeft
+        trimRight trimStart""",
+    )
+)
+_OF_NUMBER = _OF_ALL | {"toExponential", "toFixed", "toPrecision"}
+_PLACE = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def follow(value: Value, keys: Sequence[str]) -> Value:
+    """The member of `value` at the end of `keys`, or UNDEFINED. Raises Inherited.
+
+    The answer is the data itself, not a copy.
+    """
+    for key in keys:
+        if isinstance(value, Mapping):
+            if key in value:
+                value = value[key]
+            elif key in _OF_ALL:
+                raise Inherited(key)
+            else:
+                return UNDEFINED
+        elif isinstance(value, list | tuple):
+            if _PLACE.fullmatch(key):
+                place = int(key)
+                value = value[place] if place < len(value) else UNDEFINED
+            elif key == "length":
+                value = len(value)
+            elif key in _OF_LIST:
+                raise Inherited(key)
+            else:
+                return UNDEFINED
+        else:
+            value = _of_scalar(value, key)
+    return value
+
+
+def _of_scalar(value: Value, key: str) -> Value:
+    if isinstance(value, str):
+        return _of_text(value, key)
+    if value is None or value is UNDEFINED:
+        return UNDEFINED
+    if key in (_OF_ALL if isinstance(value, bool) else _OF_NUMBER):
+        raise Inherited(key)
+    return UNDEFINED
+
+
+def _of_text(value: str, key: str) -> Value:
+    if key == "length":
+        return len(value) if value.isascii() else len(value) + sum(1 for sign in value if sign > "\uffff")
+    if _PLACE.fullmatch(key):
+        if not value.isascii() and any(sign > "\uffff" for sign in value):
+            raise Inherited(key)  # half a character: the worker cuts it as JavaScript does
+        place = int(key)
+        return value[place] if place < len(value) else UNDEFINED
+    if key in _OF_TEXT:
+        raise Inherited(key)
+    return UNDEFINED
+
+
+def as_text(value: Value) -> str | None:
+    """What a value adds to a text of several parts (imports 5.1); None: JavaScript must say."""
+    if value is None or value is UNDEFINED:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and -(2**53) <= value <= 2**53:
+        return str(value)
+    return None
