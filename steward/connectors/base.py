@@ -6,10 +6,16 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from steward.connectors.asks import (
+    AddNote,
     AppendRows,
+    CancelOrder,
     Keep,
     PostCard,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
     SetPrice,
+    SetStatus,
     SetStock,
     SetTags,
     SetVisible,
@@ -17,18 +23,29 @@ from steward.connectors.asks import (
 )
 from steward.connectors.listening import EventSource, TopicSpec
 from steward.connectors.reads import (
+    CATEGORIES,
+    CUSTOMER,
+    CUSTOMERS,
+    OBJECTS,
+    ORDER,
+    ORDERS,
     PRODUCT,
     PRODUCTS,
+    REFUNDS,
     TABS,
     TAGS,
     VALUES,
     VARIANT,
     VARIANTS,
     ById,
+    CustomersAsk,
     Nothing,
+    ObjectsAsk,
+    OrdersAsk,
     Page,
     ProductsAsk,
     ReadOp,
+    RefundsAsk,
     ValuesAsk,
 )
 from steward.connectors.records import (
@@ -37,6 +54,7 @@ from steward.connectors.records import (
     Order,
     OrderLine,
     Product,
+    Refund,
     SheetRow,
     SheetTable,
     Tab,
@@ -72,25 +90,35 @@ P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
 __all__ = [
+    "CATEGORIES",
+    "CUSTOMER",
+    "CUSTOMERS",
+    "OBJECTS",
+    "ORDER",
+    "ORDERS",
     "PRODUCT",
     "PRODUCTS",
+    "REFUNDS",
     "TABS",
     "TAGS",
     "VALUES",
     "VARIANT",
     "VARIANTS",
     "Action",
+    "AddNote",
     "AppendRows",
     "BadSettings",
     "Batch",
     "Broken",
     "ById",
     "CallError",
+    "CancelOrder",
     "Cell",
     "ChangeOp",
     "Connector",
     "Current",
     "Customer",
+    "CustomersAsk",
     "Destination",
     "EventSource",
     "Facts",
@@ -106,8 +134,10 @@ __all__ = [
     "NotFound",
     "Nothing",
     "ObjectRef",
+    "ObjectsAsk",
     "Order",
     "OrderLine",
+    "OrdersAsk",
     "Page",
     "Part",
     "Place",
@@ -121,10 +151,16 @@ __all__ = [
     "ReadOp",
     "Reader",
     "Recovery",
+    "Refund",
+    "RefundsAsk",
     "Refused",
     "Secret",
     "Secrets",
+    "SetCustomerTags",
+    "SetOrderStatus",
+    "SetOrderTags",
     "SetPrice",
+    "SetStatus",
     "SetStock",
     "SetTags",
     "SetVisible",
@@ -327,8 +363,8 @@ class Reader(Protocol):
         operations that cannot be read back and while the account does not answer."""
         ...
 
-    async def find_marker(self, part: Part) -> bool:
-        """Whether the marker of a `marked` part is found. Raises CallError."""
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Whether the marker of a `marked` part sent under the effect `key` is found. Raises CallError."""
         ...
 
 

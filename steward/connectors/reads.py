@@ -41,6 +41,50 @@ class ProductsAsk:
     skus: tuple[str, ...] | None = None
     modified_after: datetime | None = None
     published_only: bool = False
+    tagged: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersAsk:
+    """Orders in the order of their ids, drafts left out; every condition named holds.
+
+    `statuses` are the platform's own words; instants are exclusive.
+    """
+
+    ids: tuple[str, ...] | None = None
+    statuses: tuple[str, ...] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    modified_after: datetime | None = None
+    customer_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomersAsk:
+    """Customers in the order of their ids; `ids` none: all."""
+
+    ids: tuple[str, ...] | None = None
+    email: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefundsAsk:
+    """The refunds of one order."""
+
+    order_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsAsk:
+    """Objects as the platform gives them, for imported workflows: `resource` product, order or customer.
+
+    `filters` are the platform's own, those it knows; `limit` null: all.
+    """
+
+    resource: str
+    id: str | None = None
+    filters: tuple[tuple[str, str], ...] = ()
+    limit: int | None = None
     location: str | None = None
 
 
@@ -90,6 +134,13 @@ PRODUCTS = ReadOp("products", ProductsAsk, Product)
 PRODUCT = ReadOp("product", ById, Product, paged=False)
 VARIANTS = ReadOp("variants", ProductsAsk, Variant)
 VARIANT = ReadOp("variant", ById, Variant, paged=False)
+ORDERS = ReadOp("orders", OrdersAsk, Order)
+ORDER = ReadOp("order", ById, Order, paged=False)
+REFUNDS = ReadOp("refunds", RefundsAsk, Refund)
+CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
+CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
+CATEGORIES = ReadOp("categories", Nothing, Tag)
+OBJECTS: ReadOp[ObjectsAsk, JsonObject] = ReadOp("objects", ObjectsAsk, dict)
 ORDERS = ReadOp("orders", OrdersAsk, Order)
 ORDER = ReadOp("order", ById, Order, paged=False)
 CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)

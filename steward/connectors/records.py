@@ -181,11 +181,23 @@ class Risk(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """An order; sums are decimal text in `currency`, the store's own (templates E13).
+class Refund:
+    """Money given back on an order; `total` is positive decimal text in the order's currency."""
 
-    `status` is the platform's own word. What a platform has no field for keeps its default: `payment`,
-    `fulfilment` and `risk` null, `net` and `tax` null.
+    id: str
+    order_id: str
+    total: str
+    reason: str
+    created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order; sums are decimal text in `currency`.
+
+    `net` is the total without tax; `country` the shipping country, else the billing one; `refunded` what
+    was given back so far; `refund_ids` those known; `ships` false when nothing in it is sent, null when the
+    platform does not tell.
     """
 
     id: str
@@ -202,32 +214,21 @@ class Order:
     created_at: datetime | None
     modified_at: datetime | None
     url: str | None = None
-    test: bool = False
-    payment: Payment | None = None
-    fulfilment: Fulfilment | None = None
     paid_at: datetime | None = None
     fulfilled_at: datetime | None = None
-    closed_at: datetime | None = None
-    email: str = ""
     customer_name: str = ""
-    shipping_country: str | None = None
-    billing_country: str | None = None
-    discount_codes: tuple[str, ...] = ()
-    net: str | None = None
-    tax: str | None = None
+    email: str = ""
+    country: str | None = None
+    net: str = "0"
+    tax: str = "0"
     refunded: str = "0"
-    refunds: tuple[Refund, ...] = ()
-    note: str = ""
-    risk: Risk | None = None
-    risk_reasons: tuple[str, ...] = ()
-    fulfilment_orders: tuple[FulfilmentOrder, ...] = ()
-    returning: bool = False
-    authorization: Authorization | None = None
-
-    @property
-    def label(self) -> str:
-        """Number and name, as people know it (templates 2)."""
-        return f"{self.number}, {self.customer_name}" if self.customer_name else self.number
+    refund_ids: tuple[str, ...] = ()
+    discount_codes: tuple[str, ...] = ()
+    ships: bool | None = None
+    partly_paid: bool = False
+    partly_fulfilled: bool = False
+    held: bool = False
+    test: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,9 @@ class Noting:
         """As the reader."""
         return await self.reader.confirm(part)
 
-    async def find_marker(self, part: Part) -> bool:
+    async def find_marker(self, part: Part, key: str) -> bool:
         """As the reader."""
-        return await self.reader.find_marker(part)
+        return await self.reader.find_marker(part, key)
 
 
 @dataclass(frozen=True, slots=True)

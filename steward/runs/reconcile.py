@@ -103,7 +103,7 @@ async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) ->
     try:
         reader = await tools.access.reader(org, connection)
         if effect.recovery is Recovery.MARKED:
-            return await _search(effect, await reader.find_marker(part), now)
+            return await _search(effect, await reader.find_marker(part, effect.key), now)
         seen = await reader.confirm(part)
     except (CallError, NotConnected):
         return _later(effect, now)

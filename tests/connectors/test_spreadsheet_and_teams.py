@@ -114,11 +114,11 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
     [proposal] = sheet.plan("sheet.append_rows", ask).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.MARKED
-    assert not await sheet.reader().find_marker(part)
+    assert not await sheet.reader().find_marker(part, "key")
     assert await sheet.apply([proposal]) == [APPLIED]
     found = await rows(sheet)
     assert (found[22], found[23], len(found)) == (("=1+1", Decimal("8.4")), ("X-2", Decimal(3)), 23)
-    assert await sheet.reader().find_marker(part)
+    assert await sheet.reader().find_marker(part, "key")
     assert (await sheet.reader().confirm(part)).state is APPLIED
     [now] = await sheet.reader().current([part])
     assert now.value == part.after
@@ -252,7 +252,7 @@ async def test_what_teams_answers_is_never_asked_for_twice(
     assert outcome.state is state
     assert len(world.written()) == 1
     assert (await teams.reader().confirm(proposal.parts[0])).state is UNKNOWN
-    assert not await teams.reader().find_marker(proposal.parts[0])
+    assert not await teams.reader().find_marker(proposal.parts[0], "key")
 
 
 async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:

@@ -89,7 +89,7 @@ class SpreadsheetReader:
             return WriteOutcome(WriteState.NOT_SENT, seen=seen)
         return WriteOutcome(WriteState.CONFLICT, seen=seen, reason="It has another value now.")
 
-    async def find_marker(self, part: Part) -> bool:
+    async def find_marker(self, part: Part, key: str) -> bool:
         """Whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
 

@@ -127,7 +127,7 @@ class TeamsReader:
         """Unknown: only a person may send it again (engine 11.3)."""
         return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
 
-    async def find_marker(self, part: Part) -> bool:
+    async def find_marker(self, part: Part, key: str) -> bool:
         """Never found."""
         return False
 

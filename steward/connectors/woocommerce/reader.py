@@ -103,7 +103,7 @@ class WooCommerceReader:
             return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
         return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")
 
-    async def find_marker(self, part: Part) -> bool:
+    async def find_marker(self, part: Part, key: str) -> bool:
         """No operation here is settled by a marker."""
         return False
 
