@@ -187,48 +187,11 @@ class MakeRefund:
 
 
 @dataclass(frozen=True, slots=True)
-class SetStatus:
-    """Asks `product.set_status`: one of the platform's own words."""
-
-    product: Product
-    status: str
-    message: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetOrderTags:
-    """Asks `order.set_tags`: the whole list wanted."""
-
-    order: Order
-    tags: tuple[str, ...]
-    message: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetCustomerTags:
-    """Asks `customer.set_tags`: the whole list wanted."""
-
-    customer: Customer
-    tags: tuple[str, ...]
-    message: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SetOrderStatus:
     """Asks `order.set_status`: one of the platform's own words; cancelling is `order.cancel`."""
 
     order: Order
     status: str
-    message: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CancelOrder:
-    """Asks `order.cancel`; `restock` and `notify` are read by platforms that leave both to the caller."""
-
-    order: Order
-    restock: bool = True
-    notify: bool = False
     message: str | None = None
 
 

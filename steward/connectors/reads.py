@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from steward.connectors.records import Customer, Order, Product, SheetTable, Tab, Tag, Variant
+from steward.connectors.records import Customer, Order, Product, Refund, SheetTable, Tab, Tag, Variant
+from steward.model.json import JsonValue
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -32,7 +33,8 @@ class Page(Generic[I]):
 
 @dataclass(frozen=True, slots=True)
 class ProductsAsk:
-    """Products in the order of their ids; `ids` none: all. `skus` finds variations too.
+    """Products in the order of their ids; `ids` none: all. `skus` finds variations too; `tagged`: those
+    with one of these tags.
 
     `location`: stock is the number at that one, on platforms that have locations.
     """
@@ -42,34 +44,40 @@ class ProductsAsk:
     modified_after: datetime | None = None
     published_only: bool = False
     tagged: tuple[str, ...] | None = None
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class OrdersAsk:
-    """Orders in the order of their ids, drafts left out; every condition named holds.
+    """Orders in the order of their ids, drafts left out; `ids` none: all that the other limits let through.
 
-    `statuses` are the platform's own words; instants are exclusive.
+    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
+    `statuses` are the platform's own words.
     """
 
     ids: tuple[str, ...] | None = None
-    statuses: tuple[str, ...] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
     modified_after: datetime | None = None
+    open_only: bool = False
+    statuses: tuple[str, ...] | None = None
     customer_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CustomersAsk:
-    """Customers in the order of their ids; `ids` none: all."""
+    """Customers in the order of their ids; `ids` none: all.
+
+    `modified_after` is not offered by every platform: WooCommerce reads all and looks itself.
+    """
 
     ids: tuple[str, ...] | None = None
-    email: str | None = None
+    modified_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RefundsAsk:
-    """The refunds of one order."""
+    """The refunds of one order, each with its time."""
 
     order_id: str
 
@@ -85,29 +93,6 @@ class ObjectsAsk:
     id: str | None = None
     filters: tuple[tuple[str, str], ...] = ()
     limit: int | None = None
-    location: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersAsk:
-    """Orders in the order of their ids; `ids` none: all that the other limits let through.
-
-    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
-    """
-
-    ids: tuple[str, ...] | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    modified_after: datetime | None = None
-    open_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CustomersAsk:
-    """Customers in the order of their ids; `ids` none: all."""
-
-    ids: tuple[str, ...] | None = None
-    modified_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +125,7 @@ REFUNDS = ReadOp("refunds", RefundsAsk, Refund)
 CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
 CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
-OBJECTS: ReadOp[ObjectsAsk, JsonObject] = ReadOp("objects", ObjectsAsk, dict)
-ORDERS = ReadOp("orders", OrdersAsk, Order)
-ORDER = ReadOp("order", ById, Order, paged=False)
-CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
-CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
+OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
 TABS = ReadOp("tabs", Nothing, Tab, paged=False)
 TAGS = ReadOp("tags", Nothing, Tag)
 VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)

@@ -181,23 +181,11 @@ class Risk(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refund:
-    """Money given back on an order; `total` is positive decimal text in the order's currency."""
-
-    id: str
-    order_id: str
-    total: str
-    reason: str
-    created_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class Order:
     """An order; sums are decimal text in `currency`.
 
-    `net` is the total without tax; `country` the shipping country, else the billing one; `refunded` what
-    was given back so far; `refund_ids` those known; `ships` false when nothing in it is sent, null when the
-    platform does not tell.
+    `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are
+    those the platform tells with the order, their time null where it does not; `status` its own word.
     """
 
     id: str
@@ -214,21 +202,25 @@ class Order:
     created_at: datetime | None
     modified_at: datetime | None
     url: str | None = None
+    payment: Payment = Payment.PENDING
+    fulfilment: Fulfilment = Fulfilment.UNFULFILLED
     paid_at: datetime | None = None
     fulfilled_at: datetime | None = None
+    closed_at: datetime | None = None
     customer_name: str = ""
     email: str = ""
     country: str | None = None
     net: str = "0"
     tax: str = "0"
     refunded: str = "0"
-    refund_ids: tuple[str, ...] = ()
+    refunds: tuple[Refund, ...] = ()
     discount_codes: tuple[str, ...] = ()
-    ships: bool | None = None
-    partly_paid: bool = False
-    partly_fulfilled: bool = False
-    held: bool = False
+    note: str = ""
     test: bool = False
+    risk: Risk = Risk.NONE
+    risk_reasons: tuple[str, ...] = ()
+    fulfilment_orders: tuple[FulfilmentOrder, ...] = ()
+    authorizations: tuple[Authorization, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
