@@ -8,6 +8,8 @@ DEV := $(VENV)/.installed-dev
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
 PYTEST := $(PY) -m pytest
+# The date library and JMESPath that scripts of imported workflows find: built here, never committed.
+SCRIPTS := steward/confined/built/luxon.js
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
@@ -66,7 +68,7 @@ woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-r
 	@SHARED_DATA="woocommerce=$(DIR)" $(PYTEST) -q -p no:randomly tests/sandbox
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
-$(RUN): requirements.txt requirements-build.txt pyproject.toml
+$(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	@set -e; $(PY) -c pass 2>/dev/null || { \
 		rm -rf $(VENV); found=; old=; \
 		for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -93,6 +95,20 @@ $(RUN): requirements.txt requirements-build.txt pyproject.toml
 	@$(INSTALL) -r requirements.txt -r requirements-build.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
+
+$(SCRIPTS): steward/confined/package.json steward/confined/package-lock.json
+	@command -v npm >/dev/null || { \
+		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+			echo "Installing npm"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq npm >/dev/null; \
+		else \
+			echo "Steward's build needs npm (Node.js); it was not found on the PATH."; exit 1; \
+		fi; \
+	}
+	@rm -rf .cache/confined && mkdir -p .cache/confined steward/confined/built
+	@cp steward/confined/package.json steward/confined/package-lock.json .cache/confined/
+	@cd .cache/confined && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@cd .cache/confined/node_modules && cp jmespath/jmespath.js jmespath/LICENSE luxon/LICENSE.md $(CURDIR)/steward/confined/built/
+	@cp .cache/confined/node_modules/luxon/build/global/luxon.min.js $@
 
 $(DEV): $(RUN) requirements-dev.txt
 	@echo "Installing what tests and checks need"
