@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steward.connectors.records import Cell, Customer, FulfilmentOrder, Order, Product, Variant
+from steward.connectors.records import Cell, Customer, DraftOrder, FulfilmentOrder, Order, Product, Variant
 
 
 class Keep(StrEnum):
@@ -90,6 +90,15 @@ class SetCustomerTags:
     """Asks `customer.set_tags`: the whole list wanted."""
 
     customer: Customer
+    tags: tuple[str, ...]
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDraftOrderTags:
+    """Asks `draft_order.set_tags`: the whole list wanted."""
+
+    draft: DraftOrder
     tags: tuple[str, ...]
     message: str | None = None
 

@@ -4,7 +4,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from steward.connectors.records import Customer, Order, Product, Refund, SheetTable, Tab, Tag, Variant
+from steward.connectors.records import (
+    Customer,
+    DraftOrder,
+    Order,
+    Product,
+    Refund,
+    SheetTable,
+    Tab,
+    Tag,
+    Variant,
+)
 from steward.model.json import JsonValue
 
 P = TypeVar("P")
@@ -124,6 +134,7 @@ ORDER = ReadOp("order", ById, Order, paged=False)
 REFUNDS = ReadOp("refunds", RefundsAsk, Refund)
 CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
 CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
+DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
 TABS = ReadOp("tabs", Nothing, Tab, paged=False)

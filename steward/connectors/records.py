@@ -185,7 +185,7 @@ class Order:
     """An order; sums are decimal text in `currency`.
 
     `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are
-    those the platform tells with the order, their time null where it does not; `status` its own word.
+    those the platform tells with the order, their time null where it does not; `status` its own word. `returning`: goods are on their way back.
     """
 
     id: str
@@ -221,6 +221,24 @@ class Order:
     risk_reasons: tuple[str, ...] = ()
     fulfilment_orders: tuple[FulfilmentOrder, ...] = ()
     authorizations: tuple[Authorization, ...] = ()
+    billing_country: str | None = None
+    returning: bool = False
+
+    @property
+    def label(self) -> str:
+        """Number and name, as people know it (templates 2)."""
+        return f"{self.number}, {self.customer_name}" if self.customer_name else self.number
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOrder:
+    """An order that is still being put together."""
+
+    id: str
+    number: str
+    status: str
+    tags: tuple[str, ...]
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
