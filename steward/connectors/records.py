@@ -185,7 +185,8 @@ class Order:
     """An order; sums are decimal text in `currency`.
 
     `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are
-    those the platform tells with the order, their time null where it does not; `status` its own word. `returning`: goods are on their way back.
+    those the platform tells with the order, their time null where it does not; `status` its own word.
+    `returning`: goods are on their way back.
     """
 
     id: str

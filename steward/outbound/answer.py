@@ -18,6 +18,8 @@ RATIO = 20
 # Under this size an answer may be as repetitive as it likes: fifty equal short rows compress 30 times.
 RATIO_FROM = 1024 * 1024
 HEADER_BYTES = 64 * 1024
+LINE_BYTES = 1024 * 1024
+RESULT_BYTES = 256 * 1024 * 1024
 NODES = 200_000
 DEPTH = 64
 DIGITS = 40
@@ -134,6 +136,26 @@ class Body:
         if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
             raise Broken("it unpacks to more than 20 times its size")
         self._pieces.append(piece)
+
+
+class LineCap:
+    """Cuts a stream into lines, no line over 1 MiB and the whole not over 256 MiB."""
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._total = 0
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """The lines that are whole with `piece`. Raises Broken over the caps."""
+        self._total += len(piece)
+        *lines, self._held = (self._held + piece).split(b"\n")
+        if self._total > RESULT_BYTES or len(self._held) > LINE_BYTES:
+            raise Broken("its result is larger than can be read")
+        return [line for line in lines if line.strip()]
+
+    def rest(self) -> list[bytes]:
+        """The last line, when it does not end as lines do."""
+        return [self._held] if self._held.strip() else []
 
 
 def _object(pairs: list[tuple[str, Decoded]]) -> dict[str, Decoded]:

@@ -1,26 +1,30 @@
 """The three clients a connector may be given, told apart by type: reads, granted writes, upkeep."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
 
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonValue
 from steward.outbound.address import origin_of
-from steward.outbound.answer import Answer
+from steward.outbound.answer import Answer, Decoded
+from steward.outbound.documents import Document
 from steward.outbound.errors import (
+    Broken,
     CallError,
     NotSent,
     OutcomeUnknown,
     Refused,
+    Throttled,
     Unavailable,
     WrongAddress,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.link import AddressSecret, Link
+from steward.outbound.link import AddressSecret, Exchanged, Link
+from steward.outbound.points import is_throttled, told_by, wait_of
 from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
 
 _AGAIN = frozenset({429, 502, 503, 504})
@@ -28,6 +32,8 @@ _MOVED = frozenset({301, 302, 303, 307, 308})
 _WAITS = (1.0, 4.0)
 _LONGEST_WAIT = 60.0
 _REDIRECTS = 3
+# A large result may take as long as a run's other reads together.
+RESULT_S = 600.0
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -79,10 +85,48 @@ class ReadHttp:
         """As `get`, without a body."""
         return await self._read("HEAD", path, params, operation)
 
+    async def ask(self, name: str, variables: Mapping[str, JsonValue]) -> Answer:
+        """The answer to the document of that name, whatever its status, but never one that was throttled.
+
+        Nothing that can change a store is sent: raises Refused for such a document, KeyError for an unknown
+        name. Repeated as `get`; with a new token once when an exchanged one is not taken. Raises CallError.
+        """
+        documents = self._line.link.documents
+        if documents is None:
+            raise Refused("this account is not asked by documents")
+        document = documents.all[name]
+        if not documents.only_reads(document):
+            raise Refused("a read changes nothing")
+        ask = _asked(self._line, document, variables)
+        answer = await self._tried(ask)
+        if answer.status == 401 and isinstance(self._line.link.proof, Exchanged):
+            return await self._tried(ask)
+        return answer
+
+    async def lines(self, url: str, *, operation: str = "result") -> AsyncIterator[bytes]:
+        """The lines of a large result that the platform left at an address of its own, as they come.
+
+        Fetched without any secret, from hosts of the link's list alone. Raises CallError.
+        """
+        host, link = urlsplit(url).hostname or "", self._line.link
+        if host != link.host and not any(
+            host == each or host.endswith("." + each) for each in link.result_hosts
+        ):
+            raise Refused("a result is fetched from the platform's own hosts")
+        bare = self._wire.line(self._line.org, self._line.integration_id, replace(link, base=url, proof=None))
+        ask = Ask("GET", url, operation, total_s=RESULT_S)
+        try:
+            async for line in self._wire.lines(bare, ask):
+                yield line
+        except Failed as failure:
+            raise failure.cause from None
+
     async def _read(self, method: str, path: str, params: Mapping[str, str] | None, operation: str) -> Answer:
         url = _url(self._line, path, params)
         for hop in range(_REDIRECTS + 1):
-            answer = await self._tried(method, url, operation)
+            link = self._line.link
+            ask = Ask(method, url, operation, proof=link.proof, total_s=link.timeouts.read_s)
+            answer = await self._tried(ask)
             if answer.status not in _MOVED:
                 return answer
             target = answer.headers.get("location")
@@ -102,25 +146,22 @@ class ReadHttp:
             raise WrongAddress("The address leads to another host. Check the address of the account.")
         return following
 
-    async def _tried(self, method: str, url: str, operation: str) -> Answer:
-        link = self._line.link
+    async def _tried(self, asked: Ask) -> Answer:
         for attempt in range(1, len(_WAITS) + 2):
-            ask = Ask(method, url, operation, proof=link.proof, total_s=link.timeouts.read_s, tries=attempt)
             error: CallError | None = None
             answer: Answer | None = None
             named: float | None = None
             try:
-                answer = await self._wire.send(self._line, ask)
+                answer = await self._wire.send(self._line, replace(asked, tries=attempt))
             except Failed as failure:
                 error = failure.cause
                 if not isinstance(error, Unavailable):
                     raise error from None
             else:
-                if answer.status not in _AGAIN:
+                error = self._throttled(asked, answer)
+                if error is None and answer.status not in _AGAIN:
                     return answer
-                limit = throttled(answer, self._wire.clock)
-                named = limit.wait_s if "retry-after" in answer.headers else None
-                error = limit if answer.status == 429 else None
+                named = self._named(asked, answer, error)
             if attempt > len(_WAITS) or (named is not None and named > _LONGEST_WAIT):
                 break
             own = _WAITS[attempt - 1] * (0.7 + 0.6 * self._jitter())
@@ -129,6 +170,20 @@ class ReadHttp:
             raise error
         assert answer is not None
         return answer
+
+    def _named(self, asked: Ask, answer: Answer, error: CallError | None) -> float | None:
+        """The wait the platform names, by header or by points; null when it names none."""
+        if "retry-after" in answer.headers:
+            return throttled(answer, self._wire.clock).wait_s
+        return error.wait_s if asked.points and isinstance(error, Throttled) else None
+
+    def _throttled(self, asked: Ask, answer: Answer) -> Throttled | None:
+        """A pause the platform asks for, by status or, of documents, in the body (connectors 4)."""
+        if asked.points and answer.status in (200, 429):
+            body = _body(answer)
+            if is_throttled(body):
+                return Throttled(wait_of(told_by(body), jitter=self._jitter()))
+        return throttled(answer, self._wire.clock) if answer.status == 429 else None
 
 
 class WriteHttp:
@@ -150,8 +205,11 @@ class WriteHttp:
         effect_keys: Sequence[str],
         key: str,
         operation: str = "write",
+        points: float = 0.0,
     ) -> Answer:
         """The answer of the platform, also a refusing one. Never repeated; no redirect is followed.
+
+        `points`: what the call costs at most, where calls are counted so.
 
         Raises NotSent when not one byte left or the platform did nothing (429), OutcomeUnknown otherwise.
         """
@@ -163,7 +221,7 @@ class WriteHttp:
                 raise Refused("an attempt is sent once")
             if method not in _WRITES:
                 raise Refused("a write is a POST, PUT, PATCH or DELETE")
-            ask = self._ask(method, path, body, params, key, operation)
+            ask = replace(self._ask(method, path, body, params, key, operation), points=points)
         except Refused as refusal:
             raise NotSent(refusal) from None
         self._used |= set(effect_keys)
@@ -173,6 +231,8 @@ class WriteHttp:
             raise (NotSent if failure.not_sent else OutcomeUnknown)(failure.cause) from None
         if answer.status == 429:
             raise NotSent(throttled(answer, self._wire.clock))
+        if points and is_throttled(told := _body(answer)):
+            raise NotSent(Throttled(wait_of(told_by(told), jitter=0.5)))
         return answer
 
     def _ask(
@@ -215,6 +275,13 @@ class UpkeepHttp:
         """As ReadHttp.get."""
         return await self._reads.get(path, params, operation=operation)
 
+    async def ask(self, name: str, variables: Mapping[str, JsonValue]) -> Answer:
+        """As ReadHttp.ask; a document that changes something of ours at the platform is sent once."""
+        documents = self._line.link.documents
+        if documents is None or documents.only_reads(documents.all[name]):
+            return await self._reads.ask(name, variables)
+        return await self._once(_asked(self._line, documents.all[name], variables))
+
     async def get_bare(self, path: str, *, operation: str = "check") -> Answer:
         """As `get`, without the connection's secret."""
         return await self._bare.get(path, operation=operation)
@@ -241,15 +308,43 @@ class UpkeepHttp:
             proof=link.proof,
             total_s=link.timeouts.read_s,
         )
+        return await self._once(ask)
+
+    async def _once(self, ask: Ask) -> Answer:
         try:
             answer = await self._wire.send(self._line, ask)
         except Failed as failure:
             raise failure.cause from None
         if answer.status == 429:
             raise throttled(answer, self._wire.clock)
+        if ask.points and is_throttled(told := _body(answer)):
+            raise Throttled(wait_of(told_by(told), jitter=0.5))
         if answer.status in _MOVED:
             raise WrongAddress
         return answer
+
+
+def _asked(line: Line, document: Document, variables: Mapping[str, JsonValue]) -> Ask:
+    """The request that sends a document with its values."""
+    link = line.link
+    assert link.documents is not None
+    return Ask(
+        "POST",
+        _url(line, link.documents.path, None),
+        document.name,
+        content=msgspec.json.encode({"query": document.text, "variables": variables}),
+        headers={"content-type": "application/json"},
+        proof=link.proof,
+        total_s=link.timeouts.read_s,
+        points=document.points,
+    )
+
+
+def _body(answer: Answer) -> Decoded:
+    try:
+        return answer.json()
+    except Broken:
+        return None
 
 
 def _url(line: Line, path: str, params: Mapping[str, str] | None) -> str:

@@ -1,4 +1,4 @@
-"""Short-lived tokens of service accounts: signed assertion, exchange, one at a time, kept to 80 % of life."""
+"""Short-lived tokens of accounts and apps: exchanged one at a time, kept to 80 % of their life."""
 
 import asyncio
 from collections import OrderedDict
@@ -11,12 +11,17 @@ import jwt
 from steward.clock import Clock
 from steward.outbound.answer import Answer
 from steward.outbound.errors import Broken, Refused, Unauthorized, Unavailable
-from steward.outbound.link import ServiceAccount
+from steward.outbound.link import ClientCredentials, Exchanged, ServiceAccount
 from steward.telemetry.redact import Register, Secret
 
 _KEPT = 1_000
-_LONGEST = 3600
+_LONGEST = 24 * 3600
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_REFUSED = {
+    ServiceAccount: "The sign-in of the service account was refused. Its key may have been removed.",
+    ClientCredentials: "The store did not accept the app's client id and secret. The app may not be"
+    " installed in this store, or its secret was changed.",
+}
 Post = Callable[[str, bytes], Awaitable[Answer]]
 
 
@@ -27,15 +32,15 @@ class _Token:
 
 
 class Tokens:
-    """Tokens by account; asked again at 80 % of their life (connectors 3 rule 4, 7.3)."""
+    """Tokens by account or app; asked again at 80 % of their life (connectors 3 rule 4, 7.1, 7.3)."""
 
     def __init__(self, clock: Clock, register: Register) -> None:
         self._clock = clock
         self._register = register
-        self._held: OrderedDict[ServiceAccount, _Token] = OrderedDict()
-        self._turns: dict[ServiceAccount, asyncio.Lock] = {}
+        self._held: OrderedDict[Exchanged, _Token] = OrderedDict()
+        self._turns: dict[Exchanged, asyncio.Lock] = {}
 
-    async def get(self, account: ServiceAccount, post: Post) -> Secret:
+    async def get(self, account: Exchanged, post: Post) -> Secret:
         """A good token of `account`, by `post(token_url, body)` when none is held.
 
         Raises Unauthorized, Unavailable, Broken.
@@ -53,16 +58,15 @@ class Tokens:
             self._turns.pop(oldest, None)
         return token.value
 
-    def forget(self, account: ServiceAccount) -> None:
+    def forget(self, account: Exchanged) -> None:
         """Drops a token the platform no longer takes."""
         self._held.pop(account, None)
 
-    async def _exchange(self, account: ServiceAccount, post: Post) -> _Token:
-        body = urlencode({"grant_type": _GRANT, "assertion": self._assertion(account)}).encode("ascii")
-        answer = await post(account.token_url, body)
+    async def _exchange(self, account: Exchanged, post: Post) -> _Token:
+        answer = await post(account.token_url, urlencode(self._form(account)).encode("ascii"))
         if answer.status in (400, 401, 403):
             raise Unauthorized(
-                "The sign-in of the service account was refused. Its key may have been removed.",
+                _REFUSED[type(account)],
                 platform_text=answer.quote(answer.body.decode("utf-8", "replace")),
             )
         if not answer.ok:
@@ -75,6 +79,15 @@ class Tokens:
             raise Broken("the sign-in gave no token")
         self._register.add(token)
         return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lasts, _LONGEST))
+
+    def _form(self, account: Exchanged) -> dict[str, str]:
+        if isinstance(account, ServiceAccount):
+            return {"grant_type": _GRANT, "assertion": self._assertion(account)}
+        return {
+            "grant_type": "client_credentials",
+            "client_id": account.client_id,
+            "client_secret": account.client_secret.reveal(),
+        }
 
     def _assertion(self, account: ServiceAccount) -> str:
         now = int(self._clock.now().timestamp())

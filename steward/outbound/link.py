@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from steward.outbound.documents import Documents
+from steward.outbound.points import PointsRule
 from steward.telemetry.redact import Secret
 
 
@@ -42,13 +44,24 @@ class ServiceAccount:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """An app's id and secret that are exchanged at `token_url` for tokens sent in `header`; no refresh."""
+
+    client_id: str
+    client_secret: Secret
+    token_url: str
+    header: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddressSecret:
     """The whole address is the secret, as with Teams: no redirect is followed, only its host is logged."""
 
     url: Secret
 
 
-Proof: TypeAlias = Basic | Bearer | HeaderSecret | ServiceAccount | AddressSecret | None
+Exchanged: TypeAlias = ServiceAccount | ClientCredentials
+Proof: TypeAlias = Basic | Bearer | HeaderSecret | Exchanged | AddressSecret | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,7 @@ class PaceRule:
 
     `slow_after_s`: one at a time while the last answer took longer. `after_failure_s`: how long nothing
     starts after the first, second, third … failure in a row. `seconds_apart`: between starts of a kind.
+    `points`: the platform counts calls by their cost as well.
     """
 
     at_once: int = 4
@@ -76,6 +90,7 @@ class PaceRule:
     slow_after_s: float | None = None
     after_failure_s: tuple[float, ...] = ()
     seconds_apart: float | None = None
+    points: PointsRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +99,8 @@ class Link:
 
     `base` has no query; for an AddressSecret it is scheme, host and port alone.
     `pace_key` is what shares one pace: the connection, or an account several connections use.
+    `documents` are all that may be asked of a platform that is asked by documents; `result_hosts` suffixes
+    of the hosts where it leaves large results, which are fetched without any secret.
     """
 
     connector: str
@@ -92,6 +109,8 @@ class Link:
     timeouts: Timeouts
     pace: PaceRule
     pace_key: str
+    documents: Documents | None = None
+    result_hosts: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:

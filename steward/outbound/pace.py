@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from steward.clock import Clock
 from steward.outbound.errors import Throttled
 from steward.outbound.link import PaceRule
+from steward.outbound.points import Bucket, Told
 
 _MINUTE = 60.0
 _KEPT = 5_000
@@ -26,17 +27,21 @@ class Pace:
         self._hold_until = 0.0
         self._starts: dict[bool, deque[float]] = {False: deque(), True: deque()}
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._bucket = Bucket(rule.points) if rule.points is not None else None
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
         return not self._running and not self._waiting
 
-    async def enter(self, *, write: bool, patience: float | None = None) -> None:
-        """Waits for a place. Raises Throttled when that would take longer than `patience` seconds."""
+    async def enter(self, *, write: bool, patience: float | None = None, points: float = 0.0) -> None:
+        """Waits for a place, and until `points` are left.
+
+        Raises Throttled when that would take longer than `patience` seconds.
+        """
         begun = self._clock.monotonic()
         while True:
-            wait = self._wait(write)
+            wait = self._wait(write, points)
             if wait <= 0 and self._has_place(write):
                 break
             left = None if patience is None else patience - (self._clock.monotonic() - begun)
@@ -48,10 +53,23 @@ class Pace:
                 await self._turn(left)
         self._running += 1
         self._writing += write
+        if self._bucket is not None:
+            self._bucket.begin(points)
         self._starts[write].append(self._clock.monotonic())
 
-    def leave(self, *, write: bool, seconds: float, failed: bool, retry_after: float | None = None) -> None:
+    def leave(
+        self,
+        *,
+        write: bool,
+        seconds: float,
+        failed: bool,
+        retry_after: float | None = None,
+        points: float = 0.0,
+        told: Told | None = None,
+    ) -> None:
         """Gives the place back and learns from how the call went."""
+        if self._bucket is not None:
+            self._bucket.end(points, told, self._clock.monotonic())
         self._running -= 1
         self._writing -= write
         slow_after = self._rule.slow_after_s
@@ -77,7 +95,7 @@ class Pace:
             return False
         return not (write and self._rule.writes_at_once and self._writing >= self._rule.writes_at_once)
 
-    def _wait(self, write: bool) -> float:
+    def _wait(self, write: bool, points: float) -> float:
         now = self._clock.monotonic()
         wait = self._hold_until - now
         limit = self._rule.writes_a_minute if write else self._rule.reads_a_minute
@@ -88,6 +106,8 @@ class Pace:
             wait = max(wait, starts[len(starts) - limit] + _MINUTE - now)
         if starts and self._rule.seconds_apart is not None:
             wait = max(wait, starts[-1] + self._rule.seconds_apart - now)
+        if self._bucket is not None:
+            wait = max(wait, self._bucket.wait(points, now))
         return max(wait, 0.0)
 
     async def _turn(self, left: float | None) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import ssl
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -14,11 +14,23 @@ import httpx
 from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.address import Origin, Resolver, SystemResolver, origin_of
-from steward.outbound.answer import HEADER_BYTES, Answer, Body
+from steward.outbound.answer import HEADER_BYTES, Answer, Body, LineCap
 from steward.outbound.errors import Broken, CallError, Refused, Throttled, Unavailable
 from steward.outbound.exchange import Tokens
-from steward.outbound.link import AddressSecret, Basic, Bearer, HeaderSecret, Link, Proof, ServiceAccount
+from steward.outbound.link import (
+    AddressSecret,
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Exchanged,
+    HeaderSecret,
+    Link,
+    Proof,
+    ServiceAccount,
+    Timeouts,
+)
 from steward.outbound.pace import Pace, Paces, retry_after
+from steward.outbound.points import Told, told_by
 from steward.outbound.transport import FAILURES, MARK, GuardedBackend, GuardedTransport, SentMark, tls_context
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
@@ -66,6 +78,7 @@ class Ask:
     write: bool = False
     tries: int = 1
     still_allowed: Callable[[datetime], None] | None = None
+    points: float = 0.0
 
 
 class Wire:
@@ -109,13 +122,14 @@ class Wire:
         """One request over `line`, paced, never repeated. Raises Failed."""
         try:
             self._check(line.origin, ask)
-            await line.pace.enter(write=ask.write, patience=ask.patience_s)
+            await line.pace.enter(write=ask.write, patience=ask.patience_s, points=ask.points)
         except CallError as error:
             raise Failed(error, not_sent=True) from None
         begun = self.clock.monotonic()
         status = 0
         size = 0
         wait: float | None = None
+        told: Told | None = None
         try:
             headers = await self._proven(line, ask)
             if ask.still_allowed is not None:
@@ -123,14 +137,22 @@ class Wire:
             answer = await self._exchange(line, ask, headers)
             status, size = answer.status, len(answer.body)
             wait = retry_after(answer.headers.get("retry-after"), self.clock.now())
-            if status == 401 and isinstance(ask.proof, ServiceAccount):
+            told = _told(answer) if ask.points else None
+            if status == 401 and isinstance(ask.proof, Exchanged):
                 self._tokens.forget(ask.proof)
             return answer
         finally:
             seconds = self.clock.monotonic() - begun
             failed = status == 0 or status >= 500
             limited = wait if status in (429, 503) else None
-            line.pace.leave(write=ask.write, seconds=seconds, failed=failed, retry_after=limited)
+            line.pace.leave(
+                write=ask.write,
+                seconds=seconds,
+                failed=failed,
+                retry_after=limited,
+                points=ask.points,
+                told=told,
+            )
             self._log.info(
                 "call",
                 org=line.org,
@@ -143,6 +165,36 @@ class Wire:
                 seconds=round(seconds, 3),
                 tries=ask.tries,
             )
+
+    async def lines(self, line: Line, ask: Ask) -> AsyncIterator[bytes]:
+        """The lines of a GET's body as they come, each under a cap of its own. Raises Failed.
+
+        It takes no place of the pace: what it reads was paid for by the call that made it.
+        """
+        self._check(line.origin, ask)
+        left, until = LineCap(), self.clock.monotonic() + ask.total_s
+        limits = _limits(line.link.timeouts, ask)
+        request = httpx.Request(ask.method, ask.url, headers={"user-agent": _AGENT}, extensions=limits)
+        try:
+            async with self._places:
+                transport = await self._transport((line.org, line.integration_id, line.origin))
+                response = await transport.handle_async_request(request)
+                try:
+                    if response.status_code != 200:
+                        raise Unavailable(f"The result cannot be fetched (status {response.status_code}).")
+                    async for piece in response.aiter_raw():
+                        for whole in left.feed(piece):
+                            yield whole
+                        if self.clock.monotonic() > until:
+                            raise Unavailable("The result did not come in time.")
+                finally:
+                    await response.aclose()
+        except CallError as error:
+            raise Failed(error, not_sent=False) from None
+        except (*FAILURES, TimeoutError, OSError) as error:
+            raise Failed(Unavailable("The result did not come in time."), not_sent=False) from error
+        for whole in left.rest():
+            yield whole
 
     async def aclose(self) -> None:
         """Closes every socket."""
@@ -177,9 +229,11 @@ class Wire:
                 headers[header.lower()] = value.reveal()
             case ServiceAccount() as account:
                 headers["authorization"] = f"Bearer {await self._token(line, account)}"
+            case ClientCredentials() as app:
+                headers[app.header.lower()] = await self._token(line, app)
         return headers
 
-    async def _token(self, line: Line, account: ServiceAccount) -> str:
+    async def _token(self, line: Line, account: Exchanged) -> str:
         async def post(url: str, content: bytes) -> Answer:
             link = replace(line.link, base=url, proof=None)
             other = Line(line.org, line.integration_id, link, origin_of(url, self.private), line.pace)
@@ -204,23 +258,12 @@ class Wire:
 
     async def _exchange(self, line: Line, ask: Ask, headers: Mapping[str, str]) -> Answer:
         mark = SentMark()
-        url = httpx.URL(ask.url)
-        times = line.link.timeouts
-        between = min(times.between_bytes_s, ask.total_s)
         request = httpx.Request(
             ask.method,
-            url,
+            httpx.URL(ask.url),
             headers=headers,
             content=ask.content or None,
-            extensions={
-                "timeout": {
-                    "connect": min(times.connect_s, ask.total_s),
-                    "read": between,
-                    "write": between,
-                    "pool": between,
-                },
-                MARK: mark,
-            },
+            extensions=_limits(line.link.timeouts, ask, mark),
         )
         place = (line.org, line.integration_id, line.origin)
         try:
@@ -273,10 +316,24 @@ class Wire:
         return pool
 
 
+def _limits(times: Timeouts, ask: Ask, mark: SentMark | None = None) -> dict[str, object]:
+    between = min(times.between_bytes_s, ask.total_s)
+    connect = min(times.connect_s, ask.total_s)
+    limits = {"connect": connect, "read": between, "write": between, "pool": between}
+    return {"timeout": limits, MARK: mark or SentMark()}
+
+
 def throttled(answer: Answer, clock: Clock) -> Throttled:
     """The error of a 429; without `Retry-After` the wait is 2 s."""
     wait = retry_after(answer.headers.get("retry-after"), clock.now())
     return Throttled(2.0 if wait is None else wait, platform_text=answer.quote(_text(answer)))
+
+
+def _told(answer: Answer) -> Told | None:
+    try:
+        return told_by(answer.json())
+    except Broken:
+        return None
 
 
 def _text(answer: Answer) -> str:
@@ -301,6 +358,8 @@ def _secrets(proof: Proof) -> tuple[str, ...]:
             pairs = [pair.partition("=") for pair in parts.query.split("&")]
             signed = (value for name, _, value in pairs if name == "sig")
             return (url.reveal(), parts.path, parts.query, *signed)
+        case ClientCredentials() as app:
+            return (app.client_secret.reveal(),)
         case ServiceAccount() as account:
             lines = account.private_key.reveal().split("\n")
             return (account.private_key.reveal(), *(line for line in lines if line and "-----" not in line))

@@ -1,0 +1,98 @@
+"""GraphQL documents a connection may send: registered by name at start, and told apart by what they do.
+
+Which fields exist is the connectors' own tests' matter; here a document is only proven to read, or not.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+# Comments and texts can hold any word; they are taken out before words are looked at.
+_QUIET = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
+_TOKEN = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KINDS = frozenset({"query", "mutation", "subscription"})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document: `points` is the highest cost it is expected to be asked for.
+
+    `text` may hold one operation and fragments. Raises ValueError for anything else.
+    """
+
+    name: str
+    text: str
+    points: float
+    kind: str = field(init=False)
+    roots: tuple[str, ...] = field(init=False)
+    sha256: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        kind, roots = operation_of(self.text)
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "roots", roots)
+        object.__setattr__(self, "sha256", hashlib.sha256(self.text.encode("utf-8")).hexdigest())
+
+
+class Documents:
+    """The documents of one platform; `reading` names root fields of mutations that only read."""
+
+    def __init__(self, path: str, documents: Iterable[Document], *, reading: frozenset[str]) -> None:
+        listed = list(documents)
+        self.path = path
+        self.all: Mapping[str, Document] = MappingProxyType({each.name: each for each in listed})
+        self._reading = reading
+        if len(self.all) != len(listed):
+            raise ValueError("two documents have one name")
+
+    def only_reads(self, document: Document) -> bool:
+        """Whether nothing of it can change a store (connectors 3 rule 3)."""
+        if document.kind == "mutation":
+            return set(document.roots) <= self._reading
+        return document.kind == "query"
+
+
+def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """(kind, root fields) of the one operation in `text`. Raises ValueError for none or several."""
+    tokens = _TOKEN.findall(_QUIET.sub(" ", text))
+    found: list[tuple[str, tuple[str, ...]]] = []
+    depth, headed = 0, False
+    for at, token in enumerate(tokens):
+        if depth == 0 and token in _KINDS:
+            found.append((token, _roots(tokens, at)))
+        headed = headed or (depth == 0 and (token in _KINDS or token == "fragment"))
+        if not headed:
+            break
+        depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(token, 0)
+        headed = not (depth == 0 and token == "}")
+    if len(found) != 1 or depth != 0 or headed:
+        raise ValueError("a document holds exactly one operation, and it has a name")
+    return found[0]
+
+
+def _roots(tokens: list[str], at: int) -> tuple[str, ...]:
+    """The names of the fields directly in the operation's selection; `...` is refused there."""
+    depth, begun, skip, names = 0, False, 0, list[str]()
+    for number, token in enumerate(tokens[at:], start=at):
+        if token == "(":
+            skip += 1
+        elif token == ")":
+            skip -= 1
+        elif skip:
+            continue
+        elif token == "{":
+            depth, begun = depth + 1, True
+        elif token == "}":
+            depth -= 1
+            if begun and depth == 0:
+                break
+        elif depth == 1 and token == ".":
+            raise ValueError("an operation's own fields are named in it")
+        elif depth == 1 and _NAME.fullmatch(token) and tokens[number - 1] != "@":
+            if number + 1 < len(tokens) and tokens[number + 1] == ":":
+                continue  # an alias: the field's name follows
+            names.append(token)
+    return tuple(names)

@@ -1,0 +1,110 @@
+"""The bucket of points of a platform that counts calls by their cost; kept per app and store."""
+
+from dataclasses import dataclass
+
+from steward.outbound.answer import Decoded
+
+
+@dataclass(frozen=True, slots=True)
+class PointsRule:
+    """What the bucket is believed to hold before the platform has told: `share` of it is ours to use."""
+
+    maximum: float = 2_000.0
+    restore_rate: float = 100.0
+    share: float = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an answer said of its cost; `throttled`: nothing was done because too few points were left."""
+
+    requested: float
+    maximum: float
+    available: float
+    restore_rate: float
+    throttled: bool
+
+
+class Bucket:
+    """Points left, as the platform last told them, less what is on its way (connectors 7.1, Pace)."""
+
+    def __init__(self, rule: PointsRule) -> None:
+        self._share = rule.share
+        self._maximum = rule.maximum
+        self._rate = rule.restore_rate
+        self._left = rule.maximum
+        self._at: float | None = None
+        self._under_way = 0.0
+
+    def wait(self, points: float, now: float) -> float:
+        """Seconds until a call of `points` leaves the others' share of the bucket untouched."""
+        if points <= 0:
+            return 0.0
+        reserve = self._maximum * (1 - self._share)
+        # A call dearer than our whole share waits for a full bucket rather than for ever.
+        need = min(points + reserve, self._maximum)
+        return max((need - (self._now(now) - self._under_way)) / self._rate, 0.0)
+
+    def begin(self, points: float) -> None:
+        """A call of `points` is on its way."""
+        self._under_way += points
+
+    def end(self, points: float, told: Told | None, now: float) -> None:
+        """It came back: the platform's own numbers count, else the whole estimate is taken as spent."""
+        self._under_way = max(self._under_way - points, 0.0)
+        if told is None:
+            self._left = max(self._now(now) - points, 0.0)
+        else:
+            self._maximum, self._rate = max(told.maximum, 1.0), max(told.restore_rate, 0.1)
+            self._left = told.available
+        self._at = now
+
+    def _now(self, now: float) -> float:
+        passed = 0.0 if self._at is None else max(now - self._at, 0.0)
+        return min(self._left + passed * self._rate, self._maximum)
+
+
+def told_by(body: Decoded) -> Told | None:
+    """The cost in a decoded GraphQL answer; null when it holds none that can be used."""
+    if not isinstance(body, dict):
+        return None
+    extensions = body.get("extensions")
+    cost = extensions.get("cost") if isinstance(extensions, dict) else None
+    status = cost.get("throttleStatus") if isinstance(cost, dict) else None
+    throttled = _throttled(body)
+    if not isinstance(cost, dict) or not isinstance(status, dict):
+        return None
+    names = ("maximumAvailable", "currentlyAvailable", "restoreRate")
+    maximum, available, rate = (_number(status.get(name)) for name in names)
+    requested = _number(cost.get("requestedQueryCost"))
+    if maximum is None or available is None or rate is None or maximum <= 0 or rate <= 0:
+        return None
+    return Told(requested or 0.0, maximum, available, rate, throttled)
+
+
+def _throttled(body: dict[str, Decoded]) -> bool:
+    errors = body.get("errors")
+    return isinstance(errors, list) and any(_code(error) == "THROTTLED" for error in errors)
+
+
+def _code(error: Decoded) -> Decoded:
+    extensions = error.get("extensions") if isinstance(error, dict) else None
+    return extensions.get("code") if isinstance(extensions, dict) else None
+
+
+def _number(value: Decoded) -> float | None:
+    if isinstance(value, bool) or value is None or isinstance(value, str | list | dict):
+        return None
+    return float(value)
+
+
+def is_throttled(body: Decoded) -> bool:
+    """Whether an answer, whatever its status, says that nothing was done for want of points."""
+    return isinstance(body, dict) and _throttled(body)
+
+
+def wait_of(told: Told | None, *, jitter: float) -> float:
+    """How long a throttled call waits: until its points are there, plus up to half a second."""
+    if told is None:
+        return 2.0
+    return max((told.requested - told.available) / told.restore_rate, 0.0) + 0.5 * jitter
