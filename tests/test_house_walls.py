@@ -40,6 +40,7 @@ _WALLED = re.compile(r"\b(queue|steward_gate)_\w+\(")
 
 # Functions that know the organisation by something else, and by what.
 NAMED: dict[str, str] = {
+    "events.keep_together": "rows that carry their own organisation, each entered before",
     "sessions.written": "the hash of a session, which stands in one organisation",
 }
 

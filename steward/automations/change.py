@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from steward.automations import checks, coming, due, history
+from steward.automations import checks, coming, due, history, topics
 from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
@@ -87,6 +87,8 @@ async def _write(
         current = await automations.get(tx, before.org, before.id)
         raise StaleVersion(data={"occurrence": None, "automation": current})
     await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=history.edits(before, after))
+    if begins_anew or before.integration_id != after.integration_id:
+        await topics.follow(tx, after)
     if begins_anew:
         locked = await due.begin_slots(tx, Locked(after, locked.timing), slots_after=tx.now)
         return locked.automation

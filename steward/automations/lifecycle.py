@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from steward.automations import coming, due, history, readiness
+from steward.automations import coming, due, history, readiness, topics
 from steward.automations.change import check_version
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
@@ -15,7 +15,7 @@ from steward.model.schedule import Cadence
 from steward.model.trigger import TriggerKind
 from steward.scheduling.shape import has_passed
 from steward.scheduling.zones import zone
-from steward.store import automations, schedules, streaks, ticks
+from steward.store import automations, schedules, streaks, subscriptions, ticks
 from steward.store import history as store_history
 from steward.store.engine import Tx
 from steward.store.history import HistoryAction
@@ -64,6 +64,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
     if version is None:
         return False
     await schedules.stop(tx, org, automation)
+    await subscriptions.unwant(tx, org, automation)
     await ending.end_for_pause(tx, org, automation)
     await store_history.add(
         tx,
@@ -190,6 +191,7 @@ async def _save(
     after = replace(after, version=before.version + 1, updated_at=tx.now)
     if await automations.save(tx, before.org, after, was=before.version) == 0:
         raise WrongState("This automation was changed at the same moment. Read it again.")
+    await topics.follow(tx, after)
     await history.note(
         tx,
         actor,

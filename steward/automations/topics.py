@@ -1,10 +1,12 @@
-"""Topics of store events in plain words, and whether an automation listens; subscriptions are events/'s."""
+"""Topics of store events: in plain words, and which automations they start; subscriptions are events/'s."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from steward.model.automation import Automation, AutomationState
 from steward.model.trigger import EventTrigger, Listening, Trigger
+from steward.store import subscriptions
+from steward.store.engine import Tx
 
 # The canonical topics of connectors 8.
 _WORDS = {
@@ -49,9 +51,24 @@ def shown_trigger(automation: Automation) -> Trigger:
     trigger = automation.trigger
     if not isinstance(trigger, EventTrigger):
         return trigger
+    if automation.state is AutomationState.ACTIVE:
+        # One just made active is not yet read back with what is heard.
+        heard = Listening.NOT_YET if trigger.listening is Listening.OFF else trigger.listening
+        return replace(trigger, words=topic_words(trigger.topics), listening=heard)
+    return replace(trigger, words=topic_words(trigger.topics), listening=Listening.OFF, reason=None)
+
+
+async def follow(tx: Tx, automation: Automation) -> None:
+    """After an automation was saved: its store's topics start it from now on, or no longer.
+
+    Only rows are written; the store is asked by the `listen` tick (engine 14). Call it before queued runs are
+    ended: no event starts a run of it after that.
+    """
+    trigger, integration = automation.trigger, automation.integration_id
     is_active = automation.state is AutomationState.ACTIVE
-    return replace(
-        trigger,
-        words=topic_words(trigger.topics),
-        listening=Listening.NOT_YET if is_active else Listening.OFF,
-    )
+    if is_active and isinstance(trigger, EventTrigger) and integration is not None:
+        await subscriptions.want(
+            tx, automation.org, automation.id, integration=integration, topics=trigger.topics
+        )
+    else:
+        await subscriptions.unwant(tx, automation.org, automation.id)

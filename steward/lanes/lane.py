@@ -35,6 +35,20 @@ class Offer:
     refused: tuple[str, str] | None = None
 
 
+TOO_MANY_WAITING = ("too_many_waiting", "Too many runs of this automation were waiting already.")
+TOO_LARGE = ("event_too_large", "The store's event was larger than 256 KB.")
+# Refusals that count as dropped events (interface 2.5).
+DROPPED_CODES = (TOO_MANY_WAITING[0], TOO_LARGE[0])
+
+
+@dataclass(frozen=True, slots=True)
+class EventOffer:
+    """A store event that starts a run of an automation; `refused` makes the run final at once."""
+
+    event: EventRef
+    refused: tuple[str, str] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Offered:
     """The run that was made."""
@@ -91,6 +105,56 @@ async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
     held = {offer.automation.id: offer.run_id for offer in ready if offer.run_id is not None}
     if held and await starting.hold_lanes(tx, org, held) != len(held):
         raise RuntimeError("a lane that was locked and free could not be held")
+
+
+async def offer_events(
+    tx: Tx, automation: Automation, lane: Lane, events: Sequence[EventOffer], *, most_waiting: int
+) -> list[Offered]:
+    """Makes a run of each event, in order: ready or blocked while fewer than `most_waiting` wait, the others
+    refused `too_many_waiting`; what is refused for other reasons waits for nothing (engine 8).
+
+    Call it with the lane locked, so that the limit is never passed and every dropped event is counted.
+    """
+    org = automation.org
+    room = most_waiting - await lanes.waiting(tx, org, automation.id, most_waiting)
+    new: list[runs.NewRun] = []
+    holds: RunId | None = None
+    dropped = 0
+    for wanted in events:
+        refused = wanted.refused
+        if refused is None and room <= 0:
+            refused = TOO_MANY_WAITING
+        queue, vt = Queue.DONE, 0
+        run = RunId(new_id(tx.now))
+        if refused is None:
+            room -= 1
+            queue = Queue.BLOCKED
+            if lane.holder is None and holds is None:
+                queue, vt, holds = Queue.READY, await fair.stamp(tx, org), run
+        elif refused[0] in DROPPED_CODES:
+            dropped += 1
+        new.append(
+            runs.NewRun(
+                id=run,
+                automation=automation,
+                mode=Mode.LIVE,
+                started_by=StartedBy.EVENT,
+                status=RunStatus.QUEUED if refused is None else RunStatus.REFUSED,
+                queue=queue,
+                vt=vt,
+                slot_at=None,
+                event=wanted.event,
+                idempotency_key=None,
+                maker=BY_SERVICE,
+                refused=refused,
+            )
+        )
+    await starting.insert_runs(tx, org, new)
+    if holds is not None and await lanes.hold(tx, org, automation.id, run=holds, was=None) != 1:
+        raise RuntimeError(f"the lane of {automation.id} was locked and free and could not be held")
+    if dropped:
+        await lanes.count_dropped(tx, org, automation.id, dropped)
+    return [Offered(one.id, one.status) for one in new]
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:

@@ -15,7 +15,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotFound
 from steward.model.schedule import Schedule
-from steward.model.trigger import EventTrigger, Trigger, TriggerKind, trigger_from_kept
+from steward.model.trigger import EventTrigger, Listening, Trigger, TriggerKind, trigger_from_kept
 from steward.store.engine import Json, Row, Tx, at, at_or_none, ms
 
 _OWN = """
@@ -24,8 +24,22 @@ _OWN = """
     a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
     a.created_at, a.updated_at, a.created_by, a.created_via, a.api_client_id
 """
+# What keeps an active automation from hearing its store: the worst of its topics, the text's first sign says
+# how bad; null without any.
+_HEARD = """
+CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
+    SELECT max(CASE WHEN c.state <> 'connected'
+                    THEN '3' || c.name || ' is not connected. Reconnect it in the web app.'
+                    WHEN h.state = 'failed' THEN '2' || coalesce(h.reason, '')
+                    WHEN h.state = 'yes' THEN '0' ELSE '1' END)
+    FROM automation_topics AS t
+    JOIN connections AS c ON c.org_id = t.org_id AND c.integration_id = t.integration_id
+    LEFT JOIN topics_heard AS h
+        ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
+    WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS heard
+"""
 _JOINED = f"""
-SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, l.dropped, l.dropped_at
+SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, l.dropped, l.dropped_at, {_HEARD}
 FROM automations AS a
 JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 LEFT JOIN lanes AS l ON l.org_id = a.org_id AND l.automation_id = a.id
@@ -184,7 +198,7 @@ async def own_rows(
     is left empty. For the dispatch tick, which has it from the schedules it locked."""
     rows = await tx.all(
         f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
-        " 0 AS dropped, NULL AS dropped_at"
+        " 0 AS dropped, NULL AS dropped_at, NULL AS heard"
         " FROM automations AS a WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
     )
@@ -349,9 +363,24 @@ def _trigger(row: Row) -> Trigger:
     trigger = _kept(row["trigger_json"])
     if not isinstance(trigger, EventTrigger):
         return trigger
+    heard: str = row["heard"] or _OFF
     return replace(
-        trigger, events_dropped=row["dropped"] or 0, events_dropped_at=at_or_none(row["dropped_at"])
+        trigger,
+        listening=_LISTENING[heard[0]],
+        reason=heard[1:] or None,
+        events_dropped=row["dropped"] or 0,
+        events_dropped_at=at_or_none(row["dropped_at"]),
     )
+
+
+_OFF = "-"
+_LISTENING = {
+    _OFF: Listening.OFF,
+    "0": Listening.YES,
+    "1": Listening.NOT_YET,
+    "2": Listening.FAILED,
+    "3": Listening.FAILED,
+}
 
 
 # Many automations share a schedule and a trigger; reading them is half the cost of a due one.

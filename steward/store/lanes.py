@@ -26,6 +26,15 @@ async def hold(tx: Tx, org: OrgId, automation: AutomationId, *, run: RunId | Non
     )
 
 
+async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
+    """Counts store events that were not run (interface 2.5); call it under the lane's lock."""
+    await tx.execute(
+        "UPDATE lanes SET dropped = dropped + :events, dropped_at = :now"
+        " WHERE org_id = :org AND automation_id = :automation",
+        {"org": org, "automation": automation, "events": events},
+    )
+
+
 async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
     """The run that comes next when the lane is freed."""
     row = await tx.one(

@@ -1,9 +1,10 @@
-"""Many slots of one organisation started at once: lanes locked and held, runs stored, in few statements."""
+"""Many runs of one organisation started at once: lanes locked and held, runs stored, in few statements."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from steward.model.ids import AutomationId, OrgId, RunId
+from steward.model.run import EventRef
 from steward.store.engine import Both, Json, Tx, ms
 from steward.store.runs import NewRun
 
@@ -38,14 +39,15 @@ _RUNS = Both(
 )
 _FACTS_INTO = (
     "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,"
-    " template_version, started_by, code, message)"
+    " template_version, started_by, code, message, event_id, event_topic, event_received_at)"
 )
 _FACTS = Both(
     _FACTS_INTO + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
-    " r.value ->> 5, 'schedule', r.value ->> 6, r.value ->> 7 FROM json_each(:rows) AS r",
+    " r.value ->> 5, r.value ->> 8, r.value ->> 6, r.value ->> 7, r.value ->> 9, r.value ->> 10,"
+    " r.value ->> 11 FROM json_each(:rows) AS r",
     _FACTS_INTO + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, (r.value ->> 3)::bigint,"
-    " r.value ->> 4, (r.value ->> 5)::bigint, 'schedule', r.value ->> 6, r.value ->> 7"
-    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
+    " r.value ->> 4, (r.value ->> 5)::bigint, r.value ->> 8, r.value ->> 6, r.value ->> 7, r.value ->> 9,"
+    " r.value ->> 10, (r.value ->> 11)::bigint FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
 
 
@@ -64,7 +66,7 @@ async def hold_lanes(tx: Tx, org: OrgId, runs: Mapping[AutomationId, RunId]) -> 
 
 
 async def insert_runs(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
-    """Stores live runs of slots, made by the service, and their facts."""
+    """Stores live runs of slots or events, made by the service, and their facts."""
     runs = [
         [
             run.id,
@@ -88,10 +90,16 @@ async def insert_runs(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
             run.automation.template_id,
             run.automation.template_version,
             *(run.refused or (None, None)),
+            run.started_by,
+            *(_event(run.event) if run.event else (None, None, None)),
         ]
         for run in new
     ]
     await tx.execute(_FACTS, {"org": org, "rows": Json(facts)})
+
+
+def _event(event: EventRef) -> tuple[str, str, int]:
+    return event.id, event.topic, ms(event.received_at)
 
 
 def _ms(instant: datetime | None) -> int | None:

@@ -21,6 +21,7 @@ DIRECTORY = {
     "dir_orgs",
     "dir_clients",
     "dir_integrations",
+    "dir_endpoints",
     "people",
     "sessions",
     "login_attempts",

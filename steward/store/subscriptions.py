@@ -1,0 +1,256 @@
+"""What stores are asked to tell: which automations wait for a topic, subscriptions, and what is heard."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.store.engine import Both, Tx, at_or_none
+
+_DUE = Both(
+    "SELECT org_id, integration_id FROM listeners WHERE next_at <= {now} ORDER BY next_at LIMIT :most",
+    "SELECT org_id, integration_id FROM queue_listeners(:most)",
+)
+_LONGEST_REASON = 300
+
+
+class Heard(StrEnum):
+    """Whether a canonical topic of a store is listened to."""
+
+    NOT_YET = "not_yet"
+    YES = "yes"
+    FAILED = "failed"
+
+
+class SubscriptionState(StrEnum):
+    """Where a subscription stands."""
+
+    WANTED = "wanted"
+    MADE = "made"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A native topic a store was asked to tell; `mended` counts repairs since `mended_since`."""
+
+    native: str
+    state: SubscriptionState = SubscriptionState.WANTED
+    remote_id: str | None = None
+    reason: str | None = None
+    unwanted_since: datetime | None = None
+    mended: int = 0
+    mended_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A store's subscriptions as last known, by native topic."""
+
+    checked_at: datetime | None
+    tries: int
+    subscribed: Mapping[str, Subscribed] = field(default_factory=dict)
+
+
+async def want(
+    tx: Tx, org: OrgId, automation: AutomationId, *, integration: IntegrationId, topics: Sequence[str]
+) -> None:
+    """The automation is started by these topics of the store from now on, and by no others.
+
+    Only rows are written; the `listen` tick, which looks at the store at once, makes subscriptions.
+    """
+    await unwant(tx, org, automation)
+    await look_again(tx, org, integration)
+    for topic in topics:
+        await tx.execute(
+            "INSERT INTO automation_topics (org_id, integration_id, topic, automation_id)"
+            " VALUES (:org, :integration, :topic, :automation)",
+            {"org": org, "integration": integration, "topic": topic, "automation": automation},
+        )
+        await tx.execute(
+            "INSERT INTO topics_heard (org_id, integration_id, topic, state)"
+            " VALUES (:org, :integration, :topic, 'not_yet')"
+            " ON CONFLICT (org_id, integration_id, topic) DO NOTHING",
+            {"org": org, "integration": integration, "topic": topic},
+        )
+
+
+async def unwant(tx: Tx, org: OrgId, automation: AutomationId) -> None:
+    """No topic starts the automation any more; its store's subscriptions are looked at anew."""
+    rows = await tx.all(
+        "DELETE FROM automation_topics WHERE org_id = :org AND automation_id = :automation"
+        " RETURNING integration_id",
+        {"org": org, "automation": automation},
+    )
+    for integration in sorted({int(row["integration_id"]) for row in rows}):
+        await look_again(tx, org, IntegrationId(integration))
+
+
+async def look_again(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """The store's subscriptions are looked at by the next `listen` tick."""
+    await tx.execute(
+        "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
+        " ON CONFLICT (org_id, integration_id) DO UPDATE SET next_at = excluded.next_at, tries = 0",
+        {"org": org, "integration": integration},
+    )
+
+
+async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """As `look_again`, for a store that has subscriptions, or had: after a change of its connection."""
+    await tx.execute(
+        "UPDATE listeners SET next_at = :now, tries = 0"
+        " WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+
+
+async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, IntegrationId]]:
+    """Stores of all organisations whose subscriptions are to be looked at."""
+    rows = await tx.all(_DUE, {"most": most})
+    return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
+
+
+async def topics_wanted(tx: Tx, org: OrgId, integration: IntegrationId) -> list[str]:
+    """The canonical topics active automations wait for."""
+    rows = await tx.all(
+        "SELECT DISTINCT topic FROM automation_topics"
+        " WHERE org_id = :org AND integration_id = :integration ORDER BY topic",
+        {"org": org, "integration": integration},
+    )
+    return [row["topic"] for row in rows]
+
+
+async def waiting_for(
+    tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str], *, lock: bool = False
+) -> dict[str, list[AutomationId]]:
+    """The active automations each topic starts. Locked, none of them can be paused before the commit."""
+    rows = await tx.all(
+        "SELECT topic, automation_id FROM automation_topics"
+        " WHERE org_id = :org AND integration_id = :integration AND topic IN (:topics)"
+        f" ORDER BY automation_id, topic{' {for_update}' if lock else ''}",
+        {"org": org, "integration": integration, "topics": sorted(topics)},
+    )
+    found: dict[str, list[AutomationId]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], []).append(AutomationId(row["automation_id"]))
+    return found
+
+
+async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
+    """The store's subscriptions; None when it was never listened to."""
+    row = await tx.one(
+        "SELECT checked_at, tries FROM listeners WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+    if row is None:
+        return None
+    rows = await tx.all(
+        "SELECT topic, state, remote_id, reason, unwanted_since, mended, mended_since FROM subscriptions"
+        " WHERE org_id = :org AND integration_id = :integration ORDER BY topic",
+        {"org": org, "integration": integration},
+    )
+    subscribed = {
+        row["topic"]: Subscribed(
+            row["topic"],
+            SubscriptionState(row["state"]),
+            row["remote_id"],
+            row["reason"],
+            at_or_none(row["unwanted_since"]),
+            row["mended"],
+            at_or_none(row["mended_since"]),
+        )
+        for row in rows
+    }
+    return Listener(at_or_none(row["checked_at"]), row["tries"], subscribed)
+
+
+async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, str]:
+    """Native topics by the platform's id of the subscription, of those that were made."""
+    rows = await tx.all(
+        "SELECT topic, remote_id FROM subscriptions"
+        " WHERE org_id = :org AND integration_id = :integration AND remote_id IS NOT NULL",
+        {"org": org, "integration": integration},
+    )
+    return {row["remote_id"]: row["topic"] for row in rows}
+
+
+async def put(tx: Tx, org: OrgId, integration: IntegrationId, one: Subscribed) -> None:
+    """Keeps where a subscription stands."""
+    await tx.execute(
+        "INSERT INTO subscriptions (org_id, integration_id, topic, state, remote_id, reason, unwanted_since,"
+        " mended, mended_since) VALUES (:org, :integration, :topic, :state, :remote, :reason, :unwanted,"
+        " :mended, :mended_since)"
+        " ON CONFLICT (org_id, integration_id, topic) DO UPDATE SET state = excluded.state,"
+        " remote_id = excluded.remote_id, reason = excluded.reason,"
+        " unwanted_since = excluded.unwanted_since, mended = excluded.mended,"
+        " mended_since = excluded.mended_since",
+        {
+            "org": org,
+            "integration": integration,
+            "topic": one.native,
+            "state": one.state,
+            "remote": one.remote_id,
+            "reason": None if one.reason is None else one.reason[:_LONGEST_REASON],
+            "unwanted": one.unwanted_since,
+            "mended": one.mended,
+            "mended_since": one.mended_since,
+        },
+    )
+
+
+async def remove(tx: Tx, org: OrgId, integration: IntegrationId, natives: Collection[str]) -> None:
+    """These subscriptions are no more."""
+    await tx.execute(
+        "DELETE FROM subscriptions WHERE org_id = :org AND integration_id = :integration"
+        " AND topic IN (:natives)",
+        {"org": org, "integration": integration, "natives": sorted(natives)},
+    )
+
+
+async def set_heard(
+    tx: Tx, org: OrgId, integration: IntegrationId, topic: str, *, state: Heard, reason: str | None
+) -> None:
+    """Says whether a canonical topic is listened to."""
+    await tx.execute(
+        "UPDATE topics_heard SET state = :state, reason = :reason"
+        " WHERE org_id = :org AND integration_id = :integration AND topic = :topic",
+        {
+            "org": org,
+            "integration": integration,
+            "topic": topic,
+            "state": state,
+            "reason": None if reason is None else reason[:_LONGEST_REASON],
+        },
+    )
+
+
+async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """Topics nobody waits for are no longer listened to: they begin anew when somebody does."""
+    await tx.execute(
+        "DELETE FROM topics_heard WHERE org_id = :org AND integration_id = :integration"
+        " AND topic NOT IN (SELECT t.topic FROM automation_topics AS t"
+        " WHERE t.org_id = :org AND t.integration_id = :integration)",
+        {"org": org, "integration": integration},
+    )
+
+
+async def looked(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, asked_at: datetime
+) -> None:
+    """A look at the store's subscriptions is over; one asked for since `asked_at` comes first."""
+    await tx.execute(
+        "UPDATE listeners SET checked_at = :now, tries = :tries,"
+        " next_at = CASE WHEN next_at > :asked THEN next_at ELSE CAST(:next AS bigint) END"
+        " WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration, "next": next_at, "tries": tries, "asked": asked_at},
+    )
+
+
+async def end(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """The store is no longer listened to, and nothing is left of it but its waiting automations."""
+    for table in ("subscriptions", "topics_heard", "catch_ups", "listeners"):
+        await tx.execute(
+            f"DELETE FROM {table} WHERE org_id = :org AND integration_id = :integration",
+            {"org": org, "integration": integration},
+        )
