@@ -24,6 +24,7 @@ from steward.connections.vault import Vault
 from steward.connectors import Options
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
+from steward.runs.retention import Keeping
 from steward.runs.tools import RunRules, Tools
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
@@ -117,6 +118,7 @@ async def build(
         ),
         templates=offered,
         access=RunAccess(engine, clock, vault),
+        keeping=_keeping(settings),
         wake=hints.wake,
     )
     gate = application.create(fittings)
@@ -221,4 +223,14 @@ def _run_rules(settings: Settings) -> RunRules:
         write_timeout=timedelta(seconds=longest_write),
         concurrency=settings.worker_concurrency,
         organization_concurrency=settings.organization_concurrency,
+    )
+
+
+def _keeping(settings: Settings) -> Keeping:
+    is_file = is_sqlite(settings.database_url)
+    return Keeping(
+        history=timedelta(days=settings.run_history_days),
+        session_idle=timedelta(minutes=settings.session_idle_minutes),
+        session_life=timedelta(hours=settings.session_hours),
+        file=sqlite_path(settings.database_url) if is_file else None,
     )

@@ -12,7 +12,7 @@ from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.occurrences import audit, zone_change
-from steward.runs import approval, claim, dispatch, reconcile, recover, walk
+from steward.runs import approval, claim, dispatch, reconcile, recover, retention, walk
 from steward.runs.tools import Tools
 from steward.store import approvals, effects, fair, run_queue, runs, workers
 from steward.store import ticks as ticks_kept
@@ -116,7 +116,8 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
         Tick("settle", half_minute, lambda: settle_finished(worker)),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
-        Tick("workers", timedelta(hours=1), lambda: remove_dead(worker)),
+        Tick("retention", minute, lambda: retain(worker)),
+        Tick("months", timedelta(hours=1), lambda: turn_months(worker)),
     ]
 
 
@@ -340,9 +341,29 @@ async def note_progress(worker: Worker) -> bool:
     return False
 
 
-async def remove_dead(worker: Worker) -> bool:
-    """Old rows of dead workers go."""
-    await worker.tools.engine.write(worker.tools.clock.now(), workers.remove_dead)
+async def retain(worker: Worker) -> bool:
+    """Removes what has reached its end; True when a table had as many rows as go at once (engine 17)."""
+    tools = worker.tools
+    full: set[str] = set()
+
+    async def sweep(org: OrgId, table: str) -> None:
+        removed = await retention.SWEEPS[table](tools.engine, tools.clock.now(), tools.keeping)
+        if removed:
+            tools.metrics.count("steward_rows_removed_total", removed, table=table)
+        if removed >= retention.FULL.get(table, retention.ROWS):
+            full.add(table)
+
+    await _each(worker, "retention", [(OrgId(0), table) for table in retention.SWEEPS], sweep)
+    await retention.shrink(tools.engine, tools.clock.now(), tools.keeping)
+    return bool(full)
+
+
+async def turn_months(worker: Worker) -> bool:
+    """Makes and drops the months of the tables that grow with every run."""
+    tools = worker.tools
+    made, dropped = await retention.turn_months(tools.engine, tools.clock.now())
+    if made or dropped:
+        tools.log.info("months_turned", made=made, dropped=dropped)
     return False
 
 
@@ -422,7 +443,7 @@ async def _hand_back(worker: Worker) -> None:
 
 async def drain(worker: Worker, table: Sequence[Tick]) -> None:
     """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
-    turns = [tick for tick in table if tick.name not in ("heartbeat", "recover")]
+    turns = [tick for tick in table if tick.name not in ("heartbeat", "recover", "retention", "months")]
     while True:
         is_idle = True
         for tick in turns:

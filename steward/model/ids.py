@@ -28,6 +28,12 @@ def new_id(now: datetime) -> str:
     return "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
 
 
+def first_id(instant: datetime) -> str:
+    """The least id that can be made at `instant`: ids before it were made before it."""
+    value = (instant - _EPOCH) // _MILLISECOND << 80
+    return "".join([_PAIRS[(value >> shift) & 1023] for shift in _SHIFTS])
+
+
 def is_id(text: str) -> bool:
     """Whether `text` has the form of a public id (interface 2.2)."""
     return _SHAPE.fullmatch(text) is not None

@@ -13,6 +13,7 @@ from steward.model.connection import Connection
 from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonObject
 from steward.outbound.grant import WriteGrant
+from steward.runs.retention import Keeping
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
 from steward.telemetry.log import Log
@@ -88,6 +89,7 @@ class Tools:
     automation_rules: AutomationRules
     templates: Mapping[str, Template]
     access: Access
+    keeping: Keeping = field(default_factory=Keeping)
     confirmed: Confirmed = field(default_factory=Confirmed)
     progress: dict[RunId, Progress] = field(default_factory=dict)
     wake: Callable[[str], None] = field(default=lambda kind: None)

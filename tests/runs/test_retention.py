@@ -1,0 +1,257 @@
+"""What is removed when its time is over, and what stays (engine 17)."""
+
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward import worker
+from steward.model.refusals import NotFound
+from steward.model.run import Mode, Run, RunStatus
+from steward.runs import retention
+from steward.store import limits, sessions, ticks, upkeep
+from steward.store.engine import Tx
+from steward.store.engine_sqlite import SqliteEngine
+from steward.store.migrate import sqlite_path
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+
+OF_A_RUN = ("runs", "run_facts", "steps", "step_values", "changes", "effects", "idem_keys")
+HISTORY = timedelta(days=400)
+STORED = timedelta(milliseconds=1)
+
+
+async def counted(shop: Shop, *tables: str) -> dict[str, int]:
+    """Rows of the organisation, by table."""
+
+    async def count(tx: Tx) -> dict[str, int]:
+        found = {}
+        for table in tables:
+            row = await tx.one(
+                f"SELECT count(*) AS n FROM {table} WHERE org_id = :org", {"org": shop.owner.org}
+            )
+            assert row is not None
+            found[table] = row["n"]
+        return found
+
+    return await shop.read(count)
+
+
+async def finished(shop: Shop) -> Run:
+    """A run by hand that proposed, was approved and wrote."""
+    run = await shop.waiting(await shop.hiding())
+    await shop.approve(run)
+    return await shop.until_settled(run)
+
+
+async def until(shop: Shop, ended: Run, age: timedelta) -> None:
+    """The clock at the instant at which the run has been over for `age`, and one pass of retention."""
+    assert ended.finished_at is not None
+    await shop.clock.advance((ended.finished_at + age - shop.clock.now()).total_seconds())
+    await worker.retain(await shop.hired())
+
+
+async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) -> None:
+    """engine 17; STEWARD_RUN_HISTORY_DAYS: at 400 days it is there, a moment later it is not"""
+    ended = await finished(shop)
+    assert ended.status is RunStatus.SUCCEEDED
+    before = await counted(shop, *OF_A_RUN, "approvals")
+    assert all(before.values()), before
+    await until(shop, ended, timedelta(days=30))
+    assert (await counted(shop, *OF_A_RUN, "approvals")) == before
+    await until(shop, ended, timedelta(days=30) + STORED)
+    after = await counted(shop, *OF_A_RUN, "approvals")
+    gone_by_row = {"step_values": 0} if shop.engine.dialect == "sqlite" else {}
+    assert after == before | gone_by_row
+    await until(shop, ended, HISTORY)
+    assert (await shop.run(ended)).status is RunStatus.SUCCEEDED
+    await until(shop, ended, HISTORY + STORED)
+    left = await counted(shop, *OF_A_RUN, "approvals")
+    assert left == dict.fromkeys(OF_A_RUN, 0) | {"approvals": 1}
+    with pytest.raises(NotFound):
+        await shop.run(ended)
+    rows = await shop.read(partial(approval_rows, org=shop.owner.org))
+    assert [(row["status"], row["decided_by"], len(row["change_hash"])) for row in rows] == [
+        ("approved", shop.owner.person, 64)
+    ]
+    assert [(row["counts"], row["warnings"], row["comment"]) for row in rows] == [("{}", "[]", None)]
+
+
+async def approval_rows(tx: Tx, org: int) -> list[Any]:
+    """Every approval of the organisation as kept."""
+    return await tx.all(
+        "SELECT status, decided_by, change_hash, counts, warnings, comment"
+        " FROM approvals WHERE org_id = :org",
+        {"org": org},
+    )
+
+
+async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
+    """engine 17: only finished runs go; a run with more rows than go at once goes in several passes"""
+    waiting = await shop.run_now(await shop.hiding(), Mode.TEST)
+    ended = await finished(shop)
+    hired = await shop.hired()
+    await shop.drain()
+    open_run = await shop.run_now(await shop.hiding())
+    await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
+    found = await shop.read(partial(runs_left, org=shop.owner.org))
+    assert {waiting.id, ended.id, open_run.id} == found
+    for _ in range(3):
+        await worker.retain(hired)
+    assert await shop.read(partial(runs_left, org=shop.owner.org)) == {open_run.id}
+
+
+async def runs_left(tx: Tx, org: int) -> set[str]:
+    """The ids of every run."""
+    return {row["id"] for row in await tx.all("SELECT id FROM runs WHERE org_id = :org", {"org": org})}
+
+
+async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """engine 17: bounded passes; a table that gave as many is come back to at once"""
+    ended = await finished(shop)
+    monkeypatch.setattr(retention, "ROWS", 1)
+    hired = await shop.hired()
+    await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
+    held = (await counted(shop, "effects"))["effects"]
+    assert held > 1
+    await worker.retain(hired)
+    assert (await counted(shop, "effects", "runs")) == {"effects": held - 1, "runs": 1}
+    for _ in range(40):
+        await worker.retain(hired)
+    assert (await counted(shop, *OF_A_RUN)) == dict.fromkeys(OF_A_RUN, 0), ended.id
+
+
+async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop) -> None:
+    """engine 17: by their own end; decided slots as old as the history"""
+    now = shop.clock.now()
+
+    async def furnish(tx: Tx) -> None:
+        person = {"person": shop.owner.person}
+        for n, seen in enumerate((timedelta(minutes=30), timedelta(minutes=30) - STORED)):
+            await sessions.insert(tx, f"{n}" * 64, shop.owner.person, org=None, address="", agent="")
+            await tx.execute(
+                "UPDATE sessions SET seen_at = :seen WHERE session_hash = :hash",
+                {"seen": now - seen, "hash": f"{n}" * 64, **person},
+            )
+        await limits.attempt(tx, {"client": "a"}, 10)
+        await ticks.put_off(tx, "settle", "some", message="no")
+
+    await shop.write(furnish)
+    hired = await shop.hired()
+    await worker.retain(hired)
+
+    async def look(tx: Tx) -> list[int]:
+        counts = []
+        for table in ("sessions", "login_attempts", "tick_failures"):
+            row = await tx.one(f"SELECT count(*) AS n FROM {table}")
+            assert row is not None
+            counts.append(row["n"])
+        return counts
+
+    assert await shop.read(look) == [1, 1, 1]
+    await shop.clock.advance(60)
+    await worker.retain(hired)
+    assert await shop.read(look) == [0, 0, 1]
+    await shop.clock.advance(86_401)
+    await worker.retain(hired)
+    assert await shop.read(look) == [0, 0, 0]
+
+
+async def test_decided_slots_go_with_the_history(shop: Shop) -> None:
+    """engine 17: occurrences decided, 400 days; what is still to come stays"""
+    automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
+    await shop.pass_time(days=1)
+    assert (await counted(shop, "occurrences"))["occurrences"] >= 1
+    await shop.write(partial(only_pending_left, org=shop.owner.org))
+    await shop.clock.advance((HISTORY + timedelta(days=3)).total_seconds())
+    await worker.retain(await shop.hired())
+    assert await shop.read(partial(slots_decided, org=shop.owner.org)) == 0, automation.id
+
+
+async def only_pending_left(tx: Tx, org: int) -> None:
+    """Asserts that something was decided, so that the test shows something."""
+    assert await slots_decided(tx, org) > 0
+
+
+async def slots_decided(tx: Tx, org: int) -> int:
+    """Slots that started a run or were skipped."""
+    row = await tx.one(
+        "SELECT count(*) AS n FROM occurrences WHERE org_id = :org AND state <> 'pending'", {"org": org}
+    )
+    assert row is not None
+    return int(row["n"])
+
+
+async def test_months_are_made_ahead_and_dropped_behind(
+    postgresql_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """engine 17: old months are dropped, not deleted from; one an unfinished run needs stays"""
+    shop = await open_shop(postgresql_url, clock, tmp_path)
+    hired = await shop.hired()
+    await worker.turn_months(hired)
+    await connect_all(shop)
+    waiting = await shop.waiting(await shop.hiding())
+    ended = await finished(shop)
+    owner: Any = await asyncpg.connect(postgresql_url)
+
+    async def months(table: str) -> list[str]:
+        rows = await owner.fetch(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ $1 ORDER BY 1",
+            f"^{table}_[0-9]{{4}}_[0-9]{{2}}$",
+        )
+        return [row["relname"].removeprefix(f"{table}_") for row in rows]
+
+    made = ["2026_05", "2026_06", "2026_07", "2026_08"]
+    assert (await months("steps"))[:4] == made
+    assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
+    assert await owner.fetchval("SELECT count(*) FROM steps_rest") == 0
+    await shop.clock.advance(timedelta(days=70).total_seconds())
+    await worker.turn_months(hired)
+    assert "2026_05" in await months("step_values")  # the waiting run may need them
+    await shop.cancel(waiting)
+    await worker.turn_months(hired)
+    assert "2026_05" not in await months("step_values")
+    assert "2026_05" in await months("steps")
+    await shop.clock.advance((HISTORY + STORED).total_seconds())
+    await worker.retain(hired)
+    assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
+    await worker.turn_months(hired)
+    now = shop.clock.now()
+    left = await months("steps")
+    assert f"{now:%Y_%m}" in left
+    assert not [month for month in left if month < f"{now - timedelta(days=8):%Y_%m}"]
+    assert "2026_05" not in await months("changes")
+    assert set(made) <= set(await months("audit_log"))  # the record of who did what is kept for good
+    await owner.close()
+    await shop.service.close()
+
+
+async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> None:
+    """engine 2, 17: auto_vacuum=INCREMENTAL, and a long write-ahead log is cut short"""
+    file = sqlite_path(sqlite_url)
+    engine = SqliteEngine(file, clock=clock)
+
+    async def fill(tx: Tx) -> None:
+        for n in range(2_000):
+            await tx.execute(
+                "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+                " VALUES ('t', :key, 1, 0, :message, 0)",
+                {"key": str(n), "message": "x" * 2_000},
+            )
+
+    await engine.write(clock.now(), fill)
+    assert upkeep.log_size(file) > 2_000_000
+    assert not await upkeep.shorten_log(file, longest=upkeep.log_size(file))
+    assert await upkeep.shorten_log(file, longest=upkeep.log_size(file) - 1)
+    assert upkeep.log_size(file) == 0
+    full = file.stat().st_size
+    for _ in range(2):
+        await retention.SWEEPS["tick_failures"](engine, clock.now(), retention.Keeping())
+    for _ in range(3):
+        await retention.shrink(engine, clock.now(), retention.Keeping(file=file))
+    await upkeep.shorten_log(file, longest=0)
+    assert file.stat().st_size < full / 2
+    await engine.close()
