@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
@@ -372,11 +373,15 @@ class ChangeOp(Protocol[A]):
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The value of a part's object as it is now; `gone` when it no longer exists."""
+    """The value of a part's object as it is now; `gone` when it no longer exists.
+
+    `modified_at` is the object's own time, which tells whether a write then moved it (connectors 9.5).
+    """
 
     part: Part
     value: JsonValue
     gone: bool = False
+    modified_at: datetime | None = None
 
 
 class Reader(Protocol):

@@ -15,7 +15,7 @@ from steward.connectors.base import (
     WrongAddress,
 )
 from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
-from steward.connectors.woocommerce.reader import PREFIX
+from steward.connectors.woocommerce.pages import PREFIX
 from steward.outbound.client import UpkeepHttp
 
 _PERMALINKS = (

@@ -5,8 +5,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base import (
+    CATEGORIES,
+    CUSTOMER,
+    CUSTOMERS,
+    OBJECTS,
+    ORDER,
+    ORDERS,
     PRODUCT,
     PRODUCTS,
+    REFUNDS,
     TAGS,
     VARIANT,
     VARIANTS,
@@ -29,9 +36,18 @@ from steward.connectors.base import (
     UpkeepHttp,
     WriteHttp,
 )
+from steward.connectors.listening import CHANGED, IDS
 from steward.connectors.woocommerce.check import check_shop
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
+from steward.connectors.woocommerce.operations_orders import (
+    ADD_NOTE,
+    CANCEL,
+    SET_CUSTOMER_TAGS,
+    SET_ORDER_STATUS,
+    SET_ORDER_TAGS,
+    SET_STATUS,
+)
 from steward.connectors.woocommerce.reader import WooCommerceReader
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.connectors.woocommerce.writer import WooCommerceWriter
@@ -55,6 +71,15 @@ _SCHEMA: JsonObject = {
     },
 }
 
+_READS: tuple[ReadOp[Any, Any], ...] = (
+    PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS, CATEGORIES, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER,
+    OBJECTS, CHANGED, IDS,
+)  # fmt: skip
+_CHANGES: tuple[ChangeOp[Any], ...] = (
+    SET_PRICE, SET_STOCK, SET_VISIBLE, SET_STATUS, SET_TAGS, MAKE_TAG, SET_ORDER_TAGS, SET_CUSTOMER_TAGS,
+    SET_ORDER_STATUS, CANCEL, ADD_NOTE,
+)  # fmt: skip
+
 
 class WooCommerce:
     """The connector; `read_s` is the service's limit for a read, with `bounded` for a write too."""
@@ -69,10 +94,8 @@ class WooCommerce:
         self.facts = Facts(
             "woocommerce", "WooCommerce", Kind.STORE, (Auth.KEY,), _PACE, self._times, _SCHEMA, ("wc/v3",)
         )
-        reads: tuple[ReadOp[Any, Any], ...] = (PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS)
-        changes: tuple[ChangeOp[Any], ...] = (SET_PRICE, SET_STOCK, SET_VISIBLE, SET_TAGS, MAKE_TAG)
-        self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
-        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+        self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in _READS}
+        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in _CHANGES}
 
     def settings(self, given: JsonObject) -> Settings:
         """url, consumer_key, consumer_secret (contract 6.4). Raises BadSettings."""

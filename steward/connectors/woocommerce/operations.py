@@ -220,15 +220,15 @@ class TagsOperation(Operation[SetTags]):
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
         """Tags as sets, without regard to case."""
-        return _tag_set(wanted) == _tag_set(seen)
+        return tag_set(wanted) == tag_set(seen)
 
     def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         product = ask.product
         wanted: dict[str, str] = {}
         for tag in ask.tags:
-            if not 1 <= len(tag) <= 255 or tag != tag.strip() or "," in tag:
-                words = "A tag has 1 to 255 characters, no comma and no blanks around it."
-                return Problem(product.id, "not_a_tag", words, "tags")
+            problem = tag_problem(product.id, tag)
+            if problem is not None:
+                return problem
             wanted.setdefault(tag.casefold(), tag)
         before = {"tags": list(product.tags)}
         after = {"tags": sorted(wanted.values())}
@@ -309,7 +309,16 @@ def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
     return Decimal(left) == Decimal(right)
 
 
-def _tag_set(value: JsonValue) -> frozenset[str] | None:
+def tag_problem(item: str, tag: str) -> Problem | None:
+    """Why this cannot be a tag (connectors 6)."""
+    if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag:
+        return None
+    words = "A tag has 1 to 255 characters, no comma and no blanks around it."
+    return Problem(item, "not_a_tag", words, "tags")
+
+
+def tag_set(value: JsonValue) -> frozenset[str] | None:
+    """The tags of a value as a set without regard to case."""
     tags = value.get("tags") if isinstance(value, dict) else None
     return frozenset(str(tag).casefold() for tag in tags) if isinstance(tags, list | tuple) else None
 

@@ -1,9 +1,9 @@
-"""Reads a WooCommerce shop: pages in the order of ids, and the values a write is compared with."""
+"""Reads a WooCommerce shop's products, and the values a write is compared with."""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import UTC
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from steward.connectors.base import (
@@ -29,21 +29,26 @@ from steward.connectors.woocommerce.answers import (
     VARIATION_FIELDS,
     Row,
     id_of,
+    instant_of,
     names_of,
     product_of,
     quantity_of,
-    row_of,
     rows_of,
     text_of,
 )
+from steward.connectors.woocommerce.operations_orders import CANCELLED
+from steward.connectors.woocommerce.orders import tags_of
+from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
+from steward.connectors.woocommerce.reads import OtherReads
 from steward.outbound.client import ReadHttp
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
-PREFIX = "/wp-json/wc/v3"
-_PAGE = 100
-_NAMED = 50
+_ORDER_VALUE = "id,status,date_paid_gmt,meta_data,date_modified_gmt"
+_CUSTOMER_VALUE = "id,meta_data,date_modified_gmt"
+_NOTE = "order.add_note"
+_MAKE_TAG = "product_tag.create"
 
 
 class WooCommerceReader:
@@ -53,6 +58,8 @@ class WooCommerceReader:
         self, http: ReadHttp, changes: Mapping[str, ChangeOp[Any]], *, base: str, currency: str | None
     ) -> None:
         self._http = http
+        self._pages = Pages(http)
+        self._others = OtherReads(self._pages, base=base)
         self._changes = changes
         self._base = base
         self._currency = currency
@@ -64,29 +71,42 @@ class WooCommerceReader:
             "product": self._product,
             "variants": self._variants,
             "variant": self._variant,
-            "tags": self._tags,
+            "tags": partial(self._terms, "/products/tags"),
+            "categories": partial(self._terms, "/products/categories"),
+            "orders": self._others.orders,
+            "order": self._others.order,
+            "refunds": self._others.refunds,
+            "customers": self._others.customers,
+            "customer": self._others.customer,
+            "objects": self._others.objects,
+            "changed": self._others.changed,
+            "ids": self._others.ids,
         }
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
 
     async def current(self, parts: Sequence[Part]) -> list[Current]:
         """Each part's value as it is now, in few calls. Raises CallError."""
-        wanted: dict[str, set[str]] = defaultdict(set)
+        wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
         for part in parts:
-            if part.operation != "product_tag.create":
+            if part.operation != _MAKE_TAG:
                 parent, _, own = part.target.rpartition("/")
-                wanted[parent].add(own)
-        rows: dict[str, Row] = {}
-        for parent, ids in wanted.items():
-            rows |= await self._by_ids(parent, sorted(ids, key=int))
-        found: list[Current] = []
-        for part in parts:
-            if part.operation == "product_tag.create":
-                found.append(Current(part, await self._tag_value(part.target)))
-            else:
-                row = rows.get(part.target)
-                value = None if row is None else value_of(part.operation, row)
-                found.append(Current(part, value, gone=row is None))
-        return found
+                wanted[_resource(part.operation), parent].add(own)
+        rows: dict[tuple[str, str], Row] = {}
+        for (resource, parent), ids in wanted.items():
+            found = await self._by_ids(resource, parent, sorted(ids, key=lambda each: int(number_of(each))))
+            rows |= {(resource, target): row for target, row in found.items()}
+        return [
+            await self._current(part, rows.get((_resource(part.operation), part.target))) for part in parts
+        ]
+
+    async def _current(self, part: Part, row: Row | None) -> Current:
+        if part.operation == _MAKE_TAG:
+            return Current(part, await self._tag_value(part.target))
+        if row is None or row.get("status") == "trash":
+            return Current(part, None, gone=True)
+        if part.operation == _NOTE:
+            return Current(part, None)
+        return Current(part, value_of(part.operation, row), modified_at=instant_of(row))
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
@@ -104,23 +124,20 @@ class WooCommerceReader:
         return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """No operation here is settled by a marker."""
-        return False
+        """Whether a note that ends with the effect's key stands at the order. Raises CallError."""
+        path = f"{PREFIX}/orders/{number_of(part.target)}/notes"
+        rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
+        return any(note_mark(key) in text_of(row, "note") for row in rows)
 
     async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
-        seen: set[str] = set()
+        seen = 0
         async for rows, total in self._product_rows(ask):
-            fresh = [row for row in rows if id_of(row) not in seen]
-            seen |= {id_of(row) for row in fresh}
-            products = await self._with_variations(fresh)
-            more = str(len(seen)) if len(seen) < (total or 0) else None
-            yield Page(tuple(products), next=more, total=total)
+            seen += len(rows)
+            products = await self._with_variations(rows)
+            yield Page(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 
     async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
-        answer = await self._http.get(
-            f"{PREFIX}/products/{_number(ask.id)}", {"_fields": PRODUCT_FIELDS}, operation="product"
-        )
-        row = row_of(answer)
+        row = await self._pages.one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise NotFound
         [product] = await self._with_variations([row])
@@ -141,40 +158,52 @@ class WooCommerceReader:
                 raise NotFound
             yield Page((found[0],), total=1)
 
-    async def _tags(self, ask: Nothing) -> AsyncIterator[Page[Tag]]:
-        async for rows, total in self._paged("/products/tags", {"_fields": "id,name"}, "tags"):
-            tags = names_of({"tags": list(rows)}, "tags")
-            yield Page(tuple(Tag(number, name) for name, number in tags), total=total)
+    async def _terms(self, path: str, ask: Nothing) -> AsyncIterator[Page[Tag]]:
+        async for rows, total in self._pages.all(path, {"_fields": "id,name"}, "terms"):
+            terms = names_of({"terms": list(rows)}, "terms")
+            yield Page(tuple(Tag(number, name) for name, number in terms), total=total)
 
     async def _product_rows(self, ask: ProductsAsk) -> AsyncIterator[tuple[list[Row], int | None]]:
         params = {"_fields": PRODUCT_FIELDS} | ({"status": "publish"} if ask.published_only else {})
         if ask.modified_after is not None:
-            moment = ask.modified_after.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            params |= {"modified_after": moment, "dates_are_gmt": "true"}
+            params |= {"modified_after": moment(ask.modified_after), "dates_are_gmt": "true"}
+        if ask.tagged is not None:
+            named = await self._tag_ids(ask.tagged)
+            if not named:
+                return
+            params["tag"] = ",".join(named)
         ids = ask.ids
         if ask.skus is not None and not any("," in sku for sku in ask.skus):
             # The filter takes a list joined by commas; with a comma inside a SKU everything is read.
-            named = await self._products_of_skus(ask.skus)
-            ids = named if ids is None else tuple(each for each in named if each in ids)
-        if ids is None:
-            async for page in self._paged("/products", params, "products"):
-                yield page
-            return
-        numbers = sorted({int(_number(each)) for each in ids})
-        for at in range(0, len(numbers), _NAMED):
-            include = ",".join(map(str, numbers[at : at + _NAMED]))
-            async for rows, _ in self._paged("/products", {**params, "include": include}, "products"):
-                yield rows, len(numbers)
+            found = await self._products_of_skus(ask.skus)
+            ids = found if ids is None else tuple(each for each in found if each in ids)
+        read = (
+            self._pages.all("/products", params, "products")
+            if ids is None
+            else self._pages.named("/products", ids, params, "products")
+        )
+        async for page in read:
+            yield page
+
+    async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
+        """The ids of those tags the shop has, without regard to case."""
+        wanted = {tag.casefold() for tag in tags}
+        return [
+            tag.id
+            async for page in self._terms("/products/tags", Nothing())
+            for tag in page.items
+            if tag.name.casefold() in wanted
+        ]
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
         found: set[str] = set()
-        for at in range(0, len(skus), _NAMED):
+        for at in range(0, len(skus), NAMED):
             params = {
-                "sku": ",".join(skus[at : at + _NAMED]),
+                "sku": ",".join(skus[at : at + NAMED]),
                 "_fields": "id,type,parent_id",
                 "status": "any",
             }
-            async for rows, _ in self._paged("/products", params, "products"):
+            async for rows, _ in self._pages.all("/products", params, "products"):
                 for row in rows:
                     parent = row.get("parent_id")
                     found.add(str(parent) if row.get("type") == "variation" and parent else id_of(row))
@@ -199,67 +228,66 @@ class WooCommerceReader:
     async def _variations(self, product: str) -> list[Row]:
         rows: dict[str, Row] = {}
         path = f"/products/{product}/variations"
-        async for page, _ in self._paged(path, {"_fields": VARIATION_FIELDS}, "variations"):
+        async for page, _ in self._pages.all(path, {"_fields": VARIATION_FIELDS}, "variations"):
             rows |= {id_of(row): row for row in page}
         return list(rows.values())
 
-    async def _paged(
-        self, path: str, params: Mapping[str, str], operation: str
-    ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """Every page, always in the order of ids; `Link` is not followed (connectors 7.2)."""
-        number = 1
-        while True:
-            query = {"per_page": str(_PAGE), "page": str(number), "orderby": "id", "order": "asc", **params}
-            answer = await self._http.get(PREFIX + path, query, operation=operation)
-            rows = rows_of(answer)
-            pages, total = _count(answer.headers, "x-wp-totalpages"), _count(answer.headers, "x-wp-total")
-            if rows or number == 1:
-                yield rows, total
-            if not rows or (pages is not None and number >= pages) or (pages is None and len(rows) < _PAGE):
-                return
-            number += 1
-
-    async def _by_ids(self, parent: str, ids: Sequence[str]) -> dict[str, Row]:
-        path = f"/products/{_number(parent)}/variations" if parent else "/products"
-        fields = VARIATION_FIELDS if parent else PRODUCT_FIELDS
+    async def _by_ids(self, resource: str, parent: str, ids: Sequence[str]) -> dict[str, Row]:
+        path, fields = _PLACES[resource]
+        if parent:
+            path, fields = f"/products/{number_of(parent)}/variations", VARIATION_FIELDS
+        params = {"_fields": fields} | ({"role": "all"} if resource == "customer" else {"status": "any"})
         rows: dict[str, Row] = {}
-        for at in range(0, len(ids), _NAMED):
-            include = ",".join(map(_number, ids[at : at + _NAMED]))
-            params = {"_fields": fields, "include": include}
-            try:
-                async for page, _ in self._paged(path, params, "current"):
-                    rows |= {f"{parent}/{id_of(row)}" if parent else id_of(row): row for row in page}
-            except NotFound:
-                return {}
+        try:
+            async for page, _ in self._pages.named(path, ids, params, "current"):
+                rows |= {f"{parent}/{id_of(row)}" if parent else id_of(row): row for row in page}
+        except NotFound:
+            return {}
         return rows
 
     async def _tag_value(self, name: str) -> JsonValue:
         params = {"search": name, "_fields": "id,name"}
-        async for rows, _ in self._paged("/products/tags", params, "current"):
+        async for rows, _ in self._pages.all("/products/tags", params, "current"):
             for known, number in names_of({"tags": list(rows)}, "tags"):
                 if known.casefold() == name.casefold():
                     return {"name": known, "id": number}
         return None
 
 
+_PLACES = {
+    "product": ("/products", PRODUCT_FIELDS),
+    "order": ("/orders", _ORDER_VALUE),
+    "customer": ("/customers", _CUSTOMER_VALUE),
+}
+
+
+def _resource(operation: str) -> str:
+    kind = operation.partition(".")[0]
+    return kind if kind in _PLACES else "product"
+
+
+def note_mark(key: str) -> str:
+    """What a note ends with, so that it is found again (connectors 6)."""
+    return f"(ref {key})"
+
+
 def value_of(operation: str, row: Row) -> dict[str, JsonValue]:
-    """The value an operation changes, out of a product, a variation or an echo. Raises Broken."""
-    if operation == "variant.set_price":
-        return {name: text_of(row, name) for name in ("regular_price", "sale_price")}
-    if operation == "inventory.set":
-        return {"stock_quantity": quantity_of(row)}
-    if operation == "product.set_visible":
-        return {"catalog_visibility": text_of(row, "catalog_visibility")}
-    return {"tags": [name for name, _ in names_of(row, "tags")]}
-
-
-def _number(text: str) -> str:
-    """An id as it may stand in a path. Raises NotFound for anything that is no number."""
-    if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise NotFound
-    return text
-
-
-def _count(headers: Mapping[str, str], name: str) -> int | None:
-    text = headers.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    """The value an operation changes, out of an object as read or echoed. Raises Broken."""
+    match operation:
+        case "variant.set_price":
+            return {name: text_of(row, name) for name in ("regular_price", "sale_price")}
+        case "inventory.set":
+            return {"stock_quantity": quantity_of(row)}
+        case "product.set_visible":
+            return {"catalog_visibility": text_of(row, "catalog_visibility")}
+        case "product.set_status" | "order.set_status":
+            return {"status": text_of(row, "status")}
+        case "order.cancel":
+            status = text_of(row, "status")
+            # Once cancelled it does not matter whether it had been paid.
+            paid = {} if status == CANCELLED else {"paid": instant_of(row, "date_paid_gmt") is not None}
+            return {"status": status, **paid}
+        case "order.set_tags" | "customer.set_tags":
+            return {"tags": list(tags_of(row))}
+        case _:
+            return {"tags": [name for name, _ in names_of(row, "tags")]}

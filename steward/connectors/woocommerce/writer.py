@@ -23,8 +23,11 @@ from steward.connectors.woocommerce.answers import (
     is_gone,
     names_of,
     row_of,
+    text_of,
 )
-from steward.connectors.woocommerce.reader import PREFIX, value_of
+from steward.connectors.woocommerce.orders import TAGS_KEY
+from steward.connectors.woocommerce.pages import PREFIX
+from steward.connectors.woocommerce.reader import note_mark, value_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer
 from steward.outbound.client import WriteHttp
@@ -33,7 +36,12 @@ from steward.outbound.errors import NotSent, OutcomeUnknown
 _BATCHED = frozenset({"variant.set_price", "inventory.set"})
 _ECHO = {
     "product.set_visible": "id,catalog_visibility,date_modified_gmt",
+    "product.set_status": "id,status,date_modified_gmt",
     "product.set_tags": "id,tags,date_modified_gmt",
+    "order.set_status": "id,status,date_modified_gmt",
+    "order.cancel": "id,status,date_paid_gmt,date_modified_gmt",
+    "order.set_tags": "id,meta_data,date_modified_gmt",
+    "customer.set_tags": "id,meta_data,date_modified_gmt",
 }
 
 
@@ -60,6 +68,8 @@ class WooCommerceWriter:
             return self._of_batch(batch, answer)
         if operation == "product_tag.create":
             return [self._of_tag(batch.parts[0], answer)]
+        if operation == "order.add_note":
+            return [_of_note(_note(batch), answer)]
         return [self._of_one(batch.parts[0], answer)]
 
     async def _send(self, operation: str, batch: Batch) -> Answer:
@@ -71,9 +81,12 @@ class WooCommerceWriter:
             body: JsonValue = {"update": [_item(each) for each in batch.parts]}
         elif operation == "product_tag.create":
             method, path, body = "POST", "/products/tags", {"name": part.arguments["name"]}
+        elif operation == "order.add_note":
+            method, path = "POST", f"/orders/{part.target}/notes"
+            body = {**part.arguments, "note": _note(batch)}
         else:
-            method, path = "PUT", f"/products/{part.target}"
-            body = self._tags(part) if operation == "product.set_tags" else part.arguments
+            method, path = "PUT", f"/{operation.partition('.')[0]}s/{part.target}"
+            body = self._body(part)
             params = {"_fields": _ECHO[operation]}
         return await self._http.send(
             method,
@@ -84,6 +97,14 @@ class WooCommerceWriter:
             key=batch.key,
             operation=operation,
         )
+
+    def _body(self, part: Part) -> JsonValue:
+        if part.operation == "product.set_tags":
+            return self._tags(part)
+        if part.operation in ("order.set_tags", "customer.set_tags"):
+            # The same key without an id is replaced, null takes it away (recorded).
+            return {"meta_data": [{"key": TAGS_KEY, "value": _joined(part.arguments["tags"])}]}
+        return part.arguments
 
     def _tags(self, part: Part) -> JsonValue:
         tags, ids = part.arguments["tags"], part.arguments["ids"]
@@ -157,6 +178,30 @@ class WooCommerceWriter:
             return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=instant_of(row))
         words = "The shop answered with another value than the one sent."
         return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=words, modified_at=instant_of(row))
+
+
+def _joined(tags: JsonValue) -> JsonValue:
+    if not isinstance(tags, Sequence) or isinstance(tags, str):
+        raise NotSent(Invalid(["tags"]))
+    return ",".join(str(tag) for tag in tags) or None
+
+
+def _note(batch: Batch) -> str:
+    """The text as sent: it ends with the effect's key, by which it is found again."""
+    return f"{batch.parts[0].arguments['note']} {note_mark(batch.effect_keys[0])}"
+
+
+def _of_note(sent: str, answer: Answer) -> WriteOutcome:
+    if not answer.ok:
+        return _refused(answer)
+    try:
+        row = row_of(answer)
+        id_of(row)
+        if text_of(row, "note") == sent:
+            return WriteOutcome(WriteState.APPLIED)
+    except CallError as error:
+        return _outcome(WriteState.UNKNOWN, error)
+    return WriteOutcome(WriteState.UNKNOWN, reason="The shop answered with another note than the one sent.")
 
 
 def _item(part: Part) -> dict[str, JsonValue]:

@@ -1,0 +1,198 @@
+"""What may be changed about orders, customers and a product's status: validated, worked out; pure."""
+
+from dataclasses import dataclass
+
+from steward.connectors.base import (
+    Action,
+    AddNote,
+    CancelOrder,
+    Customer,
+    FieldChange,
+    JsonValue,
+    ObjectRef,
+    Order,
+    Part,
+    Problem,
+    Proposal,
+    Recovery,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetStatus,
+)
+from steward.connectors.woocommerce.operations import Operation, tag_problem, tag_set
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+PRODUCT_STATES = ("draft", "pending", "private", "publish")
+# Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.
+ORDER_STATES = ("pending", "processing", "on-hold", "completed", "failed")
+CANCELLED = "cancelled"
+NOTE_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOperation(Operation[SetStatus]):
+    """`product.set_status`: draft, pending, private or publish."""
+
+    def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product = ask.product
+        if ask.status not in PRODUCT_STATES:
+            words = f"A product is one of {', '.join(PRODUCT_STATES)}."
+            return Problem(product.id, "not_a_status", words, "status")
+        if product.status not in PRODUCT_STATES:
+            words = f"It is {product.status} and has to be taken out of that in the shop first."
+            return Problem(product.id, "not_changeable", words, "status")
+        if ask.status == product.status:
+            return product.id
+        before, after = {"status": product.status}, {"status": ask.status}
+        part = Part(self.name, integration_id, product.id, after, before, after)
+        field = FieldChange("status", "Status", product.status, ask.status, FieldKind.TEXT)
+        return Proposal(
+            ObjectRef("product", product.id, product.label, product.url), self.action, (field,), (part,),
+            integration_id, self.reversible, ask.message,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTagsOperation(Operation[SetOrderTags]):
+    """`order.set_tags`: the whole list, kept in metadata."""
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Tags as sets, without regard to case."""
+        return tag_set(wanted) == tag_set(seen)
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The list after."""
+        return {"tags": arguments["tags"]}, ()
+
+    def _one(self, ask: SetOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        return _tags(self, order_ref(ask.order), ask, ask.order.tags, integration_id=integration_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerTagsOperation(Operation[SetCustomerTags]):
+    """`customer.set_tags`: the whole list, kept in metadata."""
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Tags as sets, without regard to case."""
+        return tag_set(wanted) == tag_set(seen)
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The list after."""
+        return {"tags": arguments["tags"]}, ()
+
+    def _one(self, ask: SetCustomerTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        return _tags(self, _customer_ref(ask.customer), ask, ask.customer.tags, integration_id=integration_id)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatusOperation(Operation[SetOrderStatus]):
+    """`order.set_status`: all but cancelling and paying back."""
+
+    def _one(self, ask: SetOrderStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order = ask.order
+        if ask.status not in ORDER_STATES:
+            words = f"An order is set to one of {', '.join(ORDER_STATES)}."
+            return Problem(order.id, "not_a_status", words, "status")
+        if ask.status == order.status:
+            return order.id
+        before, after = {"status": order.status}, {"status": ask.status}
+        part = Part(self.name, integration_id, order.id, after, before, after)
+        field = FieldChange("status", "Status", order.status, ask.status, FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOperation(Operation[CancelOrder]):
+    """`order.cancel`: the shop itself gives the stock back and sends its mails, once (recorded)."""
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """What `wanted` names: an order paid meanwhile is not as it was, a cancelled one is cancelled."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return all(seen.get(name) == value for name, value in wanted.items())
+
+    def _one(self, ask: CancelOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order = ask.order
+        if order.status == CANCELLED:
+            return order.id
+        if order.status in ("refunded", "completed"):
+            words = f"It is {order.status}, so it is not cancelled."
+            return Problem(order.id, "not_cancellable", words, "status")
+        before: JsonObject = {"status": order.status, "paid": order.paid}
+        after = {"status": CANCELLED}
+        part = Part(self.name, integration_id, order.id, after, before, after)
+        field = FieldChange("status", "Status", order.status, CANCELLED, FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoteOperation(Operation[AddNote]):
+    """`order.add_note`: found again by the effect's key at its end (engine 11.3, marked)."""
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """A note is never there before it was made: its marker tells."""
+        return wanted == seen
+
+    def _one(self, ask: AddNote, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order, text = ask.order, ask.text.strip()
+        if not 1 <= len(text) <= NOTE_CHARACTERS:
+            words = f"A note has 1 to {NOTE_CHARACTERS} characters."
+            return Problem(order.id, "not_a_note", words, "note")
+        arguments: JsonObject = {"note": text, "customer_note": ask.for_customer}
+        part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
+        label = "Note to the customer" if ask.for_customer else "Note"
+        field = FieldChange("note", label, None, text, FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+def order_ref(order: Order) -> ObjectRef:
+    """An order as people know it: number and name."""
+    name = f"#{order.number} {order.customer_name}".strip()
+    return ObjectRef("order", order.id, name, order.url)
+
+
+def _customer_ref(customer: Customer) -> ObjectRef:
+    return ObjectRef("customer", customer.id, customer.label, customer.url)
+
+
+def _tags(
+    operation: Operation[SetOrderTags] | Operation[SetCustomerTags],
+    ref: ObjectRef,
+    ask: SetOrderTags | SetCustomerTags,
+    held: tuple[str, ...],
+    *,
+    integration_id: IntegrationId,
+) -> Proposal | Problem | str:
+    own = str(ref.id)
+    wanted: dict[str, str] = {}
+    for tag in ask.tags:
+        problem = tag_problem(own, tag)
+        if problem is not None:
+            return problem
+        wanted.setdefault(tag.casefold(), tag)
+    before = {"tags": list(held)}
+    after = {"tags": sorted(wanted.values())}
+    if operation.same(after, before):
+        return own
+    part = Part(operation.name, integration_id, own, after, before, after)
+    field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
+    return Proposal(
+        ref, operation.action, (field,), (part,), integration_id, operation.reversible, ask.message
+    )
+
+
+SET_STATUS = StatusOperation("product.set_status")
+SET_ORDER_TAGS = OrderTagsOperation("order.set_tags")
+SET_CUSTOMER_TAGS = CustomerTagsOperation("customer.set_tags")
+SET_ORDER_STATUS = OrderStatusOperation("order.set_status")
+CANCEL = CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+ADD_NOTE = NoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)

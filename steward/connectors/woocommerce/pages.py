@@ -1,0 +1,84 @@
+"""Pages of a WooCommerce list, always in the order of ids, nothing lost when objects go meanwhile."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from steward.connectors.base import NotFound
+from steward.connectors.woocommerce.answers import Row, id_of, row_of, rows_of
+from steward.outbound.client import ReadHttp
+
+PREFIX = "/wp-json/wc/v3"
+PAGE = 100
+# How many objects one call names: as many as a page holds, addresses stay short.
+NAMED = 100
+
+
+class Pages:
+    """The lists of one shop."""
+
+    def __init__(self, http: ReadHttp) -> None:
+        self._http = http
+
+    async def one(self, path: str, fields: str, operation: str) -> Row:
+        """A single object; one in the trash counts as gone. Raises CallError."""
+        answer = await self._http.get(
+            PREFIX + path, {"_fields": fields} if fields else None, operation=operation
+        )
+        row = row_of(answer)
+        if row.get("status") == "trash":
+            raise NotFound
+        return row
+
+    async def all(
+        self, path: str, params: Mapping[str, str], operation: str, *, size: int = PAGE
+    ) -> AsyncIterator[tuple[list[Row], int | None]]:
+        """Every page with the total it told; each object once. `Link` is not followed (connectors 7.2).
+
+        Pages are numbered: when the list grew shorter while it was read, what moved forward over a page's
+        edge is read by going back as many pages as could have gone.
+        """
+        number, seen, last = 1, set[str](), None
+        while True:
+            query = {"per_page": str(size), "page": str(number), "orderby": "id", "order": "asc", **params}
+            answer = await self._http.get(PREFIX + path, query, operation=operation)
+            rows = rows_of(answer)
+            pages, total = _count(answer.headers, "x-wp-totalpages"), _count(answer.headers, "x-wp-total")
+            fresh = [row for row in rows if id_of(row) not in seen]
+            seen |= {id_of(row) for row in fresh}
+            if fresh or number == 1:
+                yield fresh, total
+            gone = max(last - total, 0) if last is not None and total is not None else 0
+            last = total
+            if gone and number > 1:
+                number = max(1, number - -(-gone // size))
+                continue
+            if not rows or (pages is not None and number >= pages) or (pages is None and len(rows) < size):
+                return
+            number += 1
+
+    async def named(
+        self, path: str, ids: Sequence[str], params: Mapping[str, str], operation: str
+    ) -> AsyncIterator[tuple[list[Row], int | None]]:
+        """The objects of those ids, those that exist, in their order. Raises CallError."""
+        numbers = sorted({int(number_of(each)) for each in ids})
+        for at in range(0, len(numbers), NAMED):
+            include = ",".join(map(str, numbers[at : at + NAMED]))
+            async for rows, _ in self.all(path, {**params, "include": include}, operation):
+                yield rows, len(numbers)
+
+
+def number_of(text: str) -> str:
+    """An id as it may stand in a path. Raises NotFound for anything that is no number."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise NotFound
+    return text
+
+
+def moment(instant: datetime) -> str:
+    """An instant as a filter takes it, with `dates_are_gmt`."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _count(headers: Mapping[str, str], name: str) -> int | None:
+    text = headers.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,274 @@
+"""Orders, customers and statuses of a shop: read as common records, changed once, notes found again."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base import (
+    CATEGORIES,
+    CUSTOMER,
+    CUSTOMERS,
+    OBJECTS,
+    ORDER,
+    ORDERS,
+    PRODUCTS,
+    REFUNDS,
+    AddNote,
+    ById,
+    CancelOrder,
+    CustomersAsk,
+    Fulfilment,
+    Invalid,
+    NotFound,
+    Nothing,
+    ObjectsAsk,
+    OrdersAsk,
+    Payment,
+    ProductsAsk,
+    Recovery,
+    RefundsAsk,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetStatus,
+    WriteState,
+)
+from steward.connectors.listening import CHANGED, IDS, ChangedAsk, IdsAsk
+from steward.connectors.woocommerce.orders import order_of, tags_of
+from steward.model.change import Batch
+from tests.connectors.outside import Connection, Outside
+from tests.connectors.recorded import exchange
+from tests.connectors.test_woocommerce_world import CASES
+
+APPLIED = WriteState.APPLIED
+
+
+async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_written(
+    shop: Connection, world: Outside
+) -> None:
+    """connectors 2.2, 3 rule 6"""
+    held = world.world.state.shop
+    orders = await shop.all(ORDERS, OrdersAsk())
+    assert [int(each.id) for each in orders] == sorted(held.orders)
+    customers = await shop.all(CUSTOMERS, CustomersAsk())
+    assert {each.email for each in customers} == {row["email"] for row in held.customers.values()}
+    assert await shop.all(CATEGORIES, Nothing())
+    open_ones = await shop.all(ORDERS, OrdersAsk(open_only=True))
+    assert {each.status for each in open_ones} <= {"pending", "processing", "on-hold"}
+    assert [each.id for each in await shop.all(ORDERS, OrdersAsk(ids=(orders[2].id, "999999")))] == [
+        orders[2].id
+    ]
+    named = await shop.all(ORDERS, OrdersAsk(customer_id=customers[0].id))
+    assert {each.customer_id for each in named} <= {customers[0].id}
+    middle = sorted(each.created_at for each in orders if each.created_at)[20]
+    later = await shop.all(ORDERS, OrdersAsk(created_after=middle))
+    assert later
+    assert all(each.created_at is not None and each.created_at > middle for each in later)
+    [one] = await shop.all(ORDER, ById(orders[0].id))
+    assert one == orders[0]
+    [person] = await shop.all(CUSTOMER, ById(customers[0].id))
+    assert person.name
+    for op, ask in ((ORDER, ById("999999")), (CUSTOMER, ById("x")), (REFUNDS, RefundsAsk("999999"))):
+        with pytest.raises(NotFound):
+            await shop.all(op, ask)
+    assert world.written() == []
+
+
+def test_a_recorded_order_says_how_far_it_is_paid_and_sent() -> None:
+    """connectors 2.2: recorded on a real shop; on delivery an order is in work before it is paid"""
+    row = exchange("orders.get")["response"]["body"]
+    order = order_of(row, base="https://shop.example")
+    assert (order.payment, order.fulfilment, order.country, order.net) == (
+        Payment.PAID, Fulfilment.FULFILLED, "DE", "25.50",
+    )  # fmt: skip
+    assert (order.lines[0].sku, order.lines[0].variant_id, order.lines[0].open_quantity) == (
+        "SKU-003",
+        "12",
+        0,
+    )
+    refunds = exchange("order.after_refund")["response"]["body"]["refunds"]
+    cases: list[tuple[dict[str, Any], Payment]] = [
+        ({"refunds": refunds}, Payment.PARTLY_REFUNDED),
+        ({"status": "refunded"}, Payment.REFUNDED),
+        ({"refunds": [{"id": 1, "reason": "", "total": "-25.50"}]}, Payment.REFUNDED),
+        ({"status": "processing", "date_paid_gmt": None}, Payment.AUTHORIZED),
+        ({"status": "pending", "date_paid_gmt": None}, Payment.PENDING),
+        ({"status": "on-hold", "date_paid_gmt": None}, Payment.ON_HOLD),
+        ({"status": "cancelled", "date_paid_gmt": None}, Payment.VOIDED),
+    ]
+    for change, payment in cases:
+        assert order_of({**row, **change}, base="").payment is payment
+    for value in ("sale, big", ["big", "sale"], ["sale", "", "big "]):
+        assert tags_of({"meta_data": [{"id": 1, "key": "steward_tags", "value": value}]}) == ("big", "sale")
+    assert tags_of({"meta_data": [{"key": "other", "value": "x"}]}) == ()
+
+
+async def plans(shop: Connection) -> dict[str, Any]:
+    """One change of every operation here."""
+    order = (await shop.all(ORDERS, OrdersAsk(statuses=("processing",))))[0]
+    waiting = (await shop.all(ORDERS, OrdersAsk(statuses=("pending", "on-hold"))))[0]
+    customer = (await shop.all(CUSTOMERS, CustomersAsk()))[0]
+    product = (await shop.all(PRODUCTS, ProductsAsk()))[0]
+    return {
+        "order.set_tags": SetOrderTags(order, ("big", "Gold")),
+        "customer.set_tags": SetCustomerTags(customer, ("vip",)),
+        "order.set_status": SetOrderStatus(order, "completed"),
+        "order.cancel": CancelOrder(waiting),
+        "product.set_status": SetStatus(product, "draft" if product.status == "publish" else "publish"),
+        "order.add_note": AddNote(order, "Checked by hand"),
+    }
+
+
+NAMES = (
+    *("order.set_tags", "customer.set_tags", "order.set_status", "order.cancel", "product.set_status"),
+    "order.add_note",
+)
+
+
+@pytest.mark.parametrize(("fault", "state", "settled"), CASES, ids=[str(case[0]) for case in CASES])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_write_that_breaks_arrives_once_and_is_settled(
+    shop: Connection, world: Outside, name: str, fault: dict[str, Any], state: WriteState, settled: WriteState
+) -> None:
+    """engine 11.2, 11.3; connectors 11.1, Writes: a note by its marker, the rest by reading"""
+    [proposal] = shop.plan(name, (await plans(shop))[name]).proposals
+    [part] = proposal.parts
+    op = shop.connector.changes[name]
+    [before] = await shop.reader().current([part])
+    assert op.same(part.before, before.value)
+    methods = ("POST", "PUT")
+    for method in methods:
+        world.world.state.faults.make({"method": method, "path": "/wp-json/wc/v3/**", **fault})
+    keys = world.keys(1)
+    [outcome] = await shop.writer(keys).apply(Batch((part,), tuple(keys), keys[0]))
+    assert outcome.state is state
+    assert len(world.written()) == 1
+    await world.clock.advance(60)
+    if op.recovery is Recovery.MARKED:
+        assert await shop.reader().find_marker(part, keys[0]) is (settled is APPLIED)
+        assert not await shop.reader().find_marker(part, "another key")
+    else:
+        assert (await shop.reader().confirm(part)).state is settled
+    assert len(world.written()) == 1
+
+
+async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, world: Outside) -> None:
+    """connectors 2.1; order.cancel says that it cannot be undone"""
+    for name, ask in (await plans(shop)).items():
+        [proposal] = shop.plan(name, ask).proposals
+        assert (await shop.send(proposal.parts))[0].state is APPLIED
+        assert proposal.reversible == (name not in ("order.cancel", "order.add_note"))
+        if name != "order.add_note":
+            [now] = await shop.reader().current(proposal.parts)
+            assert shop.connector.changes[name].same(proposal.parts[0].after, now.value)
+    again = (await shop.all(ORDERS, OrdersAsk(ids=("1",)))) or (await shop.all(ORDERS, OrdersAsk()))[:1]
+    assert shop.plan("order.set_status", SetOrderStatus(again[0], again[0].status)).proposals == ()
+    cleared = [each for each in await shop.all(ORDERS, OrdersAsk()) if each.tags]
+    [proposal] = shop.plan("order.set_tags", SetOrderTags(cleared[0], ())).proposals
+    assert (await shop.send(proposal.parts))[0].state is APPLIED
+    assert (await shop.all(ORDER, ById(cleared[0].id)))[0].tags == ()
+
+
+async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world: Outside) -> None:
+    """templates 8: paid meanwhile is a conflict; templates E12: gone is one too"""
+    order = (await shop.all(ORDERS, OrdersAsk(statuses=("pending", "on-hold"))))[0]
+    [proposal] = shop.plan("order.cancel", CancelOrder(order)).proposals
+    held = world.world.state.shop.orders[int(order.id)]
+    held["date_paid_gmt"] = held["date_modified_gmt"]
+    [now] = await shop.reader().current(proposal.parts)
+    op = shop.connector.changes["order.cancel"]
+    assert not op.same(proposal.parts[0].before, now.value)
+    assert not op.same(proposal.parts[0].after, now.value)
+    held["status"] = "trash"
+    assert (await shop.reader().current(proposal.parts))[0].gone
+
+
+async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
+    """connectors 6, Values"""
+    order = (await shop.all(ORDERS, OrdersAsk()))[0]
+    product = (await shop.all(PRODUCTS, ProductsAsk()))[0]
+    customer = (await shop.all(CUSTOMERS, CustomersAsk()))[0]
+    asks: list[tuple[str, Any, str]] = [
+        ("order.set_status", SetOrderStatus(order, "refunded"), "not_a_status"),
+        ("order.set_status", SetOrderStatus(order, "cancelled"), "not_a_status"),
+        ("order.cancel", CancelOrder(replace(order, status="completed")), "not_cancellable"),
+        ("order.set_tags", SetOrderTags(order, ("a,b",)), "not_a_tag"),
+        ("customer.set_tags", SetCustomerTags(customer, ("x" * 256,)), "not_a_tag"),
+        ("product.set_status", SetStatus(product, "trash"), "not_a_status"),
+        ("product.set_status", SetStatus(replace(product, status="future"), "draft"), "not_changeable"),
+        ("order.add_note", AddNote(order, "  "), "not_a_note"),
+        ("order.add_note", AddNote(order, "x" * 2001), "not_a_note"),
+    ]
+    for name, ask, code in asks:
+        planned = shop.plan(name, ask)
+        assert ([problem.code for problem in planned.problems], planned.proposals) == ([code], ())
+
+
+async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, world: Outside) -> None:
+    """imports 6: order, product, customer get and getAll"""
+    [raw] = await shop.all(OBJECTS, ObjectsAsk("order", id=str(min(world.world.state.shop.orders))))
+    assert {"line_items", "billing", "_links"} <= raw.keys()
+    assert len(await shop.all(OBJECTS, ObjectsAsk("product", limit=7))) == 7
+    assert await shop.all(OBJECTS, ObjectsAsk("product", limit=0)) == []
+    done = await shop.all(OBJECTS, ObjectsAsk("order", filters=(("status", "completed"),)))
+    assert {row["status"] for row in done} == {"completed"}
+    assert len(await shop.all(OBJECTS, ObjectsAsk("customer"))) > 5
+    for ask in (ObjectsAsk("order", filters=(("per_page", "5"),)), ObjectsAsk("coupon")):
+        with pytest.raises(Invalid):
+            await shop.all(OBJECTS, ask)
+
+
+async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world: Outside) -> None:
+    """connectors 9.4, 8 rule 2"""
+    held = world.world.state.shop
+    filled = await shop.all(CHANGED, ChangedAsk("product"))
+    assert {event.object_id for event in filled} == {
+        *map(str, held.products),
+        *(f"{row['parent_id']}/{number}" for number, row in held.variations.items()),
+    }  # fmt: skip
+    events = shop.connector.events
+    assert events is not None
+    assert all(events.remembered(event) for event in filled)
+    now = world.clock.now()
+    assert await shop.all(CHANGED, ChangedAsk("order", modified_after=now)) == []
+    await world.clock.advance(60)
+    order = (await shop.all(ORDERS, OrdersAsk(statuses=("processing",))))[0]
+    [proposal] = shop.plan("order.set_status", SetOrderStatus(order, "completed")).proposals
+    assert await shop.apply([proposal]) == [APPLIED]
+    [event] = await shop.all(CHANGED, ChangedAsk("order", modified_after=now))
+    assert (event.native, event.object_id) == ("order.updated", order.id)
+    assert "orders/fulfilled" in events.derive(event, {"status": "processing"}, since=now).topics
+    ids = await shop.all(IDS, IdsAsk("product"))
+    assert sorted(map(int, ids)) == sorted(held.products)
+
+
+class Shrinking(httpx.AsyncBaseTransport):
+    """A list of 250 from which two go after the first page was read."""
+
+    def __init__(self) -> None:
+        self.ids = list(range(1, 251))
+        self.pages: list[int] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One page of what is there now."""
+        number, size = int(request.url.params["page"]), int(request.url.params["per_page"])
+        self.pages.append(number)
+        rows = [{"id": each, "name": f"t{each}"} for each in self.ids[(number - 1) * size : number * size]]
+        headers = {"X-WP-Total": str(len(self.ids)), "X-WP-TotalPages": str(-(-len(self.ids) // size))}
+        if number == 1 and len(self.ids) == 250:
+            self.ids = self.ids[2:]
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(json.dumps(rows).encode()))
+
+
+async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) -> None:
+    """templates E10: a half list is never decided on; objects seen twice count once"""
+    transport = Shrinking()
+    shrinking = Outside(world.clock, world.world, transport)
+    found = await shrinking.connection("woocommerce").all(CATEGORIES, Nothing())
+    numbers = [int(tag.id) for tag in found]
+    assert set(range(3, 251)) <= set(numbers)
+    assert len(set(numbers)) == len(numbers)
+    assert transport.pages == [1, 2, 1, 2, 3]
