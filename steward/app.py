@@ -4,7 +4,7 @@ import base64
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from steward.config import Environment, Settings
 from steward.connections.opening import RunAccess
 from steward.connections.vault import Vault
 from steward.connectors import Options
+from steward.connectors.base import ChangeOp
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.runs.retention import Keeping
@@ -170,6 +171,11 @@ def _write_private(file: Path, text: str) -> None:
         pass
     finally:
         fresh.unlink()
+
+
+def operations(settings: Settings) -> dict[str, Mapping[str, ChangeOp[Any]]]:
+    """What can be written to each kind of account, for commands that look after a copy."""
+    return {kind: made.changes for kind, made in connectors.build(_options(settings)).items()}
 
 
 def _options(settings: Settings) -> Options:

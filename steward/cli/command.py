@@ -13,6 +13,7 @@ from steward import app
 from steward.accounts.keys import KeyRing, open_ring
 from steward.clock import SystemClock
 from steward.config import Settings
+from steward.model.ids import OrgId
 from steward.model.refusals import Refusal
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.store.engine import Act, Engine, T
@@ -24,10 +25,12 @@ Facts = Mapping[str, object]
 class CommandFailed(Exception):
     """Why a command was refused or failed: a stable code and plain words (contract 7, exit 1)."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, facts: Facts | None = None) -> None:
+        """`facts`: what is told beside the error, of a command that looked and found something wrong."""
         super().__init__(message)
         self.code = code
         self.message = message
+        self.facts = facts
 
 
 class WrongUsage(Exception):
@@ -88,9 +91,9 @@ class Desk:
     asked: Asked
     masters: list[MasterKey]
 
-    async def write(self, act: Act[T]) -> T:
-        """Runs `act` in one transaction. Raises its refusals."""
-        return await self.engine.write(self.asked.now(), act)
+    async def write(self, act: Act[T], org: OrgId | None = None) -> T:
+        """Runs `act` in one transaction, within the wall of `org` if one is named. Raises its refusals."""
+        return await self.engine.write(self.asked.now(), act, org=() if org is None else org)
 
     async def ring(self) -> KeyRing:
         """The service's own keys. Raises CommandFailed when the master keys do not open them."""

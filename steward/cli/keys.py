@@ -1,13 +1,21 @@
-"""keys: new master keys and signing keys (contract 7); leaves making them to accounts/ and security/."""
+"""keys: new master and signing keys, data keys wrapped anew (contract 7); leaves making them to security/."""
 
 import base64
 import secrets
+from functools import partial
 
 from steward.accounts import keys
-from steward.cli.command import Asked, Command, Facts, desk
-from steward.model.ids import new_id
+from steward.cli.command import Asked, Command, CommandFailed, Desk, Facts, desk, option
+from steward.connections import rotation
+from steward.model.ids import OrgId, new_id
 from steward.model.instants import wire_time
-from steward.security.envelope import KEY_BYTES
+from steward.security.envelope import KEY_BYTES, CannotOpen
+from steward.store import connections, organizations
+
+_NOT_HELD = (
+    "A data key was wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Give that key too,"
+    " after the one that is to wrap from now on."
+)
 
 
 async def new(asked: Asked) -> Facts:
@@ -29,7 +37,47 @@ async def rotate_signing(asked: Asked) -> Facts:
     }
 
 
+async def rotate_encryption(asked: Asked) -> Facts:
+    """Every data key under the first master key; with --data also new data keys, and secrets under them.
+
+    Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
+    """
+    async with desk(asked) as open_desk:
+        await open_desk.ring()
+        masters = open_desk.masters
+        try:
+            wrapped = await open_desk.write(lambda tx: keys.rewrap(tx, masters))
+            resealed = 0
+            for org in await open_desk.write(organizations.every):
+                wrapped += await open_desk.write(partial(rotation.rewrap, org=org, masters=masters), org)
+                if asked.options.data:
+                    resealed += await _seal_anew(open_desk, org)
+        except CannotOpen as error:
+            raise CommandFailed("wrong_master_keys", _NOT_HELD) from error
+    return {"wrapped": wrapped, "reencrypted": resealed, "kek_id": masters[0].id}
+
+
+async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
+    masters = open_desk.masters
+    number = await open_desk.write(partial(rotation.new_key, org=org, masters=masters), org)
+    if number is None:
+        return 0
+    held = await open_desk.write(partial(connections.sealed_under_others, org=org, number=number), org)
+    resealed = 0
+    for integration, secret in held:
+        one = rotation.Sealed(integration, secret)
+        act = partial(rotation.seal_anew, org=org, masters=masters, held=one, number=number)
+        resealed += await open_desk.write(act, org)
+    return resealed
+
+
 COMMANDS = [
     Command("keys new", "print a new key for STEWARD_MASTER_KEYS", new),
+    Command(
+        "keys rotate encryption",
+        "wrap every data key with the first master key",
+        rotate_encryption,
+        (option("--data", action="store_true", help="also make new data keys and encrypt anew"),),
+    ),
     Command("keys rotate signing", "make a new key for signing tokens", rotate_signing),
 ]

@@ -1,13 +1,19 @@
 """migrate: brings the database to this release's schema (contract 7)."""
 
+from contextlib import closing, nullcontext
+from typing import IO
+
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
-from steward.store.migrate import SchemaDiffers, migrate
+from steward.store.engine_sqlite import take_lock
+from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
 
 
 async def run_migrations(asked: Asked) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
+    url, only_look = asked.settings.database_url, asked.options.check
     try:
-        done = await migrate(asked.settings.database_url, asked.now(), only_look=asked.options.check)
+        with _stopped(url) if is_sqlite(url) and not only_look else nullcontext():
+            done = await migrate(url, asked.now(), only_look=only_look)
     except SchemaDiffers as error:
         raise CommandFailed("schema_differs", str(error)) from error
     if asked.options.check and done.pending:
@@ -20,6 +26,13 @@ async def run_migrations(asked: Asked) -> Facts:
         "applied": list(done.applied),
         "pending": list(done.pending),
     }
+
+
+def _stopped(url: str) -> closing[IO[str]]:
+    """The lock of whoever serves the file. Raises AlreadyServed (contract 7: migrate needs it stopped)."""
+    path = sqlite_path(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return closing(take_lock(path))
 
 
 COMMANDS = [

@@ -49,7 +49,10 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
     except SettingsError as error:
         return _fail("settings", " ".join(error.problems), USAGE, as_json=as_json, out=out, err=err)
     except CommandFailed as error:
-        return _fail(error.code, error.message, FAILED, as_json=as_json, out=out, err=err)
+        facts = error.facts
+        if facts is not None and not as_json:
+            _say(facts, as_json, out, command)
+        return _fail(error.code, error.message, FAILED, as_json=as_json, out=out, err=err, facts=facts)
     except KeyboardInterrupt:
         return FAILED
 
@@ -154,9 +157,19 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-def _fail(code: str, message: str, status: int, *, as_json: bool, out: TextIO, err: TextIO) -> int:
+def _fail(
+    code: str,
+    message: str,
+    status: int,
+    *,
+    as_json: bool,
+    out: TextIO,
+    err: TextIO,
+    facts: Facts | None = None,
+) -> int:
     if as_json:
-        out.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
+        error = {**(facts or {}), "error": {"code": code, "message": message}}
+        out.write(json.dumps(error, ensure_ascii=False) + "\n")
     else:
         err.write(f"steward: {message}\n")
     return status

@@ -189,6 +189,64 @@ async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
     )
 
 
+async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
+    """Every data key of the organisation, retired ones too, oldest first."""
+    rows = await tx.all(
+        "SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org ORDER BY key_no", {"org": org}
+    )
+    return [DataKey(row["key_no"], bytes(row["wrapped"]), row["kek_id"]) for row in rows]
+
+
+async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
+    """Lets every data key but one only open, no longer seal."""
+    await tx.execute(
+        "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
+        {"org": org, "but": but},
+    )
+
+
+async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[IntegrationId, SealedField]]:
+    """The organisation's secrets that are sealed under another data key than `number`."""
+    rows = await tx.all(
+        "SELECT integration_id, field, version, key_no, sealed, expires_at FROM connection_secrets"
+        " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",
+        {"org": org, "number": number},
+    )
+    return [
+        (
+            IntegrationId(row["integration_id"]),
+            SealedField(
+                row["field"],
+                row["version"],
+                row["key_no"],
+                bytes(row["sealed"]),
+                at_or_none(row["expires_at"]),
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def reseal(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, before: SealedField, after: SealedField
+) -> int:
+    """The same secret sealed anew; 0 when it is no longer the one that was read."""
+    return await tx.execute(
+        "UPDATE connection_secrets SET sealed = :sealed, key_no = :key_no"
+        " WHERE org_id = :org AND integration_id = :integration AND field = :field"
+        " AND version = :version AND key_no = :was",
+        {
+            "org": org,
+            "integration": integration,
+            "field": before.field,
+            "version": before.version,
+            "was": before.key_no,
+            "key_no": after.key_no,
+            "sealed": after.sealed,
+        },
+    )
+
+
 def _args(org: OrgId, connection: Connection) -> dict[str, object]:
     return {
         "org": org,

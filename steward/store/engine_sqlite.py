@@ -258,7 +258,7 @@ class SqliteEngine:
     def __init__(self, path: Path, *, clock: Clock, serve: bool = False) -> None:
         """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it."""
         self._clock = clock
-        self._lock: IO[str] | None = _take_lock(path) if serve else None
+        self._lock: IO[str] | None = take_lock(path) if serve else None
         self._writer = _Writer(path)
         self._near = connect(path, read_only=True)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
@@ -321,7 +321,8 @@ class SqliteEngine:
             self._lock.close()
 
 
-def _take_lock(path: Path) -> IO[str]:
+def take_lock(path: Path) -> IO[str]:
+    """The lock of whoever serves a file, held until it is closed. Raises AlreadyServed."""
     handle = path.with_name(path.name + ".lock").open("w")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,167 @@
+"""backup and restore: a copy of the SQLite database and the way back (contract 7, engine 18)."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from steward import app
+from steward.accounts.keys import open_ring
+from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.config import Settings
+from steward.model.instants import wire_time
+from steward.runs import restored
+from steward.security.envelope import CannotOpen
+from steward.store import copies, organizations
+from steward.store import restored as kept
+from steward.store.copies import Copy, NotACopy
+from steward.store.engine_sqlite import SqliteEngine, take_lock
+from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
+
+RESTORING = ".restoring"
+# What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.
+_UNTOUCHED = frozenset({app.KEY_FILE})
+
+
+async def backup(asked: Asked) -> Facts:
+    """A consistent copy while the service runs."""
+    settings = asked.settings
+    source = _file(settings, "Take copies of PostgreSQL with its own tools, pg_dump or pg_basebackup.")
+    target = Path(asked.options.to)
+    _must_be_there(source, f"There is no database at {source}: nothing to copy.")
+    try:
+        taken = await asyncio.to_thread(copies.take, source, target, asked.now())
+    except FileExistsError as error:
+        raise CommandFailed("exists", f"{target} is there already. Name another file.") from error
+    except NotACopy as error:
+        raise CommandFailed("damaged", f"The database is damaged: {error}") from error
+    return {
+        "file": str(target),
+        "bytes": taken.size,
+        "sha256": taken.sha256,
+        "schema_version": taken.schema_version,
+        "taken_at": wire_time(taken.taken_at),
+    }
+
+
+async def restore(asked: Asked) -> Facts:
+    """A copy becomes the database; what was to be written when it was taken is looked up before going on."""
+    settings, source = asked.settings, Path(asked.options.source)
+    target = _file(settings, "Restore PostgreSQL with its own tools, pg_restore or its archive.")
+    _must_be_there(source, f"There is no file {source}.")
+    with contextlib.closing(_locked(target)):
+        if not asked.options.force:
+            _refuse_full(settings, target, source)
+        fresh = target.with_name(target.name + RESTORING)
+        with _removed_afterwards(fresh):
+            try:
+                copy = await asyncio.to_thread(copies.look, source)
+                await asyncio.to_thread(copies.lay_out, source, fresh)
+                to_check = await _prepare(asked, settings, fresh, copy)
+            except NotACopy as error:
+                raise CommandFailed("damaged", str(error)) from error
+            except (SchemaDiffers, CannotOpen) as error:
+                raise _not_ours(error) from error
+            aside = f".before-{wire_time(asked.now()).replace(':', '')}"
+            await asyncio.to_thread(copies.put_in_place, fresh, target, aside)
+    return {
+        "data_dir": str(settings.data_dir),
+        "schema_version": max(one.version for one in migrations("sqlite")),
+        "taken_at": wire_time(copy.taken_at),
+        "runs_to_check": to_check,
+    }
+
+
+async def _prepare(asked: Asked, settings: Settings, fresh: Path, copy: Copy) -> int:
+    """Brings the copy to this release, tries its keys, and has open writes looked up first; how many runs."""
+    if copy.schema_version > max(one.version for one in migrations("sqlite")):
+        raise SchemaDiffers("The copy was made by a newer release. Restore it with that one.")
+    await migrate(f"sqlite:///{fresh}", asked.now())
+    engine = SqliteEngine(fresh, clock=asked.clock)
+    try:
+        now, masters = asked.now(), app.master_keys(settings)
+        await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
+        operations = app.operations(settings)
+        await engine.write(now, kept.end_workers)
+        return sum(
+            [
+                await engine.write(now, partial(restored.check_first, org=org, operations=operations))
+                for org in await engine.read(now, organizations.every)
+            ]
+        )
+    finally:
+        await engine.close()
+
+
+def _file(settings: Settings, otherwise: str) -> Path:
+    if not is_sqlite(settings.database_url):
+        raise CommandFailed("not_sqlite", f"This command is for SQLite. {otherwise}")
+    return sqlite_path(settings.database_url)
+
+
+def _must_be_there(path: Path, otherwise: str) -> None:
+    if not path.is_file():
+        raise CommandFailed("not_found", otherwise)
+
+
+def _locked(target: Path) -> IO[str]:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return take_lock(target)
+
+
+def _refuse_full(settings: Settings, target: Path, source: Path) -> None:
+    own = {*_UNTOUCHED, target.name + ".lock"}
+    sources = {source.resolve(), copies.beside(source).resolve()}
+    folder = settings.data_dir
+    there = [*folder.iterdir()] if folder.exists() else []
+    left = [path for path in there if path.name not in own and path.resolve() not in sources]
+    if left or target.exists():
+        raise CommandFailed(
+            "not_empty",
+            f"There is data in {folder} already. Give --force to restore over it; the database there is kept"
+            " beside the restored one.",
+        )
+
+
+def _not_ours(error: Exception) -> CommandFailed:
+    if isinstance(error, SchemaDiffers):
+        return CommandFailed("schema_differs", str(error))
+    return CommandFailed(
+        "wrong_master_keys",
+        "The keys in the copy were wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Give the"
+        " key they were made with; a copy does not hold it.",
+    )
+
+
+@contextlib.contextmanager
+def _removed_afterwards(fresh: Path) -> Iterator[None]:
+    """Leaves nothing half made behind, also of an attempt that was broken off."""
+    ends = ("", "-wal", "-shm", ".lock")
+    for end in ends:
+        fresh.with_name(fresh.name + end).unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        for end in ends:
+            fresh.with_name(fresh.name + end).unlink(missing_ok=True)
+
+
+COMMANDS = [
+    Command(
+        "backup",
+        "take a consistent copy of the SQLite database while it is used",
+        backup,
+        (option("--to", required=True, metavar="FILE", help="the copy; its SHA-256 is put beside it"),),
+    ),
+    Command(
+        "restore",
+        "make a copy the database again, with the service stopped (SQLite)",
+        restore,
+        (
+            option("--from", dest="source", required=True, metavar="FILE", help="the copy"),
+            option("--force", action="store_true", help="although there is data; it is kept beside"),
+        ),
+    ),
+]

@@ -1,0 +1,71 @@
+"""Wraps data keys anew and seals secrets under new ones, row by row while the service runs (safety 3.4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.security.envelope import MasterKey, Place, new_data_key, open_sealed, seal, unwrap, wrap
+from steward.store import audit, connections
+from steward.store.connections import DataKey, SealedField
+from steward.store.engine import Tx
+
+_DONE = "encryption_rotated"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """One secret and whose it is."""
+
+    integration: IntegrationId
+    secret: SealedField
+
+
+async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
+    """Wraps the organisation's data keys with the first master key; how many were under another.
+
+    Raises CannotOpen when no master key opens one of them.
+    """
+    wrapped = 0
+    for key in await connections.data_keys(tx, org):
+        if key.kek_id == masters[0].id:
+            continue
+        data_key = unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
+        anew = wrap(data_key, masters, org_id=org, key_no=key.key_no)
+        await connections.put_data_key(tx, org, DataKey(key.key_no, anew, masters[0].id))
+        wrapped += 1
+    if wrapped:
+        await audit.record(tx, org, audit.Entry("operator", _DONE, detail={"wrapped": wrapped}))
+    return wrapped
+
+
+async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | None:
+    """Makes the data key new secrets are sealed under; its number, None when there is nothing to seal.
+
+    The older ones still open what a process seals that has not seen the new one yet.
+    """
+    before = await connections.data_keys(tx, org)
+    if not before:
+        return None
+    number = max(key.key_no for key in before) + 1
+    wrapped = wrap(new_data_key(), masters, org_id=org, key_no=number)
+    await connections.put_data_key(tx, org, DataKey(number, wrapped, masters[0].id))
+    await connections.retire_data_keys(tx, org, but=number)
+    await audit.record(tx, org, audit.Entry("operator", _DONE, detail={"data_key": number}))
+    return number
+
+
+async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: Sealed, number: int) -> int:
+    """Seals one secret under data key `number`; 0 when it was replaced or erased meanwhile."""
+    field = held.secret
+    place = partial(Place, org, held.integration, field.field, field.version)
+    before = await connections.data_key(tx, org, field.key_no)
+    after = await connections.data_key(tx, org, number)
+    if before is None or after is None:
+        return 0
+    value = open_sealed(
+        field.sealed, unwrap(before.wrapped, masters, org_id=org, key_no=field.key_no), place(field.key_no)
+    )
+    data_key = unwrap(after.wrapped, masters, org_id=org, key_no=number)
+    fresh = SealedField(field.field, field.version, number, seal(value, data_key, place(number)))
+    return await connections.reseal(tx, org, held.integration, before=field, after=fresh)

@@ -1,0 +1,187 @@
+"""backup and restore of the SQLite database (contract 7, engine 18), and master keys that change."""
+
+import asyncio
+import base64
+import io
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.cli.run import run
+from steward.clock import SystemClock
+from steward.crashpoint import watch
+from steward.model.change import Outcome
+from steward.model.run import Run, RunStatus
+from steward.store import copies
+from steward.store.engine_sqlite import take_lock
+from steward.store.migrate import migrations, sqlite_path
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+def steward(environ: Mapping[str, str], *words: str) -> tuple[int, dict[str, Any]]:
+    """One command with --json: its exit code and what it said."""
+    out, err = io.StringIO(), io.StringIO()
+    status = run([*words, "--json"], environ, out=out, err=err)
+    return status, json.loads(out.getvalue())
+
+
+async def told(shop: Shop, *words: str, **more: str) -> dict[str, Any]:
+    """One command that is done, beside the service."""
+    status, facts = await asyncio.to_thread(steward, {**shop.environ, **more}, *words)
+    assert status == 0, facts
+    return facts
+
+
+async def refused(shop: Shop, *words: str, **more: str) -> tuple[int, str]:
+    """Exit code and code of a command that is not."""
+    status, facts = await asyncio.to_thread(steward, {**shop.environ, **more}, *words)
+    return status, facts["error"]["code"]
+
+
+@pytest.fixture
+async def shop(sqlite_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service over a file; its time is the command line's."""
+    folder = tmp_path / "data"
+    opened = await open_shop(sqlite_url, FakeClock(SystemClock().now()), folder)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def approved(shop: Shop) -> Run:
+    """A run that is to write prices, approved and not gone on."""
+    prices = await shop.waiting(await shop.pricing())
+    await shop.approve(prices)
+    return prices
+
+
+async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Path) -> None:
+    """engine 18: what was written since the copy is looked up before anything is sent"""
+    prices = await approved(shop)
+    copy = tmp_path / "copy.db"
+    made = await told(shop, "backup", "--to", str(copy))
+    assert made["bytes"] == copy.stat().st_size
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "copy.db.sha256").read_text() == f"{made['sha256']}  copy.db\n"
+    assert made["schema_version"] == max(one.version for one in migrations("sqlite"))
+    await shop.drain()
+    assert (await shop.run(prices)).status is RunStatus.SUCCEEDED
+    written = len(shop.writes())
+    assert written > 0
+    await shop.service.close()
+
+    again = await told(shop, "restore", "--from", str(copy), "--force")
+    assert (again["taken_at"], again["runs_to_check"]) == (made["taken_at"], 1)
+    assert again["data_dir"] == shop.environ["STEWARD_DATA_DIR"]
+    await shop.restart()
+    assert (await shop.run(prices)).status is RunStatus.RUNNING
+    ended = await shop.until_settled(prices)
+    assert len(shop.writes()) == written
+    assert ended.status is RunStatus.SUCCEEDED
+    assert {one.outcome for one in await shop.changes(ended)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
+
+
+async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
+    shop: Shop, sqlite_url: str, tmp_path: Path
+) -> None:
+    """engine 11.4, 18: the copy was made just before it was sent: it stays unknown, and the run says so"""
+    copy = tmp_path / "copy.db"
+
+    def take(point: str) -> None:
+        if point == "before_intent" and not copy.exists():
+            copies.take(sqlite_path(sqlite_url), copy, shop.clock.now())
+
+    watch(take)
+    try:
+        alert = await shop.drained(await shop.alerting())
+    finally:
+        watch(None)
+    assert alert.status is RunStatus.SUCCEEDED
+    assert len(shop.writes()) == 1
+    await shop.service.close()
+    assert (await told(shop, "restore", "--from", str(copy), "--force"))["runs_to_check"] == 1
+    await shop.restart()
+    sent = await shop.until_settled(alert)
+    assert len(shop.writes()) == 1
+    assert (sent.status, sent.code) == (RunStatus.FAILED, "outcome_unknown")
+    assert {one.outcome for one in await shop.changes(sent)} == {Outcome.UNKNOWN}
+
+
+async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
+    """engine 18: looked up, not found, then written once"""
+    prices = await approved(shop)
+    copy = tmp_path / "copy.db"
+    await told(shop, "backup", "--to", str(copy))
+    await shop.service.close()
+    await told(shop, "restore", "--from", str(copy), "--force")
+    await shop.restart()
+    assert (await shop.until_settled(prices)).status is RunStatus.SUCCEEDED
+    assert {one.outcome for one in await shop.changes(prices)} == {Outcome.APPLIED}
+
+
+async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
+    shop: Shop, sqlite_url: str, tmp_path: Path
+) -> None:
+    """contract 7: refuses a non-empty data folder without --force, a running service, what is no copy"""
+    copy, file = tmp_path / "copy.db", sqlite_path(sqlite_url)
+    await told(shop, "backup", "--to", str(copy))
+    assert await refused(shop, "backup", "--to", str(copy)) == (1, "exists")
+    with closing(take_lock(file)):
+        assert await refused(shop, "restore", "--from", str(copy)) == (1, "already_served")
+        assert await refused(shop, "migrate") == (1, "already_served")
+    await shop.service.close()
+    assert await refused(shop, "restore", "--from", str(copy)) == (1, "not_empty")
+    assert await refused(shop, "restore", "--from", str(tmp_path / "none.db")) == (1, "not_found")
+    other = base64.b64encode(os.urandom(32)).decode()
+    wrong = {"STEWARD_MASTER_KEYS": f"other:{other}"}
+    status = await refused(shop, "restore", "--from", str(copy), "--force", **wrong)
+    assert status == (1, "wrong_master_keys")
+    torn = bytearray(copy.read_bytes())
+    torn[len(torn) // 2] ^= 0xFF
+    (tmp_path / "torn.db").write_bytes(torn)
+    (tmp_path / "torn.db.sha256").write_text((tmp_path / "copy.db.sha256").read_text())
+    assert await refused(shop, "restore", "--from", str(tmp_path / "torn.db"), "--force") == (1, "damaged")
+    (tmp_path / "text.db").write_text("not a database")
+    assert await refused(shop, "restore", "--from", str(tmp_path / "text.db"), "--force") == (1, "damaged")
+    before = file.read_bytes()
+    assert sorted(path.name for path in file.parent.glob("steward.db.*")) == ["steward.db.lock"]
+    await told(shop, "restore", "--from", str(copy), "--force")
+    [aside] = file.parent.glob("steward.db.before-*")
+    assert aside.read_bytes() == before
+    elsewhere = {
+        "STEWARD_DATABASE_URL": f"sqlite:///{tmp_path}/fresh/steward.db",
+        "STEWARD_DATA_DIR": str(tmp_path / "fresh"),
+    }
+    (tmp_path / "fresh").mkdir()
+    (tmp_path / "fresh" / "master.keys").write_bytes((tmp_path / "data" / "master.keys").read_bytes())
+    assert (await told(shop, "restore", "--from", str(copy), **elsewhere))["runs_to_check"] == 0
+
+
+async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Shop) -> None:
+    """contract 7, safety 3.4: keys rotate encryption; the old master key is needed no more afterwards"""
+    [held] = (Path(shop.environ["STEWARD_DATA_DIR"]) / "master.keys").read_text().split()
+    fresh = (await told(shop, "keys", "new"))["key"]
+    both = {"STEWARD_MASTER_KEYS": f"{fresh},{held}"}
+    assert await refused(shop, "keys", "rotate", "encryption", STEWARD_MASTER_KEYS=fresh) == (
+        1,
+        "wrong_master_keys",
+    )
+    done = await told(shop, "keys", "rotate", "encryption", **both)
+    assert done == {"wrapped": 4, "reencrypted": 0, "kek_id": fresh.partition(":")[0]}
+    assert (await told(shop, "keys", "rotate", "encryption", **both))["wrapped"] == 0
+    alone = {"STEWARD_MASTER_KEYS": fresh}
+    done = await told(shop, "keys", "rotate", "encryption", "--data", **alone)
+    assert (done["wrapped"], done["reencrypted"] > 2) == (0, True)
+    assert (await told(shop, "keys", "rotate", "encryption", "--data", **alone))["reencrypted"] == done[
+        "reencrypted"
+    ]
+    await shop.service.close()
+    shop.environ = {**shop.environ, **alone}
+    await shop.restart()
+    assert (await shop.drained(await shop.hiding())).status is RunStatus.WAITING_APPROVAL
