@@ -13,8 +13,15 @@ SCRIPTS := steward/confined/built/luxon.js
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
+# The web app is made anew when what it is made from has changed: its sources, or what the API answers.
+WEB := steward/static/index.html
+NODE := web/node_modules/.installed
+TYPES := web/src/api/schema.d.ts
+WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay soak
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay soak \
+	web web-check types wheel browser
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,13 +29,13 @@ help: ## this list
 setup: $(DEV) ## install everything for running, testing and changing Steward into .venv
 	@echo "Steward is installed in $(VENV)"
 
-demo: $(RUN) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
+demo: $(WEB) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
 	@exec $(PY) -m steward demo $(ARGS)
 
-serve: $(RUN) ## the service with the settings of the environment (docs/settings.md after make docs)
+serve: $(WEB) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) postgres check ## all checks and all tests, on SQLite and PostgreSQL
+test: $(DEV) postgres browser check web-check ## all checks and all tests, on SQLite and PostgreSQL
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
 
 check: $(DEV) ## lint, format, types, import order
@@ -38,6 +45,20 @@ check: $(DEV) ## lint, format, types, import order
 	@$(PY) -c "from importlinter.cli import lint_imports; raise SystemExit(lint_imports())" >.cache/imports.txt \
 		|| { cat .cache/imports.txt; exit 1; }
 	@echo "check: lint, format, types and import order are clean"
+
+web: $(WEB) ## build the merchants' web app into steward/static
+	@echo "The web app is in steward/static"
+
+types: $(TYPES) ## the web app's types, from the operations the service has
+	@echo "$(TYPES)"
+
+web-check: $(WEB) ## the web app: types, lint, tests of its pure functions
+	@cd web && npm run --silent check >../.cache/web-check.txt 2>&1 || { cat ../.cache/web-check.txt; exit 1; }
+	@cd web && npm run --silent test -- --reporter=dot
+
+wheel: $(RUN) $(WEB) ## the package with the web app in it, into dist/
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation -w dist .
+	@ls dist
 
 fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
 	@FUZZ_EXAMPLES=200 STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q tests/fuzz $(ARGS)
@@ -65,7 +86,7 @@ schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases F
 
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
-	@SHARED_DATA="woocommerce=$(DIR)" $(PYTEST) -q -p no:randomly tests/sandbox
+	@$(PY) -m tests.sandbox.replay "$(DIR)"
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
 $(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
@@ -114,6 +135,36 @@ $(DEV): $(RUN) requirements-dev.txt
 	@echo "Installing what tests and checks need"
 	@$(INSTALL) -r requirements-dev.txt
 	@touch $@
+
+# Node is needed to build the web app, and for nothing else.
+$(NODE): web/package.json web/package-lock.json web/.npmrc
+	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(+a > 20 || (+a === 20 && +b >= 19) ? 0 : 1)' \
+		2>/dev/null && npm --version >/dev/null 2>&1 || { \
+		echo "Building the web app needs Node 20.19 or newer with npm on the PATH (nodejs.org, or your system's packages);"; \
+		echo "$$(command -v node >/dev/null && echo "found: Node $$(node --version)." || echo "none was found.")"; exit 1; }
+	@echo "Installing what the web app is built with"
+	@cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+# What the API answers is part of the types; the file is written only when it has changed.
+web/openapi.json: $(RUN) $(shell find steward/api steward/model -name '*.py')
+	@$(PY) -m steward.api.openapi $@
+	@touch $@
+
+$(TYPES): web/openapi.json $(NODE)
+	@cd web && npm run --silent types >/dev/null
+
+$(WEB): $(TYPES) $(WEB_FILES)
+	@echo "Building the web app"
+	@cd web && npm run --silent build -- --logLevel error
+	@touch $@
+
+browser: ## Debian's Chromium, which the browser tests drive
+	@command -v chromium >/dev/null || { \
+		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+			echo "Installing chromium"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+		else echo "Install chromium (Debian, Ubuntu: apt-get install chromium); the browser tests need it."; exit 1; fi; }
 
 soak: $(DEV) postgres ## the random tests at length: slots, races, the calendar against its model (ARGS="-k races")
 	@STEWARD_SLOT_CASES=20000 RACE_TRIES=1000 MODEL_EXAMPLES=120 STEWARD_TEST_REQUIRE_POSTGRES=1 \

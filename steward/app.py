@@ -13,7 +13,7 @@ from typing import Any
 from steward import connectors, templates
 from steward.accounts import keys
 from steward.accounts.passwords import Hashing
-from steward.api import application
+from steward.api import application, pages
 from steward.api.calls import Fittings, Rules
 from steward.api.gate import Gate
 from steward.automations.rules import AutomationRules
@@ -122,7 +122,7 @@ async def build(
         keeping=_keeping(settings),
         wake=hints.wake,
     )
-    gate = application.create(fittings)
+    gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
 
 

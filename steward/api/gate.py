@@ -168,6 +168,8 @@ class Gate:
         page = await self._pages(request.incoming(())) if self._pages is not None else None
         if page is None:
             raise NotFound
+        if request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed(["GET", "HEAD"])
         return page
 
     def _preflight(self, request: Request) -> Reply:

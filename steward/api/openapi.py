@@ -1,7 +1,12 @@
-"""The table of operations as OpenAPI 3.1 (contract 10); leaves serving it to application.py."""
+"""The table of operations as OpenAPI 3.1 (contract 10); leaves serving it to application.py.
+
+`python -m steward.api.openapi FILE` writes the document the web app's types are made from.
+"""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,9 +49,11 @@ _WORDS = {
 }
 
 
-def document(operations: Sequence[Operation], base_url: str, *, version: str) -> Json:
-    """The operations under /v1 with their parameters, bodies, answers, refusals and examples."""
-    rows = [operation for operation in operations if operation.path.startswith("/v1/")]
+def document(
+    operations: Sequence[Operation], base_url: str, *, version: str, under: tuple[str, ...] = ("/v1/",)
+) -> Json:
+    """The operations under these prefixes with their parameters, bodies, answers, refusals and examples."""
+    rows = [operation for operation in operations if operation.path.startswith(under)]
     schemas = _answer_schemas(rows)
     paths: Json = {}
     for row in rows:
@@ -223,3 +230,18 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
     if status in (429, 503):
         made["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
     return made
+
+
+def write_for_web(file: Path) -> None:
+    """Writes what the web app may call: /v1 and its own /app (web 11, Types)."""
+    # Taken when asked for: the service itself hands the table over, and needs no second way to it.
+    from steward.api.operations import OPERATIONS
+
+    made = document(OPERATIONS, "/", version=str(CONTRACT_VERSION), under=("/v1/", "/app/"))
+    body = msgspec.json.format(msgspec.json.encode(made), indent=1)
+    if not file.exists() or file.read_bytes() != body:
+        file.write_bytes(body)
+
+
+if __name__ == "__main__":
+    write_for_web(Path(sys.argv[1]))

@@ -1,0 +1,49 @@
+import svelte from "eslint-plugin-svelte";
+import globals from "globals";
+import ts from "typescript-eslint";
+
+export default ts.config(
+  { ignores: ["node_modules/", "src/api/schema.d.ts"] },
+  ...ts.configs.recommended,
+  ...svelte.configs.recommended,
+  { languageOptions: { globals: globals.browser } },
+  {
+    files: ["**/*.svelte", "**/*.svelte.ts"],
+    languageOptions: { parserOptions: { parser: ts.parser } },
+    rules: {
+      // The page policy refuses inline styles in markup and strings that become markup or code.
+      "svelte/no-at-html-tags": "error",
+      "no-restricted-syntax": [
+        "error",
+        { selector: 'SvelteAttribute[key.name="style"]', message: "Use a class, or a style: directive, which the policy allows." },
+      ],
+      "svelte/button-has-type": "error",
+      "svelte/no-target-blank": "error",
+      // What is not drawn need not be followed.
+      "svelte/prefer-svelte-reactivity": "off",
+      // The router is our own: addresses are made by address().
+      "svelte/no-navigation-without-resolve": "off",
+    },
+  },
+  {
+    rules: {
+      "no-eval": "error",
+      "no-new-func": "error",
+      "no-console": "error",
+      "no-restricted-globals": [
+        "error",
+        { name: "fetch", message: "Call through src/api/client.ts." },
+        { name: "alert", message: "Use a Note or a Dialog." },
+        { name: "confirm", message: "Use a Dialog." },
+      ],
+      "no-restricted-properties": [
+        "error",
+        { object: "Date", property: "now", message: "Use now() of src/lib/clock.svelte.ts." },
+      ],
+      "@typescript-eslint/no-non-null-assertion": "off",
+    },
+  },
+  { files: ["src/api/client.ts"], rules: { "no-restricted-globals": "off" } },
+  { files: ["src/lib/clock.svelte.ts"], rules: { "no-restricted-properties": "off" } },
+  { files: ["vite.config.ts"], languageOptions: { globals: globals.node } },
+);

@@ -1,0 +1,203 @@
+/**
+ * What the service answered, once for all screens: one entry for an operation and its arguments.
+ *
+ * A screen says `const runs = watch(() => ["/v1/automations/runs", { query }], { every: 30 })` and reads
+ * `runs.data`, `runs.refused`, `runs.at`. What a person is typing never lives here.
+ */
+
+import { untrack } from "svelte";
+import { now, pause } from "../lib/clock.svelte";
+import { type Args, call, type Data, type PathOf, Refused } from "./client";
+import { online } from "./online.svelte";
+
+type Path = PathOf<"get">;
+
+/** One answer: the last good one stays while the next is under way or refused. */
+export class Entry<D> {
+  data = $state.raw<D>();
+  refused = $state.raw<Refused>();
+  /** When `data` came. */
+  at = $state(0);
+  loading = $state(false);
+  watchers = 0;
+  #ask: (poll: boolean, signal: AbortSignal) => Promise<D>;
+  #running: AbortController | undefined;
+  #asked: Promise<void> | undefined;
+
+  constructor(ask: (poll: boolean, signal: AbortSignal) => Promise<D>) {
+    this.#ask = ask;
+  }
+
+  /** Asks again, unless it is being asked. A 429 is waited for; other refusals are kept beside the data. */
+  refresh(poll = false): Promise<void> {
+    if (this.#asked) return this.#asked;
+    const asked: Promise<void> = this.#load(poll).finally(() => {
+      if (this.#asked === asked) this.#asked = undefined;
+    });
+    this.#asked = asked;
+    return asked;
+  }
+
+  /** Takes a record that an action's answer brought; an answer still under way is older and not wanted. */
+  put(data: D): void {
+    this.abort();
+    this.data = data;
+    this.at = now();
+    this.refused = undefined;
+  }
+
+  /** Forgets what was answered; whoever shows it shows nothing until it is asked again. */
+  clear(): void {
+    this.abort();
+    this.data = undefined;
+    this.refused = undefined;
+    this.at = 0;
+  }
+
+  abort(): void {
+    this.#running?.abort();
+    this.#asked = undefined;
+    this.loading = false;
+  }
+
+  async #load(poll: boolean): Promise<void> {
+    const running = new AbortController();
+    this.#running = running;
+    this.loading = true;
+    try {
+      for (;;) {
+        try {
+          const data = await this.#ask(poll, running.signal);
+          if (running.signal.aborted) return;
+          this.data = data;
+          this.at = now();
+          this.refused = undefined;
+          return;
+        } catch (fault) {
+          if (running.signal.aborted) return;
+          if (!(fault instanceof Refused)) throw fault;
+          if (fault.code !== "rate_limited") {
+            this.refused = fault;
+            return;
+          }
+          await pause((fault.retryAfter ?? 1) * 1000, running.signal);
+        }
+      }
+    } finally {
+      if (this.#running === running) this.loading = false;
+    }
+  }
+}
+
+const entries = new Map<string, Entry<unknown>>();
+const MOST = 300;
+/** What is younger is not asked again when a screen opens. */
+const FRESH_MS = 1000;
+
+/** The entry of an operation; asked for the first time, the call goes out at once. */
+export function read<P extends Path>(path: P, args?: Args<"get", P>): Entry<Data<"get", P>> {
+  const key = `${path} ${JSON.stringify([args?.params ?? {}, args?.query ?? {}])}`;
+  let entry = entries.get(key) as Entry<Data<"get", P>> | undefined;
+  if (entry === undefined) {
+    entry = new Entry((poll, signal) => call("get", path, args, { poll, signal }));
+    if (entries.size >= MOST) forgetUnwatched();
+    entries.set(key, entry as Entry<unknown>);
+    const made = entry;
+    // A moment later, since a template may ask while it is being drawn, and nothing may change then.
+    queueMicrotask(() => void made.refresh());
+  }
+  return entry;
+}
+
+/** Begins what a screen will need, before its code is there; `watch` asks what is at hand anew. */
+export function prefetch<P extends Path>(path: P, args?: Args<"get", P>): void {
+  read(path, args);
+}
+
+/** Asks anew whatever is shown of these operations, and forgets what is not: after an action. */
+export function changed(...starts: Path[]): void {
+  for (const [key, entry] of entries) {
+    if (!starts.some((start) => key.startsWith(`${start} `))) continue;
+    // An answer still under way may be older than the action.
+    entry.abort();
+    if (entry.watchers) void entry.refresh(true);
+    else entries.delete(key);
+  }
+}
+
+/** Asks anew everything that is shown; `poll` when the page wants it and not the person. */
+export function refreshShown(poll = false): void {
+  for (const entry of entries.values()) if (entry.watchers) void entry.refresh(poll);
+}
+
+/** Nothing of one person or organisation stays for the next. */
+export function forgetAll(): void {
+  for (const [key, entry] of entries) {
+    entry.clear();
+    if (!entry.watchers) entries.delete(key);
+  }
+}
+
+function forgetUnwatched(): void {
+  for (const [key, entry] of entries) if (!entry.watchers && !entry.loading) entries.delete(key);
+}
+
+function leave(entry: Entry<unknown>): void {
+  entry.watchers -= 1;
+  if (entry.watchers || !entry.loading || entry.data !== undefined) return;
+  entry.abort();
+  for (const [key, kept] of entries) if (kept === entry) entries.delete(key);
+}
+
+export interface WatchOptions {
+  /** Seconds between polls; none are made without it, in a hidden tab, or while the service is away. */
+  every?: number | (() => number | undefined);
+  /** With other arguments, what was there stays until the new answer comes. */
+  keep?: boolean;
+}
+
+/** Keeps an entry fresh while the component that calls this is there; null asks for nothing. */
+export function watch<P extends Path>(
+  asked: () => [P, Args<"get", P>?] | null,
+  options: WatchOptions = {},
+): { readonly current: Entry<Data<"get", P>> | undefined } {
+  const wanted = $derived.by(() => {
+    const target = asked();
+    return target ? JSON.stringify(target) : null;
+  });
+  const entry = $derived.by(() => {
+    if (wanted === null) return undefined;
+    const [path, args] = JSON.parse(wanted) as [P, Args<"get", P>?];
+    return read(path, args);
+  });
+  $effect(() => {
+    const shown = entry;
+    if (!shown) return;
+    shown.watchers += 1;
+    untrack(() => {
+      if (shown.at && now() - shown.at > FRESH_MS) void shown.refresh(true);
+    });
+    return () => untrack(() => leave(shown as Entry<unknown>));
+  });
+  $effect(() => {
+    const shown = entry;
+    const seconds = typeof options.every === "function" ? options.every() : options.every;
+    if (!shown || !seconds) return;
+    const poll = () => {
+      if (!document.hidden && !online.away) void shown.refresh(true);
+    };
+    const timer = setInterval(poll, seconds * 1000);
+    document.addEventListener("visibilitychange", poll);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", poll);
+    };
+  });
+  let last: Entry<Data<"get", P>> | undefined;
+  return {
+    get current() {
+      if (entry?.data !== undefined || entry?.refused) last = entry;
+      return (options.keep && entry && last) || entry;
+    },
+  };
+}

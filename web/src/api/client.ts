@@ -1,0 +1,147 @@
+/** The one way to the service: typed calls, their refusals, waiting as told. Screens never call fetch. */
+
+import type { ErrorResponse, paths } from "./schema";
+
+type Method = "get" | "post" | "patch" | "delete";
+/** The addresses that answer this method. */
+export type PathOf<M extends Method> = {
+  [P in keyof paths]: paths[P][M] extends { responses: unknown } ? P : never;
+}[keyof paths];
+
+type Operation<M extends Method, P extends PathOf<M>> = paths[P][M];
+type Parameters<O> = O extends { parameters: infer A } ? A : never;
+type QueryOf<O> = Parameters<O> extends { query?: infer Q } ? Exclude<Q, undefined> : never;
+type ParamsOf<O> = Parameters<O> extends { path: infer V } ? V : never;
+type BodyOf<O> = O extends { requestBody?: { content: { "application/json": infer B } } } ? B : never;
+type Json<R> = R extends { content: { "application/json": { data: infer D } } } ? D : never;
+type Answers<O> = O extends { responses: infer R } ? R : never;
+
+/** The `data` of an operation's answer. */
+export type Data<M extends Method, P extends PathOf<M>> = Json<
+  Answers<Operation<M, P>>[keyof Answers<Operation<M, P>> & (200 | 201)]
+>;
+
+/** What an operation takes: values of its address, its query, its body. */
+export type Args<M extends Method, P extends PathOf<M>> = ([ParamsOf<Operation<M, P>>] extends [never]
+  ? { params?: undefined }
+  : { params: ParamsOf<Operation<M, P>> }) &
+  ([QueryOf<Operation<M, P>>] extends [never] ? { query?: undefined } : { query?: QueryOf<Operation<M, P>> }) &
+  ([BodyOf<Operation<M, P>>] extends [never] ? { body?: undefined } : { body?: BodyOf<Operation<M, P>> });
+
+export interface CallOptions {
+  /** Asked by the page and not by the person: it does not keep the session alive. */
+  poll?: boolean;
+  signal?: AbortSignal;
+}
+
+/** `offline` is ours: no answer came. All other codes are those of the service. */
+export type Code = NonNullable<ErrorResponse["code"]> | "offline";
+
+/** An answer that is not the one wished for. Nothing was done, unless `code` is offline or unavailable. */
+export class Refused extends Error {
+  readonly status: number;
+  readonly code: Code;
+  /** Messages by the path of their field. */
+  readonly errors: Readonly<Record<string, string[]>>;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly requestId: string | null;
+  /** Seconds to wait before the same call; null when the service named none. */
+  readonly retryAfter: number | null;
+
+  constructor(status: number, body: Partial<ErrorResponse>, headers?: Headers) {
+    super(body.message ?? "The service gave no answer that could be read.");
+    this.status = status;
+    this.code = body.code ?? "internal";
+    this.errors = body.errors ?? {};
+    this.data = body.data ?? {};
+    this.requestId = headers?.get("x-request-id") ?? null;
+    const seconds = Number(headers?.get("retry-after"));
+    this.retryAfter = seconds > 0 ? seconds : null;
+  }
+
+  /** Whether the service was not there: shown in the bar on top, and tried again by itself. */
+  get away(): boolean {
+    return this.code === "offline" || this.code === "unavailable" || this.status === 502 || this.status === 504;
+  }
+}
+
+/** What the session and the bar on top hear of every call; set once by session.svelte.ts. */
+export interface Ears {
+  csrf(): string;
+  /** Resolves true once the same person has signed in again: the call is made once more. */
+  signedOut(): Promise<boolean>;
+  reached(): void;
+  away(): void;
+}
+
+let ears: Ears = { csrf: () => "", signedOut: async () => false, reached() {}, away() {} };
+
+export function listen(given: Ears): void {
+  ears = given;
+}
+
+/** Calls an operation. Throws Refused; an aborted call throws the signal's reason. */
+export async function call<M extends Method, P extends PathOf<M>>(
+  method: M,
+  path: P,
+  args?: Args<M, P>,
+  options: CallOptions = {},
+): Promise<Data<M, P>> {
+  const target = address(path, args?.params, args?.query);
+  for (let again = false; ; again = true) {
+    try {
+      return (await send(method, target, args?.body, options)) as Data<M, P>;
+    } catch (fault) {
+      // A refused call changed nothing, so after signing in again it is simply made once more.
+      const ended = fault instanceof Refused && fault.code === "unauthenticated" && path !== "/app/session";
+      if (again || !ended || !(await ears.signedOut())) throw fault;
+    }
+  }
+}
+
+async function send(method: Method, target: string, body: unknown, options: CallOptions): Promise<unknown> {
+  const headers: Record<string, string> = {};
+  if (options.poll) headers["X-Steward-Poll"] = "1";
+  if (method !== "get") {
+    headers["X-CSRF-Token"] = ears.csrf();
+    headers["Content-Type"] = "application/json";
+  }
+  let answer: Response;
+  let read: unknown;
+  try {
+    answer = await fetch(target, {
+      method: method.toUpperCase(),
+      headers,
+      body: method === "get" || method === "delete" ? null : JSON.stringify(body ?? {}),
+      signal: options.signal ?? null,
+      credentials: "same-origin",
+      redirect: "error",
+    });
+    read = await answer.json();
+  } catch (fault) {
+    if (options.signal?.aborted) throw fault;
+    ears.away();
+    throw new Refused(0, { code: "offline" as never, message: "The service cannot be reached." });
+  }
+  if (answer.ok) {
+    ears.reached();
+    return (read as { data: unknown }).data;
+  }
+  const refused = new Refused(answer.status, read as Partial<ErrorResponse>, answer.headers);
+  if (refused.away) ears.away();
+  else ears.reached();
+  throw refused;
+}
+
+/** The address of a call: `{name}` filled in, lists joined by commas, what is absent left out. */
+export function address(path: string, params: unknown, query: unknown): string {
+  const values = (params ?? {}) as Record<string, string | number>;
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
+  const asked = new URLSearchParams();
+  for (const [name, value] of Object.entries((query ?? {}) as Record<string, unknown>)) {
+    if (value === undefined || value === null || (Array.isArray(value) && !value.length)) continue;
+    asked.set(name, Array.isArray(value) ? value.join(",") : String(value));
+  }
+  const search = asked.toString();
+  return search ? `${filled}?${search}` : filled;
+}

@@ -1,0 +1,23 @@
+/** Who may do what, in words: the reason a button is off, with the names of those to ask (web 2, 403). */
+
+import { watch } from "../api/cache.svelte";
+import { type Role, session } from "../api/session.svelte";
+import { list, REFUSALS } from "./words";
+
+const RANKS: Record<Role, number> = { member: 0, approver: 1, owner: 2 };
+const MOST_NAMES = 3;
+
+/** Call it while a component is made; gives why a role is missing, or null when the person has it. */
+export function roleReasons() {
+  const lacks = (needed: Role) => session.role !== null && RANKS[session.role] < RANKS[needed];
+  const people = watch(() => (session.role !== null && lacks("owner") ? ["/app/people", { query: { limit: 200 } }] : null));
+  return (needed: Exclude<Role, "member">): string | null => {
+    if (!lacks(needed)) return null;
+    const words = needed === "owner" ? REFUSALS.owners_only : REFUSALS.approvers_only;
+    const able = (people.current?.data?.people ?? []).filter(
+      ({ role, state }) => state === "active" && RANKS[role as Role] >= RANKS[needed],
+    );
+    const names = able.slice(0, MOST_NAMES).map(({ first_name, last_name }) => `${first_name} ${last_name}`);
+    return names.length ? `${words} Ask ${names.length > 1 ? "one of: " : ""}${list(names)}.` : words;
+  };
+}

@@ -1,0 +1,72 @@
+/** What a person chose for this browser: zone, light or dark, dense or roomy rows, keys, calendar view. */
+
+import { isZone } from "./time";
+
+export type Theme = "system" | "light" | "dark";
+export type Rows = "roomy" | "dense";
+
+const KEPT = "steward";
+
+interface Choices {
+  zone: string | null;
+  theme: Theme;
+  rows: Rows;
+  keys: boolean;
+  calendar: string | null;
+  /** The first steps were put away, by organisation. */
+  dismissed: number[];
+}
+
+const FIRST: Choices = { zone: null, theme: "system", rows: "roomy", keys: true, calendar: null, dismissed: [] };
+
+function kept(): Choices {
+  try {
+    return { ...FIRST, ...(JSON.parse(localStorage.getItem(KEPT) ?? "{}") as Partial<Choices>) };
+  } catch {
+    return FIRST;
+  }
+}
+
+class Preferences {
+  #choices = $state.raw(kept());
+  #dark = matchMedia("(prefers-color-scheme: dark)");
+
+  constructor() {
+    this.#show();
+    this.#dark.addEventListener("change", () => this.#show());
+    addEventListener("storage", (event) => {
+      if (event.key !== KEPT) return;
+      this.#choices = kept();
+      this.#show();
+    });
+  }
+
+  get choices(): Choices {
+    return this.#choices;
+  }
+
+  /** The viewer's zone: the one chosen, else the browser's. */
+  get zone(): string {
+    const chosen = this.#choices.zone;
+    return chosen && isZone(chosen) ? chosen : Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  }
+
+  choose(choice: Partial<Choices>): void {
+    this.#choices = { ...this.#choices, ...choice };
+    try {
+      localStorage.setItem(KEPT, JSON.stringify(this.#choices));
+    } catch {
+      // A browser that keeps nothing still shows what was chosen until the page is closed.
+    }
+    this.#show();
+  }
+
+  #show(): void {
+    const { theme, rows } = this.#choices;
+    const { classList } = document.documentElement;
+    classList.toggle("dark", theme === "dark" || (theme === "system" && this.#dark.matches));
+    classList.toggle("dense", rows === "dense");
+  }
+}
+
+export const preferences = new Preferences();

@@ -1,0 +1,74 @@
+/** The keys of the screen that is shown: registered by it, listed under `?`, off in fields and when switched off. */
+
+import { address, type PageName, router } from "../router.svelte";
+import { now } from "./clock.svelte";
+import { isField, type Key, nameOf, Sequence, step } from "./keys";
+import { preferences } from "./preferences.svelte";
+
+export interface Shortcut extends Key {
+  run: (event: KeyboardEvent) => void;
+}
+
+const GO: readonly [string, PageName, string][] = [
+  ["o", "overview", "Overview"],
+  ["a", "automations", "Automations"],
+  ["c", "calendar", "Calendar"],
+  ["p", "approvals", "Approvals"],
+  ["r", "runs", "Runs"],
+  ["i", "imports", "Imports"],
+  ["n", "connections", "Connections"],
+];
+
+/** Moves the focus to the link or button of the next or previous row of a list. */
+function moveRow(by: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>("main [data-row]")].filter((row) => row.offsetParent);
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
+  const next = rows[at < 0 && by < 0 ? rows.length - 1 : step(at, by, rows.length)];
+  (next?.querySelector<HTMLElement>("a, button, input") ?? next)?.focus();
+}
+
+class Shortcuts {
+  /** Whether the list of keys is shown. */
+  help = $state(false);
+  #screen = $state.raw<Shortcut[]>([]);
+  #typed = new Sequence();
+
+  #everywhere: Shortcut[] = [
+    { keys: "?", words: "Show the keys", run: () => (this.help = true) },
+    { keys: "j", words: "Next row", run: () => moveRow(1) },
+    { keys: "k", words: "Row before", run: () => moveRow(-1) },
+  ];
+
+  get all(): Shortcut[] {
+    const ways = GO.filter(([, page]) => router.route(page)).map(
+      ([key, page, words]): Shortcut => ({ keys: `g ${key}`, words, run: () => void router.go(address(page)) }),
+    );
+    return [...this.#screen, ...this.#everywhere, ...ways];
+  }
+
+  /** Registers a screen's keys while its component is there; call it while the component is made. */
+  use(given: () => Shortcut[]): void {
+    $effect(() => {
+      const own = given();
+      this.#screen = own;
+      return () => {
+        if (this.#screen === own) this.#screen = [];
+      };
+    });
+  }
+
+  /** Hears every key of the page. */
+  heard = (event: KeyboardEvent): void => {
+    const key = nameOf(event);
+    if (key === null || !preferences.choices.keys || event.defaultPrevented) return;
+    if (isField(event.target) || document.querySelector("dialog[open], [popover]:popover-open")) return;
+    const firsts = new Set(this.all.filter(({ keys }) => keys.includes(" ")).map(({ keys }) => keys.split(" ")[0]!));
+    const typed = this.#typed.next(key, now(), firsts);
+    const found = this.all.find(({ keys }) => keys === typed);
+    if (!found) return;
+    event.preventDefault();
+    found.run(event);
+  };
+}
+
+export const shortcuts = new Shortcuts();

@@ -1,0 +1,38 @@
+/** What a table's columns are and which of many rows are in view. */
+
+export interface Column<C extends string = string> {
+  name: C;
+  title: string;
+  /** The title is for screen readers alone. */
+  hiddenTitle?: boolean;
+  align?: "start" | "end";
+  sorts?: boolean;
+  /** Where it stands on a small screen: beside the name, in the second line, a line of its own, or not at all. */
+  small?: "beside" | "second" | "whole" | "absent";
+}
+
+const AROUND = 12;
+/** At most so many rows are in the page at once. */
+export const MOST_ROWS = 80;
+
+/** The rows to draw: those in view and some around them. */
+export function windowOf(top: number, height: number, rowHeight: number, count: number): { from: number; to: number } {
+  const tall = Math.max(1, rowHeight);
+  const first = Math.min(Math.max(0, Math.floor(top / tall) - AROUND), Math.max(0, count - 1));
+  const wanted = Math.ceil(height / tall) + 2 * AROUND;
+  return { from: first, to: Math.min(count, first + Math.min(wanted, MOST_ROWS)) };
+}
+
+/** Rows sorted by what `of` gives for them; equal ones stay in their order. */
+export function sorted<R>(rows: readonly R[], of: (row: R) => string | number | null, down: boolean): R[] {
+  const compare = (a: R, b: R): number => {
+    const [left, right] = [of(a), of(b)];
+    if (left === right) return 0;
+    if (left === null) return 1;
+    if (right === null) return -1;
+    const order =
+      typeof left === "number" && typeof right === "number" ? left - right : String(left).localeCompare(String(right), "en");
+    return down ? -order : order;
+  };
+  return [...rows].sort(compare);
+}

@@ -1,0 +1,146 @@
+/** Addresses and screens: which screen an address means, going there, coming back to the same place. */
+
+import type { Component } from "svelte";
+import pages from "./pages.json";
+
+export type PageName = keyof typeof pages;
+export type Params = Readonly<Record<string, string>>;
+
+/** What a screen is given. */
+export interface Place {
+  page: PageName;
+  params: Params;
+  query: URLSearchParams;
+}
+
+/** A screen; most do not look at where they are. */
+export type Screen = Component<{ place: Place }> | Component<Record<string, never>>;
+
+export interface Route {
+  /** The screen's code, fetched when it is wanted. */
+  screen: () => Promise<{ default: Screen }>;
+  /** The calls it starts with; they go out before its code is there. */
+  start?: (place: Place) => void;
+  /** Shown without a session, and without the frame. */
+  open?: boolean;
+}
+
+const patterns = (Object.entries(pages) as [PageName, string][]).map(([page, address]) => {
+  const names = [...address.matchAll(/:(\w+)/g)].map(([, name]) => name!);
+  const fixed = address.split("/").filter((part) => part && !part.startsWith(":")).length;
+  return { page, names, fixed, pattern: new RegExp(`^${address.replace(/:\w+/g, "([A-Za-z0-9._-]{1,80})")}$`) };
+});
+// "/automations/new" is meant before "/automations/:id".
+patterns.sort((a, b) => b.fixed - a.fixed);
+
+/** The place an address means; null when it means none. */
+export function find(pathname: string, search = ""): Place | null {
+  for (const { page, names, pattern } of patterns) {
+    const found = pattern.exec(pathname);
+    if (!found) continue;
+    const params = Object.fromEntries(names.map((name, at) => [name, found[at + 1]!]));
+    return { page, params, query: new URLSearchParams(search) };
+  }
+  return null;
+}
+
+type Query = Record<string, string | number | boolean | null | undefined>;
+
+/** The address of a page: parameters filled in, an empty query left out. */
+export function address(page: PageName, params: Record<string, string | number> = {}, query: Query = {}): string {
+  const path = pages[page].replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])));
+  const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const search = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString();
+  return search ? `${path}?${search}` : path;
+}
+
+/** Asked before leaving; resolves false to stay. */
+type Guard = () => Promise<boolean>;
+
+class Router {
+  place = $state.raw<Place | null>(find(location.pathname, location.search));
+  #routes: Partial<Record<PageName, Route>> = {};
+  #guards = new Set<Guard>();
+  #shown = location.href;
+
+  /** Takes the table and listens to links and the browser's own buttons. */
+  begin(routes: Partial<Record<PageName, Route>>): void {
+    this.#routes = routes;
+    addEventListener("popstate", () => void this.#moved());
+    document.addEventListener("click", (event) => this.#clicked(event));
+    for (const near of ["pointerover", "focusin"]) {
+      document.addEventListener(near, (event) => this.#near(event), { passive: true });
+    }
+  }
+
+  route(page: PageName): Route | undefined {
+    return this.#routes[page];
+  }
+
+  /** Goes to an address of the app. `replace` for a filter: the back button leaves the screen, not the filter. */
+  async go(target: string, { replace = false, keepFocus = false } = {}): Promise<void> {
+    const url = new URL(target, location.href);
+    if (url.pathname !== location.pathname && !(await this.#mayLeave())) return;
+    history[replace ? "replaceState" : "pushState"]({}, "", url);
+    this.#arrive();
+    if (!replace && !keepFocus) scrollTo(0, 0);
+  }
+
+  /** Keeps a form's unsaved text: `guard` is asked before another screen opens. Returns how to end it. */
+  guard(guard: Guard): () => void {
+    this.#guards.add(guard);
+    const leaving = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", leaving);
+    return () => {
+      this.#guards.delete(guard);
+      removeEventListener("beforeunload", leaving);
+    };
+  }
+
+  /** The browser's back and forward: with unsaved text the address is put back while the person is asked. */
+  async #moved(): Promise<void> {
+    if (this.#guards.size && new URL(this.#shown).pathname !== location.pathname) {
+      history.pushState({}, "", this.#shown);
+      if (!(await this.#mayLeave())) return;
+      this.#guards.clear();
+      history.back();
+      return;
+    }
+    this.#arrive();
+  }
+
+  async #mayLeave(): Promise<boolean> {
+    for (const guard of this.#guards) if (!(await guard())) return false;
+    return true;
+  }
+
+  #arrive(): void {
+    this.#shown = location.href;
+    this.place = find(location.pathname, location.search);
+    if (this.place) this.#routes[this.place.page]?.start?.(this.place);
+  }
+
+  #link(event: Event): URL | null {
+    const link = (event.target as Element | null)?.closest?.("a[href]") as HTMLAnchorElement | null;
+    if (!link || link.target || link.download || link.origin !== location.origin) return null;
+    return new URL(link.href);
+  }
+
+  #clicked(event: MouseEvent): void {
+    const url = this.#link(event);
+    if (!url || event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || !find(url.pathname)) return;
+    if (url.hash && url.pathname === location.pathname) return;
+    event.preventDefault();
+    void this.go(url.href);
+  }
+
+  /** The code of a screen is fetched when the pointer or the focus nears its link. */
+  #near(event: Event): void {
+    const url = this.#link(event);
+    const place = url && find(url.pathname);
+    if (place) void this.#routes[place.page]?.screen().catch(() => undefined);
+  }
+}
+
+export const router = new Router();

@@ -1,0 +1,15 @@
+/** The screens: one line each, with the calls they start with. Addresses are in pages.json. */
+
+import Choose from "./screens/choose/Choose.svelte";
+import { prefetchOverview } from "./screens/overview/calls";
+import Overview from "./screens/overview/Overview.svelte";
+import type { PageName, Route } from "./router.svelte";
+
+export const routes: Partial<Record<PageName, Route>> = {
+  // The first view comes with the entry, and with it the parts all screens share: fewer files before the first row.
+  overview: { screen: () => Promise.resolve({ default: Overview }), start: prefetchOverview },
+  choose: { screen: () => Promise.resolve({ default: Choose }) },
+  "sign-in": { screen: () => import("./screens/sign-in/SignIn.svelte"), open: true },
+  invitation: { screen: () => import("./screens/invitation/Invitation.svelte"), open: true },
+  account: { screen: () => import("./screens/account/Account.svelte"), },
+};

@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig, type Plugin } from "vitest/config";
+
+/** Tells the service which addresses are pages: the one list there is, src/pages.json. */
+function pages(): Plugin {
+  return {
+    name: "steward-pages",
+    generateBundle() {
+      const listed = JSON.parse(readFileSync("src/pages.json", "utf8")) as Record<string, string>;
+      const source = JSON.stringify(Object.values(listed));
+      this.emitFile({ type: "asset", fileName: "pages.json", source });
+    },
+  };
+}
+
+/** Sheets hold the first paint back; so does the first script, which sets light or dark. */
+function blocking(): Plugin {
+  return {
+    name: "steward-blocking",
+    transformIndexHtml: (html) => html.replaceAll('<script type="module" crossorigin', '<script type="module" blocking="render"'),
+  };
+}
+
+export default defineConfig({
+  plugins: [svelte(), pages(), blocking()],
+  resolve: process.env.VITEST ? { conditions: ["browser"] } : {},
+  build: {
+    outDir: "../steward/static",
+    emptyOutDir: true,
+    manifest: "manifest.json",
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+  },
+  server: {
+    // npm run dev beside `make demo`: the page from here, the calls to the service.
+    proxy: { "/v1": "http://127.0.0.1:8400", "/app": "http://127.0.0.1:8400" },
+  },
+  test: { environment: "node", include: ["src/**/*.test.ts"] },
+});
