@@ -22,7 +22,7 @@ class Undefined(Enum):
 UNDEFINED: Final = Undefined.UNDEFINED
 
 # What an expression can come to: JSON, undefined, or, not inside lists and objects, NaN and the infinities.
-Value: TypeAlias = JsonValue | Undefined
+Value: TypeAlias = "JsonValue | Undefined"
 
 
 class Root(StrEnum):

@@ -92,7 +92,7 @@ class Fault:
 
 
 # What one expression comes to for one item.
-Outcome: TypeAlias = Value | Fault
+Outcome: TypeAlias = "Value | Fault"
 
 
 @dataclass(frozen=True, slots=True)
