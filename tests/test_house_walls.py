@@ -41,6 +41,10 @@ _WALLED = re.compile(r"\b(queue|steward_gate)_\w+\(")
 # Functions that know the organisation by something else, and by what.
 NAMED: dict[str, str] = {
     "events.keep_together": "rows that carry their own organisation, each entered before",
+    "plain_slots.connected": "pairs of an organisation and a connection, each entered before",
+    "plain_slots.lock": "pairs of an organisation and an automation, each entered before",
+    "plain_slots.start": "rows that carry their own organisation, as `lock` gave them",
+    "plain_slots._stamps": "rows that carry their own organisation, as `lock` gave them",
     "sessions.written": "the hash of a session, which stands in one organisation",
 }
 

@@ -1,4 +1,4 @@
-"""Due slots a second: many schedules due in one minute, each decided, advanced and made a run."""
+"""Due slots a second out of a million schedules: each decided, advanced and made a run."""
 
 import contextlib
 import time
@@ -6,15 +6,20 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
+from bench import many
 from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second
 from bench.rounds import Case, Figure, Opened, Place, Round
 from bench.service import House, open_house
 from steward.clock import SystemClock
 from steward.runs import dispatch
-from steward.store.engine import Tx
+from steward.store import schedules
 
-DAILY = {"cadence": "daily", "run_at": "08:00"}
+SCHEDULES = 1_000_000
+# The embedded database serves a few organisations, a server many.
+ORGS = {"sqlite": 10, "postgresql": 1000}
+# Slots of this many minutes are due at once: less than the ten after which they would be too late.
+MINUTES = 8
 
 
 class Ahead:
@@ -68,48 +73,35 @@ async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
     # In tests alone the clock that is passed is the database's clock too.
     house = await open_house(url, place.folder, clock=clock, env="test")
     try:
-        yield partial(_round, house, clock, place.size(2000, 500))
+        count = place.size(SCHEDULES, SCHEDULES // 10)
+        await many.fill(url, clock.now(), count=count, orgs=ORGS[house.engine.dialect])
+        yield partial(_round, house, clock)
     finally:
         await house.service.close()
 
 
-async def _round(house: House, clock: Ahead, count: int) -> Mapping[str, float]:
-    """Fresh automations, all due at once: each slot becomes a run in its free lane."""
-    await house.write(_nothing_due)
-    await house.automations(count, DAILY)
-    clock.by += timedelta(minutes=1) + _until_eight(clock.now())
-    before = await house.read(_made)
+async def _round(house: House, clock: Ahead) -> Mapping[str, float]:
+    """The slots of some minutes, all due at once: each becomes a run in its free lane."""
+    clock.by += timedelta(minutes=MINUTES)
+    tools, made = house.tools, list[timedelta]()
+    due = len(await house.read(partial(schedules.due, most=SCHEDULES)))
+    tick = partial(dispatch.dispatch_due, tools.engine, rules=tools.automation_rules, log=tools.log)
     begun, cpu = time.perf_counter(), time.process_time()
-    tools = house.tools
-    while await dispatch.dispatch_due(tools.engine, clock.now(), rules=tools.automation_rules, log=tools.log):
+    while await tick(clock.now(), delays=made):
         pass
     spent, used = time.perf_counter() - begun, time.process_time() - cpu
-    made = await house.read(_made) - before
-    if made != count:
-        raise RuntimeError(f"{count} slots were due and {made} runs were made")
+    if len(made) < due:
+        raise RuntimeError(f"{due} slots were due and {len(made)} runs were made")
     begun = time.perf_counter()
-    await dispatch.dispatch_due(tools.engine, clock.now(), rules=tools.automation_rules, log=tools.log)
+    await tick(clock.now())
     empty = time.perf_counter() - begun
-    return {"slots": count / spent, "cpu": used / count * 1e6, "empty_poll": empty * 1000}
-
-
-def _until_eight(now: datetime) -> timedelta:
-    eight = now.replace(hour=8, minute=0, second=0, microsecond=0)
-    return (eight if eight > now else eight + timedelta(days=1)) - now
-
-
-async def _nothing_due(tx: Tx) -> None:
-    await tx.execute("UPDATE schedules SET next_run_at = NULL")
-
-
-async def _made(tx: Tx) -> int:
-    row = await tx.one("SELECT count(*) AS n FROM runs WHERE slot_at IS NOT NULL")
-    return int(row["n"]) if row else 0
+    return {"slots": due / spent, "cpu": used / due * 1e6, "empty_poll": empty * 1000, "due": due}
 
 
 _SMALL = (
     Figure("cpu", "µs of the process per slot"),
     Figure("empty_poll", "ms", most=1),
+    Figure("due", "slots a round"),
 )
 CASES = (
     Case("due_slots_sqlite", (Figure("slots", "slots/s", "R3", least=14_000), *_SMALL), on_sqlite),

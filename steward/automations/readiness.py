@@ -7,9 +7,11 @@ from steward.automations.rules import Templates as Templates
 from steward.model.automation import Automation, Kind
 from steward.model.connection import Connection, ConnectionState, Readiness
 from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected, NotReady
 from steward.store import connections, organizations
 from steward.store.engine import Tx
+from steward.templates.base import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +91,33 @@ def is_withdrawn(automation: Automation, templates: Templates) -> bool:
 def connections_of(automation: Automation, templates: Templates) -> tuple[IntegrationId, ...]:
     """The connections an automation needs when it runs: its own, those it reads, those named in its inputs
     or bindings; each once, in this order."""
-    found: list[IntegrationId] = []
-    if automation.integration_id is not None:
-        found.append(automation.integration_id)
-    found += [bound.integration_id for bound in automation.connections]
-    template = templates.get(automation.template_id)
-    if template is not None:
-        found += [named.integration_id for named in template.connections_of(automation.inputs)]
-    found += _bound(automation)
+    return needed(
+        templates.get(automation.template_id),
+        integration=automation.integration_id,
+        reads=[bound.integration_id for bound in automation.connections],
+        inputs=automation.inputs,
+        bindings=automation.bindings,
+    )
+
+
+def needed(
+    template: Template | None,
+    *,
+    integration: IntegrationId | None,
+    reads: Sequence[IntegrationId],
+    inputs: JsonObject,
+    bindings: JsonObject,
+) -> tuple[IntegrationId, ...]:
+    """As `connections_of`, by the parts that name connections."""
+    found = list(reads) if integration is None else [integration, *reads]
+    if template is not None and inputs:
+        found += [named.integration_id for named in template.connections_of(inputs)]
+    found += _bound(bindings)
     return tuple(dict.fromkeys(found))
 
 
-def _bound(automation: Automation) -> Iterable[IntegrationId]:
-    for binding in automation.bindings.values():
+def _bound(bindings: JsonObject) -> Iterable[IntegrationId]:
+    for binding in bindings.values():
         if isinstance(binding, Mapping) and isinstance(binding.get("integration_id"), int):
             yield IntegrationId(int(str(binding["integration_id"])))
 

@@ -77,6 +77,11 @@ class Tx(Protocol):
         """Runs a statement; the number of rows it touched."""
         ...
 
+    async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """Runs a statement once for each of `rows`, whose values are plain and in the order in which the
+        statement first names them; the number of rows it touched."""
+        ...
+
     async def enter(self, orgs: Collection[OrgId]) -> None:
         """Opens the wall of row-level security to these organisations; nothing on SQLite."""
         ...
@@ -167,7 +172,7 @@ def plain(value: object, dialect: Dialect) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = [plain(item, dialect) for item in value]
+        items = [item if type(item) in _AS_IT_IS else plain(item, dialect) for item in value]
         return json.dumps(items) if dialect == "sqlite" else items
     raise TypeError(f"no column takes {kind.__name__}")
 

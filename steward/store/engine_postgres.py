@@ -74,10 +74,16 @@ class PostgresTx:
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
         """Runs a statement; the number of rows it touched."""
-        text, values = self._bound(sql, args)
+        return await self._touched(*self._bound(sql, args))
+
+    async def _touched(self, text: str, values: Sequence[object]) -> int:
         done = str(await self._connection.execute(text, *values))
         last = done.rsplit(" ", 1)[-1]
         return int(last) if last.isdigit() else 0
+
+    async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """Runs a statement for each of `rows`; the number of rows it touched."""
+        return sum([await self._touched(prepare(sql, "postgresql").text, row) for row in rows])
 
     async def enter(self, orgs: Collection[OrgId]) -> None:
         """Opens the wall to these organisations and takes the database's clock (safety 5)."""

@@ -1,0 +1,92 @@
+-- Due slots of many organisations in two round trips (engine 2, "Round trips"; engine 13).
+
+-- A run's automation belongs to its organisation already; each new run locked that one row a second time.
+ALTER TABLE runs DROP CONSTRAINT runs_org_id_fkey;
+
+-- Locks the schedules that are still due, those others have locked left out, and answers what is needed to
+-- judge their slots. The second statement sees what was committed before the locks were taken.
+CREATE FUNCTION steward_slots_lock(orgs bigint[], ids text[])
+RETURNS TABLE (org_id bigint, id text, next_slot_at bigint, slots_after bigint, version bigint, kind text,
+    template_id text, template_version bigint, integration_id bigint, name text, state text, inputs text,
+    schedule text, timezone text, spread_minutes bigint, connections text, bindings text, plan_version bigint,
+    automations_on boolean, holder text, stored boolean) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    locked_orgs bigint[];
+    locked_ids text[];
+BEGIN
+    SELECT array_agg(l.org_id), array_agg(l.automation_id) INTO locked_orgs, locked_ids
+    FROM (SELECT s.org_id, s.automation_id FROM unnest(orgs, ids) AS k (org_id, id)
+          JOIN schedules AS s ON s.org_id = k.org_id AND s.automation_id = k.id
+          WHERE s.next_run_at <= steward_now()
+          ORDER BY s.org_id, s.automation_id FOR UPDATE OF s SKIP LOCKED) AS l;
+    RETURN QUERY
+    SELECT s.org_id, s.automation_id, s.next_slot_at, s.slots_after, a.version, a.kind, a.template_id,
+        a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,
+        a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, l.holder_run_id,
+        EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id
+                AND c.slot_at >= s.next_slot_at)
+        OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id
+                   AND c.automation_id = s.automation_id AND c.state = 'pending')
+    FROM unnest(locked_orgs, locked_ids) AS k (org_id, id)
+    JOIN schedules AS s ON s.org_id = k.org_id AND s.automation_id = k.id
+    JOIN automations AS a ON a.org_id = k.org_id AND a.id = k.id
+    JOIN organizations AS o ON o.org_id = k.org_id
+    LEFT JOIN lanes AS l ON l.org_id = k.org_id AND l.automation_id = k.id;
+END $$;
+
+-- Makes a run of each slot whose lane is free, advances its schedule, and tells which those are; the others
+-- are left alone. The caller holds the schedules, and gives the slots by rising organisation and automation.
+CREATE FUNCTION steward_slots_start(orgs bigint[], ids text[], run_ids text[], slots bigint[], keys text[],
+    nexts bigint[], names text[], versions bigint[], templates text[], template_versions bigint[], plans bigint[])
+RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    present bigint := steward_now();
+    clock bigint;
+    held bigint[];
+BEGIN
+    WITH taken AS (
+        INSERT INTO lanes AS l (org_id, automation_id, holder_run_id, dropped)
+        SELECT i.org_id, i.id, i.run_id, 0 FROM unnest(orgs, ids, run_ids) AS i (org_id, id, run_id)
+        ON CONFLICT (org_id, automation_id) DO UPDATE SET holder_run_id = excluded.holder_run_id
+        WHERE l.holder_run_id IS NULL
+        RETURNING l.holder_run_id
+    )
+    SELECT array_agg(i.n) INTO held
+    FROM unnest(run_ids) WITH ORDINALITY AS i (run_id, n) JOIN taken ON taken.holder_run_id = i.run_id;
+    SELECT c.vt INTO clock FROM fair_clock AS c;
+    WITH wanted AS (
+        SELECT i.* FROM unnest(orgs, ids, run_ids, slots, plans)
+            WITH ORDINALITY AS i (org_id, id, run_id, slot_at, plan_version, n)
+        WHERE i.n = ANY (held)
+    ), stamped AS (
+        INSERT INTO fair_orgs AS f (org_id, last_vt)
+        SELECT w.org_id, clock + count(*) FROM wanted AS w GROUP BY w.org_id ORDER BY w.org_id
+        ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
+        RETURNING f.org_id, f.last_vt
+    )
+    INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
+        plan_version, slot_at, leased_ms, queued_at)
+    SELECT w.org_id, w.run_id, w.id, 'live', 'queued', 'ready',
+        s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.n DESC), 0, 1, 0,
+        w.plan_version, w.slot_at, 0, present
+    FROM wanted AS w JOIN stamped AS s ON s.org_id = w.org_id;
+    INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
+        template_version, started_by)
+    SELECT i.org_id, i.run_id, i.id, i.name, i.version, i.template_id, i.template_version, 'schedule'
+    FROM unnest(orgs, ids, run_ids, names, versions, templates, template_versions)
+        WITH ORDINALITY AS i (org_id, id, run_id, name, version, template_id, template_version, n)
+    WHERE i.n = ANY (held);
+    INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,
+        by_auditor, kept, updated_at)
+    SELECT i.org_id, i.id, i.slot_at, i.slot_at, i.key, 'queued', i.run_id, 0, false, false, present
+    FROM unnest(orgs, ids, run_ids, slots, keys) WITH ORDINALITY AS i (org_id, id, run_id, slot_at, key, n)
+    WHERE i.n = ANY (held);
+    UPDATE schedules AS s SET next_run_at = i.next_at, next_slot_at = i.next_at
+    FROM unnest(orgs, ids, nexts) WITH ORDINALITY AS i (org_id, id, next_at, n)
+    WHERE i.n = ANY (held) AND s.org_id = i.org_id AND s.automation_id = i.id;
+    DELETE FROM tick_failures AS f USING unnest(ids) WITH ORDINALITY AS i (id, n)
+    WHERE f.tick = 'dispatch' AND f.key = i.id AND i.n = ANY (held);
+    RETURN QUERY SELECT unnest(held);
+END $$;

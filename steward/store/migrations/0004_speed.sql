@@ -1,0 +1,1 @@
+-- What both engines gain for speed is in the code; PostgreSQL's functions are in the file beside this one.

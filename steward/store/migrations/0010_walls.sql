@@ -1,0 +1,1 @@
+-- PostgreSQL's walls alone change: see the file beside this one.
