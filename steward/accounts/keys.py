@@ -186,6 +186,14 @@ async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
     return changed
 
 
+async def openable(tx: Tx, masters: Sequence[MasterKey]) -> int:
+    """How many service keys there are. Raises CannotOpen when one cannot be opened."""
+    found = await keys.every(tx)
+    for key in found:
+        _opened(key.wrapped, key.key_id, masters)
+    return len(found)
+
+
 def _unwrapped(ring: KeyRing, found: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
     live = [key for key in found if key.retires_at is None or key.retires_at > now]
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}

@@ -1,6 +1,6 @@
 """The table of commands: one line adds a file's."""
 
-from steward.cli import copies, keys, maintain, operator, running
+from steward.cli import copies, doctor, keys, maintain, operator, running
 from steward.cli.command import Command
 
 COMMANDS: list[Command] = [
@@ -8,5 +8,6 @@ COMMANDS: list[Command] = [
     *keys.COMMANDS,
     *maintain.COMMANDS,
     *copies.COMMANDS,
+    *doctor.COMMANDS,
     *running.COMMANDS,
 ]

@@ -39,6 +39,14 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
     return wrapped
 
 
+async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
+    """How many of the organisation's data keys are not under the first master key. Raises CannotOpen."""
+    found = await connections.data_keys(tx, org)
+    for key in found:
+        unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
+    return sum(key.kek_id != masters[0].id for key in found)
+
+
 async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | None:
     """Makes the data key new secrets are sealed under; its number, None when there is nothing to seal.
 

@@ -1,0 +1,269 @@
+"""doctor: looks whether everything is as it must be and says what to do (contract 7); changes nothing."""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+from steward import app
+from steward.accounts import keys
+from steward.cli.command import Asked, Command, CommandFailed, Facts
+from steward.config import Settings
+from steward.connections import rotation
+from steward.model.ids import OrgId
+from steward.model.refusals import Unavailable
+from steward.scheduling.zones import tzdata_version, use_packaged_zones
+from steward.security.envelope import CannotOpen, MasterKey
+from steward.store import health, organizations, schedules, slot_audits, stats
+from steward.store.engine import Act, Engine, T
+from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+
+LEAST_FREE = 0.10
+MOST_SKEW = timedelta(seconds=30)
+LOST_WITHIN = timedelta(days=7)
+GRACE = timedelta(minutes=5)
+POISONED = 5
+_NOT_KNOWN = "Not known: the database cannot be used."
+
+
+class Wrong(Exception):
+    """A check that failed, in plain words with what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is looked at; without an engine the database could not be opened, and `why` says so."""
+
+    settings: Settings
+    now: datetime
+    masters: list[MasterKey]
+    engine: Engine | None
+    why: str = ""
+
+    async def read(self, act: Act[T], org: OrgId | None = None) -> T:
+        """One read. Raises Wrong without a database."""
+        if self.engine is None:
+            raise Wrong(_NOT_KNOWN)
+        try:
+            return await self.engine.read(self.now, act, org=() if org is None else org)
+        except Unavailable as error:
+            raise Wrong(_NOT_KNOWN) from error
+
+
+async def _settings(patient: Patient) -> str:
+    return f"Complete and in range; the environment is {patient.settings.env}."
+
+
+async def _database(patient: Patient) -> str:
+    if patient.engine is None:
+        raise Wrong(patient.why)
+    found = await patient.read(health.settings_of_server)
+    if patient.engine.dialect == "sqlite":
+        if found["quick_check"] != "ok":
+            raise Wrong(f"The file is damaged ({found['quick_check']}). Restore the last copy.")
+        return "SQLite; the file is sound."
+    off = [name for name, value in found.items() if value == "off"]
+    if off and patient.settings.env != "test":
+        raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
+    return "PostgreSQL can be reached."
+
+
+async def _migrations(patient: Patient) -> str:
+    try:
+        found = await migrate(patient.settings.database_url, patient.now, only_look=True)
+    except SchemaDiffers as error:
+        raise Wrong(str(error)) from error
+    except Unavailable as error:
+        raise Wrong(_NOT_KNOWN) from error
+    if found.pending:
+        raise Wrong(f"Pending: {', '.join(found.pending)}. Run: steward migrate.")
+    return f"The schema is at {found.after}, as this release needs it."
+
+
+async def _keys(patient: Patient) -> str:
+    if not patient.masters:
+        return "No master key is kept yet; the first start makes one."
+    try:
+        count = await patient.read(partial(keys.openable, masters=patient.masters))
+        older = 0
+        for org in await patient.read(organizations.every):
+            older += await patient.read(partial(rotation.under_others, org=org, masters=patient.masters), org)
+    except CannotOpen as error:
+        raise Wrong(
+            "A key was wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Add it at the end."
+        ) from error
+    if older:
+        return (
+            f"All can be opened; {older} data keys are under an older master key."
+            " Run: steward keys rotate encryption."
+        )
+    return f"All can be opened; {count} of the service's own."
+
+
+async def _clock(patient: Patient) -> str:
+    then = await patient.read(health.database_now)
+    skew = abs(then - patient.now)
+    if skew > MOST_SKEW:
+        raise Wrong(
+            f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
+        )
+    told = await patient.read(stats.scheduler)
+    if told is not None and told.written_at - patient.now > MOST_SKEW:
+        raise Wrong(f"The clock went back: the scheduler wrote at {told.written_at:%Y-%m-%d %H:%M:%S} UTC.")
+    return "This host's clock agrees with the database's."
+
+
+async def _tz_data(patient: Patient) -> str:
+    use_packaged_zones()
+    known, own = await patient.read(slot_audits.zone_package), tzdata_version()
+    if known is not None and known > own:
+        raise Wrong(f"The slots follow time zones {known}; this release carries the older {own}. Update it.")
+    if known is not None and known != own:
+        return f"Time zones {own}; the next start brings the slots from {known} to it."
+    return f"Time zones {own}."
+
+
+async def _free_space(patient: Patient) -> str:
+    url = patient.settings.database_url
+    folder = sqlite_path(url).parent if is_sqlite(url) else patient.settings.data_dir
+    return await asyncio.to_thread(_space_of, folder)
+
+
+def _space_of(folder: Path) -> str:
+    while not folder.exists():
+        folder = folder.parent
+    usage = shutil.disk_usage(folder)
+    share = usage.free / usage.total
+    words = f"{share:.0%} of the disk is free ({usage.free // 2**20:,} MiB)."
+    if share < LEAST_FREE:
+        raise Wrong(f"{words} Make room: below 10 % runs are at risk.")
+    return words
+
+
+async def _slots(patient: Patient) -> str:
+    limit = timedelta(minutes=patient.settings.late_limit_minutes) + GRACE
+    due = await patient.read(schedules.next_due)
+    if due is not None and patient.now - due > limit:
+        raise Wrong(
+            f"A slot is due since {due:%Y-%m-%d %H:%M} UTC and nothing starts it. Is a worker running?"
+        )
+    lost = 0
+    for org in await patient.read(organizations.every):
+        lost += await patient.read(partial(health.lost_slots, org=org, since=patient.now - LOST_WITHIN), org)
+    if lost:
+        raise Wrong(
+            f"{lost} slots of the last 7 days had no record until the auditor wrote one. See the log."
+        )
+    return "Every slot of the last 7 days has its record."
+
+
+async def _leases(patient: Patient) -> str:
+    found = await patient.read(health.leases)
+    if found.expired and not found.alive:
+        raise Wrong(
+            f"{found.expired} workers are silent and none is alive. Start one: their runs wait for it."
+        )
+    if found.expired:
+        return f"{found.alive} workers hold their lease; {found.expired} are being taken over."
+    return f"{found.alive} workers hold their lease."
+
+
+async def _private_hosts(patient: Patient) -> str:
+    hosts = patient.settings.allow_private_hosts
+    if not hosts:
+        return "No private address can be reached."
+    return f"Calls may reach {', '.join(hosts)} inside your network. Keep only what is needed."
+
+
+async def _put_off(patient: Patient) -> str:
+    found = await patient.read(partial(health.put_off, at_least=POISONED))
+    if found:
+        named = ", ".join(f"{tick} {key}" for tick, key in found[:5])
+        raise Wrong(f"{len(found)} rows failed {POISONED} times or more: {named}. The log says why.")
+    return "No row keeps failing."
+
+
+async def _walls(patient: Patient) -> str:
+    if is_sqlite(patient.settings.database_url):
+        return "SQLite has the wall of signatures alone."
+    found = await patient.read(health.holes)
+    if found:
+        raise Wrong(f"Row-level security or rights are not as migrated: {', '.join(found)}.")
+    return "Row-level security and the rights of the serving role are as migrated."
+
+
+# One line adds a check.
+CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
+    "settings": _settings,
+    "database": _database,
+    "migrations": _migrations,
+    "keys": _keys,
+    "clock": _clock,
+    "tz_data": _tz_data,
+    "free_space": _free_space,
+    "slots": _slots,
+    "leases": _leases,
+    "private_hosts": _private_hosts,
+    "put_off": _put_off,
+    "walls": _walls,
+}
+
+
+async def doctor(asked: Asked) -> Facts:
+    """Every check, whatever the others find; fails when one does."""
+    settings = asked.settings
+    engine, why = await _opened(asked, settings)
+    try:
+        patient = Patient(settings, asked.now(), _masters(settings), engine, why)
+        checks = [await _checked(patient, name) for name in CHECKS]
+    finally:
+        if engine is not None:
+            await engine.close()
+    failing = [str(check["name"]) for check in checks if not check["ok"]]
+    facts: Facts = {"ok": not failing, "checks": checks}
+    if failing:
+        raise CommandFailed("check_failed", f"Not as it must be: {', '.join(failing)}.", facts)
+    return facts
+
+
+async def _opened(asked: Asked, settings: Settings) -> tuple[Engine | None, str]:
+    """The database, or why it cannot be used; an absent file is not made."""
+    if is_sqlite(settings.database_url) and not sqlite_path(settings.database_url).exists():
+        return None, f"There is no file {sqlite_path(settings.database_url)}. Run: steward migrate."
+    try:
+        found = await migrate(settings.database_url, asked.now(), only_look=True)
+        if found.before == 0:
+            return None, "The database is empty. Run: steward migrate."
+        return await app.open_engine(settings, asked.clock, serve=False), ""
+    except (Unavailable, SchemaDiffers) as error:
+        return None, str(error)
+
+
+def _masters(settings: Settings) -> list[MasterKey]:
+    """The master keys, but none made where none is kept yet."""
+    is_there = settings.master_keys or (settings.data_dir / app.KEY_FILE).exists()
+    return app.master_keys(settings) if is_there else []
+
+
+async def _checked(patient: Patient, name: str) -> dict[str, object]:
+    try:
+        return {"name": name, "ok": True, "message": await CHECKS[name](patient)}
+    except Wrong as wrong:
+        return {"name": name, "ok": False, "message": str(wrong)}
+
+
+def in_words(facts: Facts) -> str:
+    """A line a check."""
+    checks = facts["checks"]
+    assert isinstance(checks, list)
+    width = max(len(check["name"]) for check in checks)
+    return "\n".join(
+        f"{'ok   ' if check['ok'] else 'WRONG'}  {check['name']:{width}}  {check['message']}"
+        for check in checks
+    )
+
+
+COMMANDS = [Command("doctor", "look whether everything is as it must be", doctor, (), in_words)]
