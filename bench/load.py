@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from typing import cast
 
 CONNECTIONS = 16
@@ -19,10 +20,10 @@ class Left:
 
 
 class Caller(asyncio.Protocol):
-    """One connection; every answer must be a 200 of the length its head names."""
+    """One connection; every answer must be a 200 or 201 of the length its head names."""
 
-    def __init__(self, request: bytes, left: Left) -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], left: Left) -> None:
+        self._requests = requests
         self._left = left
         self._seen = b""
         self._transport: asyncio.Transport | None = None
@@ -36,7 +37,7 @@ class Caller(asyncio.Protocol):
     def _next(self) -> None:
         if self._left.to_send and self._transport is not None:
             self._left.to_send -= 1
-            self._transport.write(self._request)
+            self._transport.write(next(self._requests))
 
     def data_received(self, data: bytes) -> None:
         """Counts a whole answer and sends the next request."""
@@ -44,7 +45,7 @@ class Caller(asyncio.Protocol):
         head, found, body = self._seen.partition(b"\r\n\r\n")
         if not found:
             return
-        if not head.startswith(b"HTTP/1.1 200"):
+        if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
             self._fail(self._seen)
             return
         at = head.lower().index(b"content-length: ") + 16
@@ -75,24 +76,30 @@ def request(path: str, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
+def posting(path: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """A POST of JSON as it is sent."""
+    head = request(path, {**headers, "content-type": "application/json", "content-length": str(len(body))})
+    return b"POST" + head.removeprefix(b"GET") + body
+
+
 async def get(port: int, path: str, headers: Mapping[str, str]) -> bytes:
     """One answer's body."""
     loop = asyncio.get_running_loop()
     left = Left(1, 1, loop.create_future())
     transport, caller = await loop.create_connection(
-        lambda: Caller(request(path, headers), left), "127.0.0.1", port
+        lambda: Caller(repeat(request(path, headers)), left), "127.0.0.1", port
     )
     await left.done
     transport.close()
     return caller.last
 
 
-async def flood(port: int, path: str, headers: Mapping[str, str], *, count: int) -> float:
-    """Seconds that `count` requests take over sixteen connections."""
+async def flood(port: int, requests: Iterable[bytes], *, count: int) -> float:
+    """Seconds that the first `count` of the requests take over sixteen connections."""
     loop = asyncio.get_running_loop()
     left = Left(count, count, loop.create_future())
     begun = time.perf_counter()
-    sent = request(path, headers)
+    sent = iter(requests)
     made = [
         await loop.create_connection(lambda: Caller(sent, left), "127.0.0.1", port)
         for _ in range(CONNECTIONS)

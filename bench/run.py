@@ -17,7 +17,7 @@ from typing import Any
 import uvloop
 
 from bench import postgres
-from bench.cases import checkpoints, due_slots, five_steps, get_run, idle_start
+from bench.cases import calendar, checkpoints, create, due_slots, five_steps, get_run, idle_start
 from bench.references import rows_a_second, syncs_a_second
 from bench.rounds import Case, Place, measure
 from steward.clock import SystemClock
@@ -27,6 +27,8 @@ ALL: list[Case] = [
     *checkpoints.CASES,
     *idle_start.CASES,
     *get_run.CASES,
+    *create.CASES,
+    *calendar.CASES,
     *five_steps.CASES,
     *due_slots.CASES,
 ]

@@ -107,6 +107,19 @@ class House:
             made += await self.write(partial(some, numbers=range(first, min(first + 200, count))))
         return made
 
+    async def mixed(self, wanted: Iterable[tuple[dict[str, Any], str]]) -> None:
+        """New automations of the five steps, each with a schedule and a zone, in one transaction."""
+        asks = [
+            CreateAsk(FIVE_STEPS, f"Measured {n}", {}, schedule, timezone=place)
+            for n, (schedule, place) in enumerate(wanted)
+        ]
+
+        async def some(tx: Tx) -> None:
+            for ask in asks:
+                await setup.create(tx, self.owner, ask, rules=self.tools.automation_rules)
+
+        await self.write(some)
+
     async def run_now(self, automation: Automation) -> Run:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1

@@ -1,0 +1,57 @@
+"""POST create over a real socket: a new automation each, durable before its answer."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+from itertools import count as numbers
+
+from bench.load import posting
+from bench.rounds import Case, Figure, Opened, Place
+from bench.servers import Server, beside_framework, framework_round
+from bench.service import FIVE_STEPS, open_house
+
+PATH = "/v1/automations"
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The embedded database: everything in the server's process."""
+    url = f"sqlite:///{place.folder}/steward.db"
+    house = await open_house(url, place.folder)
+    headers = {"authorization": f"Bearer {house.token()}"}
+    await house.service.close()
+    count, sent = place.size(3000, 800), _requests(headers)
+    async with beside_framework(url, place.folder, PATH, headers) as (steward, framework):
+        yield Opened(partial(_round, steward, sent, count), partial(framework_round, framework, count))
+
+
+def _requests(headers: Mapping[str, str]) -> Iterator[bytes]:
+    """A daily automation each, with a key of its own."""
+    for number in numbers(1):
+        body = {
+            "template_id": FIVE_STEPS,
+            "name": f"Measured {number}",
+            "inputs": {},
+            "schedule": {"cadence": "daily", "run_at": "08:00"},
+            "timezone": "Europe/Berlin",
+            "idempotency_key": f"bench-create-{number}",
+        }
+        yield posting(PATH, headers, json.dumps(body).encode())
+
+
+async def _round(server: Server, sent: Iterator[bytes], count: int) -> Mapping[str, float]:
+    rate, cpu = await server.measured(sent, count)
+    return {"requests": rate, "cpu": cpu}
+
+
+CASES = (
+    Case(
+        "create_sqlite",
+        (
+            Figure("requests", "requests/s", "bare framework"),
+            Figure("cpu", "µs of CPU per request", "bare framework CPU", most=400),
+        ),
+        on_sqlite,
+    ),
+)
