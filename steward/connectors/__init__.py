@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steward.connectors.base import Connector, Recovery
+from steward.connectors.shopify.connector import Shopify
 from steward.connectors.spreadsheet.connector import Spreadsheet
 from steward.connectors.teams.connector import Teams
 from steward.connectors.woocommerce.connector import WooCommerce
 
-ALL: list[type[Connector]] = [WooCommerce, Spreadsheet, Teams]
+ALL: list[type[Connector]] = [Shopify, WooCommerce, Spreadsheet, Teams]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Options:
     token_url: str
     teams_hosts: tuple[str, ...]
     bounded: bool = False
+    shopify_version: str = "2026-10"
+    shopify_url: str | None = None
 
 
 def build(options: Options) -> Mapping[str, Connector]:
@@ -29,6 +32,12 @@ def build(options: Options) -> Mapping[str, Connector]:
     Raises ValueError for an operation without a recovery class or under another name than its own.
     """
     made: tuple[Connector, ...] = (
+        Shopify(
+            version=options.shopify_version,
+            url=options.shopify_url,
+            read_s=options.read_s,
+            bounded=options.bounded,
+        ),
         WooCommerce(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
         Spreadsheet(
             sheets_url=options.sheets_url,

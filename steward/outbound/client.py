@@ -121,6 +121,10 @@ class ReadHttp:
         except Failed as failure:
             raise failure.cause from None
 
+    async def pause(self, seconds: float) -> None:
+        """Waits before asking again how far the platform is."""
+        await self._wire.clock.sleep(seconds)
+
     async def _read(self, method: str, path: str, params: Mapping[str, str] | None, operation: str) -> Answer:
         url = _url(self._line, path, params)
         for hop in range(_REDIRECTS + 1):

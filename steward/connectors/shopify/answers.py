@@ -1,0 +1,289 @@
+"""Reads what Shopify answers: its errors as the common family, its ids, numbers and times; no I/O."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TypeAlias
+
+from steward.connectors.base import (
+    Broken,
+    CallError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Stale,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    WrongAddress,
+)
+from steward.outbound.answer import Answer, Decoded
+
+Row: TypeAlias = dict[str, Decoded]
+
+_GID = re.compile(r"gid://shopify/([A-Za-z]+)/([0-9]{1,20})(?:\?.*)?")
+_SHOP_STATES = {
+    402: "This store is frozen: its bill is open. Shopify lets nothing through until it is paid.",
+    423: "This store is locked. Ask Shopify why.",
+}
+# Codes that tell of another value than the one compared with, and of an object that is gone.
+_STALE = frozenset(
+    {"CHANGE_FROM_QUANTITY_STALE", "COMPARE_QUANTITY_STALE", "STALE_OBJECT", "INVALID_COMPARE_DIGEST"}
+)
+_GONE = frozenset(
+    (
+        *("PRODUCT_DOES_NOT_EXIST", "PRODUCT_VARIANT_DOES_NOT_EXIST", "NOT_FOUND", "DOES_NOT_EXIST"),
+        *("FULFILLMENT_ORDER_NOT_FOUND", "INVALID_INVENTORY_ITEM", "INVALID_LOCATION"),
+    )
+)
+BUSY = "IDEMPOTENCY_CONCURRENT_REQUEST"
+# A key used for two requests, or one whose first attempt broke: both are defects of ours.
+KEY_DEFECTS = frozenset({"IDEMPOTENCY_KEY_PARAMETER_MISMATCH", "IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED"})
+
+
+def gid(kind: str, number: str) -> str:
+    """The global id of an object. Raises NotFound for anything that is no number."""
+    if not number.isascii() or not number.isdigit() or len(number) > 20:
+        raise NotFound
+    return f"gid://shopify/{kind}/{number}"
+
+
+def number_of(value: Decoded, kind: str | None = None) -> str:
+    """The bare number of an id: a global one, or a number as events carry it. Raises Broken."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return str(value)
+    match = _GID.fullmatch(value) if isinstance(value, str) else None
+    if match is None or (kind is not None and match[1] != kind):
+        raise Broken("an object has no id of its kind")
+    return match[2]
+
+
+def kind_of(row: Row) -> str:
+    """The kind of object a global id names. Raises Broken."""
+    value = row.get("id")
+    match = _GID.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise Broken("an object has no id")
+    return match[1]
+
+
+def error_of(answer: Answer) -> CallError | None:
+    """The error of an answer, by status or in its body; None for one whose data can be used (connectors 4).
+
+    Data and errors in one answer: the data is not used.
+    """
+    body = _object(answer)
+    text = answer.quote(_told(body) or answer.body[:300].decode("utf-8", "replace"))
+    if answer.status >= 500:
+        return Unavailable("The store failed to answer.", platform_text=text)
+    if answer.status == 401:
+        return Unauthorized(
+            "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
+        )
+    if answer.status in (402, 403, 423):
+        words = _SHOP_STATES.get(answer.status, "The store does not let this app in. Check it in Shopify.")
+        return Forbidden("use this store", words, platform_text=text)
+    if answer.status in (404, 410) or 300 <= answer.status < 400:
+        return WrongAddress("There is no Shopify store at this address.", platform_text=text)
+    if answer.status != 200:
+        return Broken(f"status {answer.status} was not expected", platform_text=text)
+    if body is None:
+        return Broken("it is not an object")
+    errors = body.get("errors")
+    if errors:
+        return _of_errors(errors, text)
+    return None if isinstance(body.get("data"), dict) else Broken("it holds no data")
+
+
+def data_of(answer: Answer) -> Row:
+    """The data of a good answer. Raises the error it stands for."""
+    error = error_of(answer)
+    if error is not None:
+        raise error
+    return row_of((_object(answer) or {}).get("data"))
+
+
+def _of_errors(errors: Decoded, text: str) -> CallError:
+    codes = {_code(each) for each in errors} if isinstance(errors, list) else set()
+    if "THROTTLED" in codes:
+        return Throttled(2.0, platform_text=text)
+    if "ACCESS_DENIED" in codes:
+        right = _right(text)
+        return Forbidden(right, f"The app lacks the right {right}. Give it in Shopify.", platform_text=text)
+    if "SHOP_INACTIVE" in codes:
+        return Forbidden("use this store", _SHOP_STATES[402], platform_text=text)
+    if "INTERNAL_SERVER_ERROR" in codes or "TIMEOUT" in codes:
+        return Unavailable("The store failed to answer.", platform_text=text)
+    return Broken("it holds errors", platform_text=text)
+
+
+def _code(error: Decoded) -> str:
+    extensions = error.get("extensions") if isinstance(error, dict) else None
+    code = extensions.get("code") if isinstance(extensions, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _right(text: str) -> str:
+    """The scope a refusal names, such as `write_orders`."""
+    named = re.search(r"\b(?:read|write)_[a-z_]+\b", text)
+    return named[0] if named else "for this"
+
+
+def _told(body: Row | None) -> str:
+    errors = (body or {}).get("errors")
+    if isinstance(errors, str):
+        return errors
+    messages = (
+        [each.get("message") for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
+    )
+    return " ".join(each for each in messages if isinstance(each, str))
+
+
+class UserError:
+    """One refusal among `userErrors`: where, and what kind."""
+
+    def __init__(self, row: Row) -> None:
+        path, code, message = row.get("field"), row.get("code"), row.get("message")
+        self.path = tuple(str(each) for each in path) if isinstance(path, list) else ()
+        self.code = code if isinstance(code, str) else ""
+        self.message = message[:300] if isinstance(message, str) else ""
+        index = row.get("elementIndex")
+        self._element = index if isinstance(index, int) and not isinstance(index, bool) else None
+
+    @property
+    def item(self) -> int | None:
+        """The place in the list it is about, from 0; null when it is about the whole call."""
+        if self._element is not None:
+            return self._element
+        return next(
+            (int(each) for each in self.path if each.isascii() and each.isdigit() and len(each) < 6), None
+        )
+
+    def as_error(self) -> CallError:
+        """Stale, NotFound or Invalid (connectors 4)."""
+        if self.code in _STALE:
+            return Stale(platform_text=self.message)
+        if self.code in _GONE or (not self.code and "does not exist" in self.message.lower()):
+            return NotFound(platform_text=self.message)
+        field = next((each for each in reversed(self.path) if not each.isdigit()), "")
+        words = f"The store refused it ({self.code or 'no code'})."
+        return Invalid([field] if field else [], words, platform_text=self.message)
+
+
+def user_errors(payload: Row, name: str = "userErrors") -> list[UserError]:
+    """The refusals of a payload. Raises Broken when there is no list of them."""
+    return [UserError(row_of(each)) for each in list_of(payload, name)]
+
+
+def row_of(value: Decoded) -> Row:
+    """An object. Raises Broken."""
+    if not isinstance(value, dict):
+        raise Broken("an object was expected")
+    return value
+
+
+def sub(row: Row, *names: str) -> Row:
+    """An object within an object; empty where one on the way is null."""
+    for name in names:
+        value = row.get(name)
+        if value is None:
+            return {}
+        row = row_of(value)
+    return row
+
+
+def list_of(row: Row, name: str) -> list[Decoded]:
+    """A list that must be there. Raises Broken."""
+    value = row.get(name)
+    if not isinstance(value, list):
+        raise Broken(f"{name} is not a list")
+    return value
+
+
+def nodes_of(row: Row, name: str) -> list[Row]:
+    """The nodes of a connection. Raises Broken."""
+    return [row_of(each) for each in list_of(row_of(row.get(name)), "nodes")]
+
+
+def text_of(row: Row, name: str) -> str:
+    """A text that must be there. Raises Broken."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise Broken(f"{name} is not text")
+    return value
+
+
+def text(row: Row, name: str) -> str:
+    """A text that may be null."""
+    value = row.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def texts_of(row: Row, name: str) -> tuple[str, ...]:
+    """A list of texts. Raises Broken."""
+    found = list_of(row, name)
+    if not all(isinstance(each, str) for each in found):
+        raise Broken(f"{name} is not a list of texts")
+    return tuple(str(each) for each in found)
+
+
+def whole(row: Row, name: str) -> int | None:
+    """A whole number that may be null. Raises Broken."""
+    value = row.get(name)
+    if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
+        return int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise Broken(f"{name} is not a whole number")
+
+
+def money(row: Row, *names: str) -> str | None:
+    """An amount as its text, through objects on the way; null where there is none. Raises Broken."""
+    value = sub(row, *names[:-1]).get(names[-1])
+    if value is None:
+        return None
+    if isinstance(value, Decimal | int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise Broken(f"{names[-1]} is not an amount")
+    return value
+
+
+def instant_of(row: Row, name: str = "updatedAt") -> datetime | None:
+    """An instant of an object; null when it is absent or unreadable."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def quoted(value: str) -> str:
+    """A value as one term of Shopify's search language; nothing in it can end it (connectors 1 rule 7)."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def either(name: str, values: Sequence[str]) -> str:
+    """A search for objects whose `name` is one of `values`."""
+    return " OR ".join(f"{name}:{quoted(each)}" for each in values)
+
+
+def errors_by_item(errors: Sequence[UserError]) -> Mapping[int | None, UserError]:
+    """The first refusal of each item; under null the first one of the whole call."""
+    found: dict[int | None, UserError] = {}
+    for each in errors:
+        found.setdefault(each.item, each)
+    return found
+
+
+def _object(answer: Answer) -> Row | None:
+    try:
+        decoded = answer.json()
+    except Broken:
+        return None
+    return decoded if isinstance(decoded, dict) else None

@@ -1,0 +1,149 @@
+"""Shopify over its Admin GraphQL interface: what it offers and how a store is connected (connectors 7.1)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.connectors.base import (
+    CUSTOMER,
+    CUSTOMERS,
+    DRAFT_ORDER,
+    ORDER,
+    ORDERS,
+    PRODUCT,
+    PRODUCTS,
+    REFUNDS,
+    VARIANT,
+    VARIANTS,
+    ChangeOp,
+    Destination,
+    EventSource,
+    Facts,
+    Health,
+    Kind,
+    Link,
+    ReadHttp,
+    ReadOp,
+    Secrets,
+    Settings,
+    Timeouts,
+    TopicSpec,
+    UpkeepHttp,
+    WriteHttp,
+)
+from steward.connectors.listening import CHANGED, IDS
+from steward.connectors.shopify.deliveries import Deliveries
+from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.mutations import WRITES
+from steward.connectors.shopify.operations import SET_PRICE, SET_PUBLISHED, SET_STATUS, SET_STOCK, SET_TAGS
+from steward.connectors.shopify.order_operations import (
+    CANCEL_ORDER,
+    CAPTURE,
+    CLOSE_ORDER,
+    HOLD,
+    MAKE_REDIRECT,
+    REFUND,
+    SET_CUSTOMER_NOTE,
+    SET_CUSTOMER_TAGS,
+    SET_DRAFT_TAGS,
+    SET_METAFIELD,
+    SET_ORDER_NOTE,
+    SET_ORDER_TAGS,
+)
+from steward.connectors.shopify.reader import ShopifyReader
+from steward.connectors.shopify.sign_in import SCHEMA, check_store, proof_of, settings_of
+from steward.connectors.shopify.topics import TOPICS
+from steward.connectors.shopify.writer import ShopifyWriter
+from steward.model.connection import Auth
+from steward.model.json import JsonObject
+from steward.outbound.documents import Documents
+from steward.outbound.link import PaceRule
+from steward.outbound.points import PointsRule
+
+# Those whose schemas all documents are valid for; older ones know no keys for inventory writes.
+VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
+EVENT_BODY = 256 * 1024
+WRITE_S = 30.0
+# Where the store leaves the results of bulk operations.
+RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
+_PACE = PaceRule(at_once=4, points=PointsRule())
+
+
+class Shopify:
+    """The connector; `url` replaces `https://{shop_domain}`, `version` is the one asked for.
+
+    Raises ValueError for a version that is too old.
+    """
+
+    topics: Mapping[str, TopicSpec] = TOPICS
+
+    def __init__(self, *, version: str, url: str | None, read_s: float, bounded: bool = False) -> None:
+        if version < VERSIONS[0]:
+            raise ValueError(f"Shopify's versions before {VERSIONS[0]} know no keys for writes of stock")
+        self._url = url
+        self._version = version
+        self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S) if bounded else WRITE_S)
+        path = f"/admin/api/{version}/graphql.json"
+        self._documents = Documents(path, (*READS, *WRITES), reading=READING_MUTATIONS)
+        self.events: EventSource | None = Deliveries()
+        self.facts = Facts(
+            "shopify",
+            "Shopify",
+            Kind.STORE,
+            (Auth.KEY,),
+            _PACE,
+            self._times,
+            SCHEMA,
+            VERSIONS,
+            EVENT_BODY,
+        )
+        reads: tuple[ReadOp[Any, Any], ...] = (
+            *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
+            *(CHANGED, IDS),
+        )
+        changes: tuple[ChangeOp[Any], ...] = (
+            *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
+            *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
+            *(REFUND, SET_METAFIELD, MAKE_REDIRECT),
+        )
+        self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
+        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+
+    def settings(self, given: JsonObject) -> Settings:
+        """shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
+        return settings_of(given)
+
+    def link(self, secrets: Secrets) -> Link:
+        """Calls go to the store's own domain; its app shares one bucket of points. Raises BadSettings."""
+        domain = secrets.plain["shop_domain"]
+        base = self._url or f"https://{domain}"
+        proof = proof_of(secrets.plain, secrets.sealed, base)
+        whose = secrets.plain.get("client_id") or f"connection {secrets.integration_id}"
+        return Link(
+            "shopify",
+            base,
+            proof,
+            self._times,
+            _PACE,
+            f"shopify {domain} {whose}",
+            documents=self._documents,
+            result_hosts=RESULT_HOSTS,
+        )
+
+    def reader(self, http: ReadHttp, secrets: Secrets) -> ShopifyReader:
+        """A reader of the store."""
+        domain = secrets.plain["shop_domain"]
+        return ShopifyReader(http, self.changes, domain=domain, currency=secrets.currency)
+
+    def writer(self, http: WriteHttp, secrets: Secrets) -> ShopifyWriter:
+        """A writer of the store."""
+        return ShopifyWriter(http, self.changes, path=self._documents.path)
+
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """Whether the key works, which rights it holds, and the store's zone, currency, places, channels."""
+        verifies = any(name in secrets.sealed for name in Deliveries.signed_by)
+        domain = secrets.plain["shop_domain"]
+        return await check_store(http, domain=domain, version=self._version, verifies=verifies)
+
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+        """A store has none."""
+        return []

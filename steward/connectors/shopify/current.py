@@ -1,0 +1,220 @@
+"""The values Shopify's writes are compared with: read before a write, after one, and out of an echo."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from steward.connectors.base import (
+    CallError,
+    ChangeOp,
+    Current,
+    JsonValue,
+    NotFound,
+    Part,
+    WriteOutcome,
+    WriteState,
+)
+from steward.connectors.shopify import documents
+from steward.connectors.shopify.answers import (
+    Row,
+    gid,
+    list_of,
+    money,
+    nodes_of,
+    number_of,
+    quoted,
+    row_of,
+    sub,
+    text,
+    texts_of,
+)
+from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
+from steward.connectors.shopify.paging import Asking
+from steward.outbound.documents import Document
+
+Value = dict[str, JsonValue]
+
+# The kind of object each operation is about, where it is one object's own value.
+OBJECTS: Mapping[str, str] = {
+    "product.set_status": "Product",
+    "product.set_tags": "Product",
+    "order.set_tags": "Order",
+    "customer.set_tags": "Customer",
+    "draft_order.set_tags": "DraftOrder",
+    "order.set_note": "Order",
+    "customer.set_note": "Customer",
+    "order.cancel": "Order",
+    "order.close": "Order",
+    "order.capture": "Order",
+    "refund.create": "Order",
+    "fulfillment.hold": "FulfillmentOrder",
+}
+_BY_IDS = 10
+_PRICES = 250
+
+
+def value_of(operation: str, row: Row) -> Value:
+    """The value an operation changes, out of its object or an echo of it. Raises Broken."""
+    return _VALUES[operation](row)
+
+
+def price_of(row: Row) -> Value:
+    """A variant's prices. Raises Broken."""
+    return {"price": money(row, "price"), "compare_at": money(row, "compareAtPrice")}
+
+
+def channel_value(row: Row, asked: Sequence[JsonValue]) -> Value:
+    """On which of the asked channels a product is. Raises Broken."""
+    on = channels_of(row)
+    return {"on": sorted(str(each) for each in asked if str(each) in on)}
+
+
+def refund_value(row: Row) -> Value:
+    """What was given back on an order: how often and how much. Raises Broken."""
+    refunded = money(row, "totalRefundedSet", "shopMoney", "amount") or "0"
+    return {"refunds": len(list_of(row, "refunds")), "refunded": refunded}
+
+
+def _cancelled(row: Row) -> Value:
+    return {
+        "cancelled": row.get("cancelledAt") is not None,
+        "payment": payment_of(row).value,
+    }
+
+
+def _captured(row: Row) -> Value:
+    return {"capturable": row.get("capturable") is True}
+
+
+def _tags(row: Row) -> Value:
+    return {"tags": sorted(texts_of(row, "tags"))}
+
+
+def _note(row: Row) -> Value:
+    return {"note": text(row, "note")}
+
+
+_VALUES: Mapping[str, Callable[[Row], Value]] = {
+    "variant.set_price": price_of,
+    "product.set_status": lambda row: {"status": text(row, "status").lower()},
+    "product.set_tags": _tags,
+    "order.set_tags": _tags,
+    "customer.set_tags": _tags,
+    "draft_order.set_tags": _tags,
+    "order.set_note": _note,
+    "customer.set_note": _note,
+    "order.cancel": _cancelled,
+    "order.close": lambda row: {"closed": row.get("closed") is True},
+    "order.capture": _captured,
+    "refund.create": refund_value,
+    "fulfillment.hold": lambda row: {"status": (text(row, "sending") or text(row, "status")).lower()},
+}
+
+
+async def values(ask: Asking, parts: Sequence[Part]) -> list[Current]:
+    """Each part's value as it is now, in the order of `parts`. Raises CallError."""
+    found: dict[int, Current] = {}
+    by_operation: dict[str, list[int]] = {}
+    for at, part in enumerate(parts):
+        by_operation.setdefault(part.operation, []).append(at)
+    for operation, places in by_operation.items():
+        own = [parts[at] for at in places]
+        read = await _of_operation(ask, operation, own)
+        found |= dict(zip(places, read, strict=True))
+    return [found[at] for at in range(len(parts))]
+
+
+async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> list[Current]:
+    if operation == "variant.set_price":
+        rows = await _rows(ask, documents.CURRENT_PRICES, "ProductVariant", parts, most=_PRICES)
+        return [_current(part, rows.get(part.target), price_of) for part in parts]
+    if operation == "inventory.set":
+        return await _stocks(ask, parts)
+    if operation == "product.set_published":
+        return [await _channels(ask, part) for part in parts]
+    if operation == "metafield.set":
+        return [await _metafield(ask, part) for part in parts]
+    if operation == "redirect.create":
+        return [await _redirect(ask, part) for part in parts]
+    rows = await _rows(ask, documents.CURRENT, OBJECTS[operation], parts, most=_BY_IDS)
+    return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
+
+
+async def confirm(ask: Asking, part: Part, op: ChangeOp[Any]) -> WriteOutcome:
+    """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
+    try:
+        [now] = await values(ask, [part])
+    except CallError as error:
+        return WriteOutcome(WriteState.UNKNOWN, reason=error.message, error=error.kind)
+    if now.gone:
+        return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
+    if op.same(part.after, now.value):
+        return WriteOutcome(WriteState.APPLIED, seen=now.value)
+    if op.same(part.before, now.value):
+        return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
+    return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")
+
+
+def _current(part: Part, row: Row | None, value: Callable[[Row], Value]) -> Current:
+    return Current(part, None, gone=True) if row is None else Current(part, value(row))
+
+
+async def _rows(
+    ask: Asking, document: Document, kind: str, parts: Sequence[Part], *, most: int
+) -> dict[str, Row]:
+    ids = list(dict.fromkeys(gid(kind, part.target) for part in parts))
+    rows: dict[str, Row] = {}
+    async for page in ask.nodes(document, ids, most):
+        rows |= {number_of(row.get("id"), kind): row for row in page}
+    return rows
+
+
+async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[Current]:
+    """Available at the location each number is written at; an item not stocked there is gone from it."""
+    wanted: dict[str, list[str]] = {}
+    for part in parts:
+        item, location = item_and_location(part.target)
+        wanted.setdefault(location or "", []).append(gid("InventoryItem", item))
+    levels: dict[str, int | None] = {}
+    for location, ids in wanted.items():
+        where = gid("Location", location)
+        async for page in ask.nodes(documents.CURRENT_STOCK, ids, _PRICES, location=where):
+            for row in page:
+                level = row.get("inventoryLevel")
+                if level is not None:
+                    name = f"{number_of(row.get('id'))}@{location}"
+                    levels[name] = available_of(row_of(level))
+    found = []
+    for part in parts:
+        item, location = item_and_location(part.target)
+        quantity = levels.get(f"{item}@{location}")
+        found.append(Current(part, {"quantity": quantity}, gone=quantity is None))
+    return found
+
+
+async def _channels(ask: Asking, part: Part) -> Current:
+    data = await ask.data(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
+    found = data.get("product")
+    if found is None:
+        return Current(part, None, gone=True)
+    return Current(part, channel_value(row_of(found), asked_of(part)))
+
+
+async def _metafield(ask: Asking, part: Part) -> Current:
+    names = {name: part.arguments[name] for name in ("namespace", "key")}
+    data = await ask.data(documents.METAFIELD, {"id": part.arguments["owner"], **names})
+    if data.get("node") is None:
+        return Current(part, None, gone=True)
+    found = sub(data, "node", "metafield")
+    return Current(part, {"value": text(found, "value") if found else None})
+
+
+async def _redirect(ask: Asking, part: Part) -> Current:
+    data = await ask.data(documents.REDIRECTS, {"query": f"path:{quoted(part.target)}"})
+    rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == part.target]
+    return Current(part, {"target": text(rows[0], "target") if rows else None})
+
+
+def asked_of(part: Part) -> Sequence[JsonValue]:
+    """The channels a part is about."""
+    channels = part.arguments.get("channels")
+    return channels if isinstance(channels, Sequence) and not isinstance(channels, str) else ()

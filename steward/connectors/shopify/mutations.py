@@ -1,0 +1,241 @@
+"""Every document that changes a Shopify store or a subscription there; constants, values travel apart."""
+
+from steward.outbound.documents import Document
+
+# What a call of one of these may cost at most: 10 for the mutation, and what its echo selects.
+_POINTS = 20
+
+SET_PRICES = Document(
+    "SetPrices",
+    """
+mutation SetPrices($product: ID!, $variants: [ProductVariantsBulkInput!]!) {
+  productVariantsBulkUpdate(productId: $product, variants: $variants, allowPartialUpdates: true) {
+    productVariants { id price compareAtPrice updatedAt }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+SET_STOCK = Document(
+    "SetStock",
+    """
+mutation SetStock($key: String!, $input: InventorySetQuantitiesInput!) {
+  inventorySetQuantities(input: $input) @idempotent(key: $key) {
+    inventoryAdjustmentGroup {
+      createdAt
+      changes(quantityNames: ["available"]) { delta quantityAfterChange item { id } location { id } }
+    }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+_TAGGED = """
+    node {
+      id
+      ... on Product { tags updatedAt }
+      ... on Order { tags updatedAt }
+      ... on Customer { tags updatedAt }
+      ... on DraftOrder { tags updatedAt }
+    }
+    userErrors { field message }
+  }
+}
+"""
+ADD_TAGS = Document(
+    "AddTags",
+    "mutation AddTags($id: ID!, $tags: [String!]!) { tagsAdd(id: $id, tags: $tags) {" + _TAGGED,
+    _POINTS,
+)
+REMOVE_TAGS = Document(
+    "RemoveTags",
+    "mutation RemoveTags($id: ID!, $tags: [String!]!) { tagsRemove(id: $id, tags: $tags) {" + _TAGGED,
+    _POINTS,
+)
+SET_STATUS = Document(
+    "SetStatus",
+    """
+mutation SetStatus($product: ProductUpdateInput!) {
+  productUpdate(product: $product) { product { id status updatedAt } userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+_PUBLISHED = """
+    publishable {
+      ... on Product {
+        id updatedAt
+        resourcePublicationsV2(first: 100, onlyPublished: true) { nodes { publication { id } } }
+      }
+    }
+    userErrors { field message }
+  }
+}
+"""
+PUBLISH = Document(
+    "Publish",
+    "mutation Publish($id: ID!, $input: [PublicationInput!]!) { publishablePublish(id: $id, input: $input) {"
+    + _PUBLISHED,
+    230,
+)
+UNPUBLISH = Document(
+    "Unpublish",
+    "mutation Unpublish($id: ID!, $input: [PublicationInput!]!) {"
+    " publishableUnpublish(id: $id, input: $input) {" + _PUBLISHED,
+    230,
+)
+SET_METAFIELDS = Document(
+    "SetMetafields",
+    """
+mutation SetMetafields($metafields: [MetafieldsSetInput!]!) {
+  metafieldsSet(metafields: $metafields) {
+    metafields { id namespace key type value compareDigest updatedAt }
+    userErrors { field message code elementIndex }
+  }
+}
+""",
+    _POINTS,
+)
+SET_ORDER_NOTE = Document(
+    "SetOrderNote",
+    """
+mutation SetOrderNote($input: OrderInput!) {
+  orderUpdate(input: $input) { order { id note updatedAt } userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+SET_CUSTOMER_NOTE = Document(
+    "SetCustomerNote",
+    """
+mutation SetCustomerNote($input: CustomerInput!) {
+  customerUpdate(input: $input) { customer { id note updatedAt } userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+CANCEL_ORDER = Document(
+    "CancelOrder",
+    """
+mutation CancelOrder($id: ID!, $reason: OrderCancelReason!, $restock: Boolean!, $notify: Boolean) {
+  orderCancel(
+    orderId: $id, reason: $reason, restock: $restock, notifyCustomer: $notify,
+    refundMethod: { originalPaymentMethodsRefund: false }
+  ) {
+    job { id done }
+    orderCancelUserErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+CLOSE_ORDER = Document(
+    "CloseOrder",
+    """
+mutation CloseOrder($id: ID!) {
+  orderClose(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+OPEN_ORDER = Document(
+    "OpenOrder",
+    """
+mutation OpenOrder($id: ID!) {
+  orderOpen(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+HOLD = Document(
+    "Hold",
+    """
+mutation Hold($id: ID!, $hold: FulfillmentOrderHoldInput!) {
+  fulfillmentOrderHold(id: $id, fulfillmentHold: $hold) {
+    fulfillmentOrder { id status updatedAt }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+CAPTURE = Document(
+    "Capture",
+    """
+mutation Capture($input: OrderCaptureInput!) {
+  orderCapture(input: $input) {
+    transaction { id status order { id capturable displayFinancialStatus updatedAt } }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
+REFUND = Document(
+    "Refund",
+    """
+mutation Refund($key: String!, $input: RefundInput!) {
+  refundCreate(input: $input) @idempotent(key: $key) {
+    refund { id }
+    order { id updatedAt totalRefundedSet { shopMoney { amount } } refunds(first: 50) { id } }
+    userErrors { field message }
+  }
+}
+""",
+    80,
+)
+MAKE_REDIRECT = Document(
+    "MakeRedirect",
+    """
+mutation MakeRedirect($redirect: UrlRedirectInput!) {
+  urlRedirectCreate(urlRedirect: $redirect) {
+    urlRedirect { id path target }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+
+# Subscriptions are upkeep: they belong to the connection, not to a run.
+SUBSCRIBE = Document(
+    "Subscribe",
+    """
+mutation Subscribe($topic: WebhookSubscriptionTopic!, $subscription: WebhookSubscriptionInput!) {
+  webhookSubscriptionCreate(topic: $topic, webhookSubscription: $subscription) {
+    webhookSubscription { id topic uri }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
+RESUBSCRIBE = Document(
+    "Resubscribe",
+    """
+mutation Resubscribe($id: ID!, $subscription: WebhookSubscriptionInput!) {
+  webhookSubscriptionUpdate(id: $id, webhookSubscription: $subscription) {
+    webhookSubscription { id topic uri }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
+UNSUBSCRIBE = Document(
+    "Unsubscribe",
+    """
+mutation Unsubscribe($id: ID!) {
+  webhookSubscriptionDelete(id: $id) { deletedWebhookSubscriptionId userErrors { field message } }
+}
+""",
+    _POINTS,
+)
+
+WRITES = (
+    *(SET_PRICES, SET_STOCK, ADD_TAGS, REMOVE_TAGS, SET_STATUS, PUBLISH, UNPUBLISH, SET_METAFIELDS),
+    *(SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, OPEN_ORDER, HOLD, CAPTURE, REFUND),
+    *(MAKE_REDIRECT, SUBSCRIBE, RESUBSCRIBE, UNSUBSCRIBE),
+)

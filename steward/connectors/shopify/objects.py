@@ -1,0 +1,369 @@
+"""Shopify's products, orders and customers as the common records (connectors 2.2); no I/O."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from steward.connectors.base import (
+    Authorization,
+    Broken,
+    Customer,
+    DraftOrder,
+    Fulfilment,
+    FulfilmentOrder,
+    Order,
+    OrderLine,
+    Payment,
+    Product,
+    Refund,
+    Risk,
+    Variant,
+)
+from steward.connectors.shopify.answers import (
+    Row,
+    instant_of,
+    list_of,
+    money,
+    nodes_of,
+    number_of,
+    row_of,
+    sub,
+    text,
+    text_of,
+    texts_of,
+    whole,
+)
+
+_PAYMENT = {
+    "PENDING": Payment.PENDING,
+    "EXPIRED": Payment.PENDING,
+    "AUTHORIZED": Payment.AUTHORIZED,
+    "PARTIALLY_PAID": Payment.PARTLY_PAID,
+    "PAID": Payment.PAID,
+    "PARTIALLY_REFUNDED": Payment.PARTLY_REFUNDED,
+    "REFUNDED": Payment.REFUNDED,
+    "VOIDED": Payment.VOIDED,
+}
+_FULFILMENT = {
+    "FULFILLED": Fulfilment.FULFILLED,
+    "FULFILLMENT_NOT_REQUIRED": Fulfilment.FULFILLED,
+    "PARTIALLY_FULFILLED": Fulfilment.PARTIAL,
+    "ON_HOLD": Fulfilment.ON_HOLD,
+}
+_PAID = (Payment.PAID, Payment.PARTLY_REFUNDED, Payment.REFUNDED)
+_RISK = {
+    "NONE": Risk.NONE,
+    "LOW": Risk.LOW,
+    "MEDIUM": Risk.MEDIUM,
+    "HIGH": Risk.HIGH,
+    "PENDING": Risk.PENDING,
+}
+_ORDER_OF_RISK = (Risk.PENDING, Risk.NONE, Risk.LOW, Risk.MEDIUM, Risk.HIGH)
+_ITEM = "item:"
+
+
+def stock_target(item: str, location: str | None) -> str:
+    """What a stock number is known by: its inventory item, and the location where it is one location's."""
+    return f"{_ITEM}{item}@{location}" if location else f"{_ITEM}{item}"
+
+
+def item_and_location(target: str) -> tuple[str, str | None]:
+    """The inventory item and location of `stock_target`; an item alone without one."""
+    item, _, location = target.removeprefix(_ITEM).partition("@")
+    return item, location or None
+
+
+def is_item(target: str) -> bool:
+    """Whether an id names an inventory item, as events about stock do."""
+    return target.startswith(_ITEM)
+
+
+def variant_of(row: Row, *, domain: str, currency: str | None, location: str | None) -> Variant:
+    """A variant with what it shows of its product. Raises Broken."""
+    item, product = row_of(row.get("inventoryItem")), row_of(row.get("product"))
+    number, item_id, product_id = (number_of(each.get("id")) for each in (row, item, product))
+    status, count = (
+        text_of(product, "status").lower(),
+        whole(sub(product, "resourcePublicationsCount"), "count"),
+    )
+    title = text(row, "title")
+    return Variant(
+        id=number,
+        product_id=product_id,
+        product_title=text_of(product, "title"),
+        title="" if product.get("hasOnlyDefaultVariant") is True else title,
+        sku=text(row, "sku"),
+        barcode=text(row, "barcode"),
+        price=money(row, "price"),
+        compare_at=money(row, "compareAtPrice"),
+        currency=currency,
+        stock=_stock(row, item, location),
+        tracked=item.get("tracked") is True,
+        backorders_allowed=row.get("inventoryPolicy") == "CONTINUE",
+        stock_target=stock_target(item_id, location),
+        product_type=_kind(product),
+        status=status,
+        visible=status == "active" and bool(count),
+        tags=tuple(sorted(texts_of(product, "tags"))),
+        url=f"https://{domain}/admin/products/{product_id}/variants/{number}",
+        regular_price=money(row, "price") or "",
+        weight=_weight(item),
+        cost=money(item, "unitCost", "amount"),
+        categories=(text(product, "productType"),) if text(product, "productType") else (),
+        vendor=text(product, "vendor") or None,
+        modified_at=instant_of(row),
+        item_id=item_id,
+        location_id=location,
+        created_at=instant_of(row, "createdAt"),
+        country_of_origin=text(item, "countryCodeOfOrigin") or None,
+        hs_code=text(item, "harmonizedSystemCode") or None,
+        ships=item.get("requiresShipping") is not False,
+    )
+
+
+def product_of(
+    row: Row,
+    variants: Iterable[Variant],
+    *,
+    domain: str,
+    currency: str | None,
+    channels: Sequence[str] | None = None,
+) -> Product:
+    """A product with its variants; `channels` where the row shows but some of them. Raises Broken."""
+    number, status = number_of(row.get("id"), "Product"), text_of(row, "status").lower()
+    held = tuple(variants)
+    on = tuple(channels) if channels is not None else channels_of(row)
+    media, seo = sub(row, "featuredMedia"), sub(row, "seo")
+    image = text(sub(media, "preview", "image"), "url")
+    return Product(
+        id=number,
+        title=text_of(row, "title"),
+        handle=text(row, "handle"),
+        kind=_kind(row),
+        status=status,
+        visible=status == "active" and bool(on),
+        visibility=status,
+        tags=tuple(sorted(texts_of(row, "tags"))),
+        type=text(row, "productType") or None,
+        vendor=text(row, "vendor") or None,
+        description=text(row, "descriptionHtml"),
+        images=(image,) if image else (),
+        variants=held,
+        currency=currency,
+        stock=None,
+        tracked=False,
+        backorders_allowed=False,
+        categories=(text(row, "productType"),) if text(row, "productType") else (),
+        sellable=_kind(row) in ("simple", "variable"),
+        url=f"https://{domain}/admin/products/{number}",
+        modified_at=instant_of(row),
+        created_at=instant_of(row, "createdAt"),
+        image_alts=(text(media, "alt"),) if image else (),
+        seo_title=text(seo, "title"),
+        seo_description=text(seo, "description"),
+        channels=on,
+    )
+
+
+def channels_of(row: Row, name: str = "resourcePublicationsV2") -> tuple[str, ...]:
+    """The channels a product is published on, as their numbers. Raises Broken."""
+    return tuple(sorted(number_of(sub(each, "publication").get("id")) for each in nodes_of(row, name)))
+
+
+def has_more(row: Row, name: str) -> bool:
+    """Whether a connection within a row has more than it shows."""
+    return sub(row, name, "pageInfo").get("hasNextPage") is True
+
+
+def line_of(row: Row) -> OrderLine:
+    """One line of an order. Raises Broken."""
+    product, variant = row.get("product"), row.get("variant")
+    quantity = whole(row, "quantity")
+    if quantity is None:
+        raise Broken("a line has no quantity")
+    extra = text(row, "variantTitle")
+    return OrderLine(
+        id=number_of(row.get("id")),
+        product_id=number_of(row_of(product).get("id")) if product is not None else None,
+        variant_id=number_of(row_of(variant).get("id")) if variant is not None else None,
+        sku=text(row, "sku"),
+        title=f"{text(row, 'title')}, {extra}" if extra else text(row, "title"),
+        quantity=quantity,
+        total=money(row, "discountedTotalSet", "shopMoney", "amount") or "0",
+        open_quantity=whole(row, "unfulfilledQuantity"),
+        ships=row.get("requiresShipping") is not False,
+    )
+
+
+def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
+    """An order with its lines; sums in the store's currency (templates E13). Raises Broken."""
+    number = number_of(row.get("id"), "Order")
+    payment = payment_of(row)
+    fulfilment = _FULFILMENT.get(text(row, "displayFulfillmentStatus"), Fulfilment.UNFULFILLED)
+    total, tax = (
+        Decimal(money(row, name, "shopMoney", "amount") or "0") for name in ("totalPriceSet", "totalTaxSet")
+    )
+    paid = payment in _PAID or row.get("fullyPaid") is True
+    cancelled, closed = instant_of(row, "cancelledAt"), instant_of(row, "closedAt")
+    shipping, billing = sub(row, "shippingAddress"), sub(row, "billingAddress")
+    customer = sub(row, "customer")
+    risk, reasons = _risk(sub(row, "risk"))
+    return Order(
+        id=number,
+        number=text_of(row, "name"),
+        status="cancelled" if cancelled else "closed" if row.get("closed") is True else "open",
+        paid=paid,
+        fulfilled=fulfilment is Fulfilment.FULFILLED,
+        cancelled_at=cancelled,
+        total=str(total),
+        currency=text_of(row, "currencyCode"),
+        tags=tuple(sorted(texts_of(row, "tags"))),
+        customer_id=number_of(customer.get("id")) if customer else None,
+        lines=tuple(lines),
+        created_at=instant_of(row, "createdAt"),
+        modified_at=instant_of(row),
+        url=f"https://{domain}/admin/orders/{number}",
+        payment=payment,
+        fulfilment=fulfilment,
+        paid_at=_paid_at(row) if paid else None,
+        fulfilled_at=_latest(row, "fulfillments", "createdAt")
+        if fulfilment is Fulfilment.FULFILLED
+        else None,
+        closed_at=closed,
+        customer_name=text(customer, "displayName") or text(shipping, "name") or text(billing, "name"),
+        email=text(row, "email"),
+        country=text(shipping, "countryCodeV2") or text(billing, "countryCodeV2") or None,
+        net=str(total - tax),
+        tax=str(tax),
+        refunded=money(row, "totalRefundedSet", "shopMoney", "amount") or "0",
+        refunds=refunds_of(row),
+        discount_codes=texts_of(row, "discountCodes"),
+        note=text(row, "note"),
+        test=row.get("test") is True,
+        risk=risk,
+        risk_reasons=reasons,
+        fulfilment_orders=tuple(
+            FulfilmentOrder(number_of(each.get("id")), text(each, "status").lower())
+            for each in nodes_of(row, "fulfillmentOrders")
+        ),
+        authorizations=_authorizations(row),
+        billing_country=text(billing, "countryCodeV2") or None,
+        returning=row.get("returnStatus") in ("IN_PROGRESS", "RETURN_REQUESTED"),
+    )
+
+
+def payment_of(row: Row) -> Payment:
+    """How far an order is paid; a reservation that ran out is as if there was none."""
+    return _PAYMENT.get(text(row, "displayFinancialStatus"), Payment.PENDING)
+
+
+def refunds_of(row: Row) -> tuple[Refund, ...]:
+    """The refunds of an order, each with its time. Raises Broken."""
+    rows = [row_of(each) for each in list_of(row, "refunds")]
+    return tuple(
+        Refund(
+            number_of(each.get("id")),
+            money(each, "totalRefundedSet", "shopMoney", "amount") or "0",
+            instant_of(each, "createdAt"),
+        )
+        for each in rows
+    )
+
+
+def customer_of(row: Row, *, domain: str) -> Customer:
+    """A customer. Raises Broken."""
+    number = number_of(row.get("id"), "Customer")
+    return Customer(
+        id=number,
+        email=text(sub(row, "defaultEmailAddress"), "emailAddress"),
+        name=text(row, "displayName"),
+        tags=tuple(sorted(texts_of(row, "tags"))),
+        orders_count=whole(row, "numberOfOrders"),
+        spent=money(row, "amountSpent", "amount"),
+        modified_at=instant_of(row),
+        url=f"https://{domain}/admin/customers/{number}",
+        note=text(row, "note"),
+        currency=text(sub(row, "amountSpent"), "currencyCode") or None,
+    )
+
+
+def draft_of(row: Row, *, domain: str) -> DraftOrder:
+    """A draft order. Raises Broken."""
+    number = number_of(row.get("id"), "DraftOrder")
+    return DraftOrder(
+        number,
+        text_of(row, "name"),
+        text_of(row, "status").lower(),
+        tuple(sorted(texts_of(row, "tags"))),
+        f"https://{domain}/admin/draft_orders/{number}",
+    )
+
+
+def _kind(product: Row) -> str:
+    if product.get("isGiftCard") is True:
+        return "gift_card"
+    if product.get("hasVariantsThatRequiresComponents") is True:
+        return "bundle"
+    return "simple" if product.get("hasOnlyDefaultVariant") is True else "variable"
+
+
+def _stock(row: Row, item: Row, location: str | None) -> int | None:
+    """Available, added over the active locations, or at the one that was asked for (templates E14)."""
+    if item.get("tracked") is not True:
+        return None
+    if location is None:
+        return whole(row, "inventoryQuantity")
+    level = item.get("inventoryLevel")
+    return None if level is None else available_of(row_of(level))
+
+
+def available_of(level: Row) -> int | None:
+    """The available quantity of an inventory level. Raises Broken."""
+    rows = [row_of(each) for each in list_of(level, "quantities")]
+    return whole(rows[0], "quantity") if rows else None
+
+
+def _weight(item: Row) -> str | None:
+    value = sub(item, "measurement", "weight").get("value")
+    return None if value is None else str(value)
+
+
+def _risk(summary: Row) -> tuple[Risk, tuple[str, ...]]:
+    """The highest level any provider gives, with the facts that speak against the order."""
+    rows = [row_of(each) for each in list_of(summary, "assessments")] if summary else []
+    if not rows:
+        return Risk.PENDING, ()
+    levels = [_RISK.get(text(each, "riskLevel"), Risk.PENDING) for each in rows]
+    facts = [row_of(fact) for each in rows for fact in list_of(each, "facts")]
+    against = tuple(text(fact, "description") for fact in facts if fact.get("sentiment") == "NEGATIVE")
+    return max(levels, key=_ORDER_OF_RISK.index), against
+
+
+def _authorizations(row: Row) -> tuple[Authorization, ...]:
+    """Payments reserved and not taken; none when the order says that nothing can be captured."""
+    if row.get("capturable") is not True:
+        return ()
+    rows = [row_of(each) for each in list_of(row, "transactions")]
+    return tuple(
+        Authorization(
+            number_of(each.get("id")),
+            money(each, "amountSet", "shopMoney", "amount") or "0",
+            text(each, "gateway"),
+        )
+        for each in rows
+        if each.get("kind") == "AUTHORIZATION" and each.get("status") == "SUCCESS"
+    )
+
+
+def _paid_at(row: Row) -> datetime | None:
+    rows = [row_of(each) for each in list_of(row, "transactions")]
+    paid = [
+        each for each in rows if each.get("kind") in ("SALE", "CAPTURE") and each.get("status") == "SUCCESS"
+    ]
+    times = [found for each in paid if (found := instant_of(each, "processedAt")) is not None]
+    return max(times) if times else instant_of(row, "processedAt")
+
+
+def _latest(row: Row, name: str, time: str) -> datetime | None:
+    times = [found for each in list_of(row, name) if (found := instant_of(row_of(each), time)) is not None]
+    return max(times) if times else None

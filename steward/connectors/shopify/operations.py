@@ -1,0 +1,378 @@
+"""What may be changed in a Shopify store's products and stock: validated, worked out, compared; pure.
+
+Orders, customers and the rest are in order_operations.py.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Generic, TypeVar
+
+from steward.connectors.base import (
+    Action,
+    FieldChange,
+    Guard,
+    JsonValue,
+    Keep,
+    ObjectRef,
+    Part,
+    Planned,
+    Problem,
+    Product,
+    Proposal,
+    Recovery,
+    SetPrice,
+    SetPublished,
+    SetStatus,
+    SetStock,
+    SetTags,
+    Variant,
+    currency_decimals,
+)
+from steward.connectors.shopify.objects import item_and_location
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+A = TypeVar("A", contravariant=True)
+TOGETHER = 250
+STOCK_MOST = 1_000_000
+STATUSES = ("active", "draft", "archived", "unlisted")
+_PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[A]):
+    """What all operations here share: absolute values, one object a request."""
+
+    name: str
+    action: Action = Action.UPDATE
+    recovery: Recovery = Recovery.READABLE
+    guard: Guard = Guard.REREAD
+    reversible: bool = True
+
+    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        unchanged: list[str] = []
+        for ask in asks:
+            match self._one(ask, integration_id):
+                case Proposal() as proposal:
+                    proposals.append(proposal)
+                case Problem() as problem:
+                    problems.append(problem)
+                case str() as item:
+                    unchanged.append(item)
+        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """The same for every part."""
+        return self.recovery
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The value after; what is not foretold is named."""
+        return self._after(before, arguments), ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One object a request."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Equality of the operation's value: everything that `wanted` names."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return all(name in seen and seen[name] == value for name, value in wanted.items())
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return dict(arguments)
+
+    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
+        """The change one ask comes to, why it cannot be, or the id of what is already so."""
+        raise TypeError(f"{self.name} plans its asks itself")
+
+
+class PriceOperation(Operation[SetPrice]):
+    """`variant.set_price`: price and compare-at of variants, those of one product together."""
+
+    __slots__ = ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """By product, at most 250 each, in the order they first appear."""
+        by_product: dict[str, list[Part]] = {}
+        for part in parts:
+            by_product.setdefault(str(part.arguments["product"]), []).append(part)
+        return [
+            tuple(held[at : at + TOGETHER])
+            for held in by_product.values()
+            for at in range(0, len(held), TOGETHER)
+        ]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Money by decimal value; no compare-at price equals only none."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return all(same_money(wanted.get(name), seen.get(name)) for name in ("price", "compare_at"))
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {name: arguments[name] for name in ("price", "compare_at")}
+
+    def _one(self, ask: SetPrice, integration_id: IntegrationId) -> Proposal | Problem | str:
+        variant = ask.variant
+        compare = variant.compare_at if ask.compare_at is Keep.KEEP else ask.compare_at
+        problem = _price_problem(ask, compare)
+        if problem is not None:
+            return problem
+        before: dict[str, JsonValue] = {"price": variant.price, "compare_at": variant.compare_at}
+        after: dict[str, JsonValue] = {"price": ask.price, "compare_at": compare}
+        if self.same(after, before):
+            return variant.id
+        fields = [
+            FieldChange(name, label, was, becomes, FieldKind.MONEY, variant.currency)
+            for name, label, was, becomes in (
+                ("price", "Price", variant.price, ask.price),
+                ("compare_at_price", "Compare-at price", variant.compare_at, compare),
+            )
+            if not same_money(was, becomes)
+        ]
+        arguments: JsonObject = {"product": variant.product_id, **after}
+        part = Part(self.name, integration_id, variant.id, arguments, before, after)
+        ref = ObjectRef("variant", variant.id, variant.label, variant.url)
+        return Proposal(
+            ref, self.action, tuple(fields), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class StockOperation(Operation[SetStock]):
+    """`inventory.set`: the available quantity at one location, swapped only for the one that was seen."""
+
+    __slots__ = ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """At most 250 quantities; no item at one location twice in a request."""
+        groups: list[list[Part]] = [[]]
+        for part in parts:
+            used = {each.target for each in groups[-1]}
+            if len(groups[-1]) >= TOGETHER or part.target in used:
+                groups.append([])
+            groups[-1].append(part)
+        return [tuple(group) for group in groups if group]
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"quantity": arguments["quantity"]}
+
+    def _one(self, ask: SetStock, integration_id: IntegrationId) -> Proposal | Problem | str:
+        variant = ask.variant
+        problem = _stock_problem(ask)
+        if problem is not None:
+            return problem
+        if ask.quantity == variant.stock:
+            return variant.id
+        item, location = item_and_location(variant.stock_target)
+        before, after = {"quantity": variant.stock}, {"quantity": ask.quantity}
+        arguments: JsonObject = {
+            "item": item,
+            "location": location,
+            "quantity": ask.quantity,
+            "was": variant.stock,
+        }
+        part = Part(self.name, integration_id, variant.stock_target, arguments, before, after)
+        field = FieldChange("stock", "Stock", variant.stock, ask.quantity, FieldKind.NUMBER)
+        ref = ObjectRef("inventory", variant.stock_target, variant.label, variant.url)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+class StatusOperation(Operation[SetStatus]):
+    """`product.set_status`: active, draft, archived or unlisted."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product, wanted = ask.product, ask.status.strip().lower()
+        if wanted not in STATUSES:
+            words = f"A product's status is one of {', '.join(STATUSES)}."
+            return Problem(product.id, "not_a_status", words, "status")
+        if wanted == product.status:
+            return product.id
+        before, after = {"status": product.status}, {"status": wanted}
+        part = Part(self.name, integration_id, product.id, after, before, after)
+        field = FieldChange("status", "Status", product.status, wanted, FieldKind.TEXT)
+        return Proposal(
+            _product_ref(product),
+            self.action,
+            (field,),
+            (part,),
+            integration_id,
+            self.reversible,
+            ask.message,
+        )
+
+
+class PublishedOperation(Operation[SetPublished]):
+    """`product.set_published`: on or off sales channels; only those that differ are touched."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        channels = arguments["channels"]
+        return {"on": channels if arguments["published"] is True else []}
+
+    def _one(self, ask: SetPublished, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product = ask.product
+        wrong = [each for each in ask.channels if not (each.isascii() and each.isdigit())]
+        if wrong or not ask.channels:
+            words = "A sales channel is named by its number in the store."
+            return Problem(product.id, "not_a_channel", words, "visible")
+        touched = sorted({each for each in ask.channels if (each in product.channels) is not ask.published})
+        if not touched:
+            return product.id
+        on: list[JsonValue] = [*touched] if ask.published else []
+        off: list[JsonValue] = [] if ask.published else [*touched]
+        arguments: JsonObject = {"channels": [*touched], "published": ask.published}
+        part = Part(self.name, integration_id, product.id, arguments, {"on": off}, {"on": on})
+        field = FieldChange("visible", "Visible", not ask.published, ask.published, FieldKind.BOOLEAN)
+        action = Action.PUBLISH if ask.published else Action.UNPUBLISH
+        return Proposal(
+            _product_ref(product), action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """What has tags, and the list wanted."""
+
+    ref: ObjectRef
+    id: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    message: str | None
+
+
+class TagsOperation(Operation[A]):
+    """The tags of an object: what is missing is added in one part, what is too much taken off in another."""
+
+    __slots__ = ()
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Tags as sets, without regard to case."""
+        return _tag_set(wanted) == _tag_set(seen)
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        held = _names(before.get("tags")) if isinstance(before, dict) else {}
+        added, removed = _names(arguments.get("add")), _names(arguments.get("remove"))
+        left = {name: tag for name, tag in {**added, **held}.items() if name not in removed}
+        return {"tags": sorted(left.values())}
+
+    def _tagged(self, ask: Tagged, integration_id: IntegrationId) -> Proposal | Problem | str:
+        wanted: dict[str, str] = {}
+        for tag in ask.after:
+            if not 1 <= len(tag) <= 255 or tag != tag.strip() or "," in tag or not tag.isprintable():
+                words = "A tag has 1 to 255 characters, no comma and no blanks around it."
+                return Problem(ask.id, "not_a_tag", words, "tags")
+            wanted.setdefault(tag.casefold(), tag)
+        held = {tag.casefold(): tag for tag in ask.before}
+        add = sorted(tag for name, tag in wanted.items() if name not in held)
+        remove = sorted(tag for name, tag in held.items() if name not in wanted)
+        parts: list[Part] = []
+        tags = list(ask.before)
+        for name, changed in (("add", add), ("remove", remove)):
+            if changed:
+                arguments: JsonObject = {name: changed}
+                after = self._after({"tags": tags}, arguments)
+                parts.append(
+                    Part(self.name, integration_id, ask.id, arguments, {"tags": sorted(tags)}, after)
+                )
+                tags = list(_names(after["tags"] if isinstance(after, dict) else None).values())
+        if not parts:
+            return ask.id
+        field = FieldChange("tags", "Tags", sorted(ask.before), sorted(tags), FieldKind.TAGS)
+        return Proposal(
+            ask.ref, self.action, (field,), tuple(parts), integration_id, self.reversible, ask.message
+        )
+
+
+class ProductTagsOperation(TagsOperation[SetTags]):
+    """`product.set_tags`: tags need no ids here, so `known` is not looked at."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        product = ask.product
+        tagged = Tagged(_product_ref(product), product.id, product.tags, ask.tags, ask.message)
+        return self._tagged(tagged, integration_id)
+
+
+def same_money(wanted: JsonValue, seen: JsonValue) -> bool:
+    """Amounts by decimal value; null equals only null."""
+    if wanted is None or seen is None:
+        return wanted is seen
+    if not isinstance(wanted, str) or not isinstance(seen, str):
+        return False
+    if not _PRICE.fullmatch(wanted) or not _PRICE.fullmatch(seen):
+        return wanted == seen
+    return Decimal(wanted) == Decimal(seen)
+
+
+def is_amount(text: str) -> bool:
+    """Whether `text` is an amount as connectors 6, Values, asks for."""
+    return _PRICE.fullmatch(text) is not None
+
+
+def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
+    item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
+    for name, text in (("price", ask.price), ("compare_at_price", compare)):
+        if text is None:
+            continue
+        if not is_amount(text):
+            return Problem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
+        if len(text.partition(".")[2].rstrip("0")) > decimals:
+            words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
+            return Problem(item, "too_many_decimals", words, name)
+    if Decimal(ask.price) == 0 and not ask.allow_zero:
+        return Problem(item, "price_zero", "A price of 0 is not set.", "price")
+    kept = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
+    if compare is not None and not kept and Decimal(compare) <= Decimal(ask.price):
+        words = "The compare-at price is not above the price."
+        return Problem(item, "compare_at_not_above", words, "compare_at_price")
+    return None
+
+
+def _stock_problem(ask: SetStock) -> Problem | None:
+    variant = ask.variant
+    if not variant.tracked:
+        words = "Its stock is not tracked, so a number would be ignored."
+        return Problem(variant.id, "not_tracked", words, "stock")
+    if variant.location_id is None:
+        words = "Stock is written at one location, and none was named."
+        return Problem(variant.id, "location_needed", words, "stock")
+    if variant.stock is None:
+        return Problem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
+    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= STOCK_MOST:
+        code = "negative" if ask.quantity < 0 else "out_of_range"
+        return Problem(variant.id, code, f"A stock is written from 0 to {STOCK_MOST}.", "stock")
+    return None
+
+
+def _product_ref(product: Product) -> ObjectRef:
+    return ObjectRef("product", product.id, product.label, product.url)
+
+
+def _names(tags: JsonValue) -> dict[str, str]:
+    return {str(tag).casefold(): str(tag) for tag in tags} if isinstance(tags, list | tuple) else {}
+
+
+def _tag_set(value: JsonValue) -> frozenset[str] | None:
+    return frozenset(_names(value.get("tags"))) if isinstance(value, dict) else None
+
+
+def variant_ref(variant: Variant) -> ObjectRef:
+    """A variant as people know it."""
+    return ObjectRef("variant", variant.id, variant.label, variant.url)
+
+
+SET_PRICE = PriceOperation("variant.set_price")
+SET_STOCK = StockOperation("inventory.set", recovery=Recovery.KEYED, guard=Guard.COMPARE_AND_SWAP)
+SET_STATUS = StatusOperation("product.set_status")
+SET_PUBLISHED = PublishedOperation("product.set_published")
+SET_TAGS = ProductTagsOperation("product.set_tags")

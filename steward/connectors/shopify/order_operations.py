@@ -1,0 +1,401 @@
+"""What may be changed about a Shopify store's orders and customers, its metafields and redirects; pure."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+from steward.connectors.base import (
+    Action,
+    CancelOrder,
+    CapturePayment,
+    CloseOrder,
+    Customer,
+    FieldChange,
+    Fulfilment,
+    Guard,
+    HoldFulfilment,
+    JsonValue,
+    MakeRedirect,
+    MakeRefund,
+    ObjectRef,
+    Order,
+    Part,
+    Payment,
+    Problem,
+    Product,
+    Proposal,
+    Recovery,
+    SetCustomerTags,
+    SetDraftOrderTags,
+    SetMetafield,
+    SetNote,
+    SetOrderTags,
+    Variant,
+)
+from steward.connectors.shopify.operations import (
+    Operation,
+    Tagged,
+    TagsOperation,
+    is_amount,
+    same_money,
+    variant_ref,
+)
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+NOTE_MOST = 5_000
+METAFIELDS_TOGETHER = 25
+# An order shows so many refunds; with more, one added could not be told from those there were.
+REFUNDS_SHOWN = 5
+CANCEL_REASONS = ("customer", "declined", "fraud", "inventory", "other", "staff")
+HOLD_REASONS = (
+    *("awaiting_payment", "awaiting_return_items", "high_risk_of_fraud", "incorrect_address"),
+    *("inventory_out_of_stock", "unknown_delivery_date", "other"),
+)
+_NAMESPACE = re.compile(r"[A-Za-z0-9_$:-]{2,255}")
+_KEY = re.compile(r"[A-Za-z0-9_-]{2,64}")
+_TYPE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
+_UNPAID = (Payment.PENDING, Payment.AUTHORIZED, Payment.VOIDED)
+
+
+class OrderTagsOperation(TagsOperation[SetOrderTags]):
+    """`order.set_tags`."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order = ask.order
+        return self._tagged(
+            Tagged(order_ref(order), order.id, order.tags, ask.tags, ask.message), integration_id
+        )
+
+
+class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
+    """`customer.set_tags`."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetCustomerTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        customer = ask.customer
+        tagged = Tagged(_customer_ref(customer), customer.id, customer.tags, ask.tags, ask.message)
+        return self._tagged(tagged, integration_id)
+
+
+class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
+    """`draft_order.set_tags`."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetDraftOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        draft = ask.draft
+        ref = ObjectRef("draft_order", draft.id, draft.number, draft.url)
+        return self._tagged(Tagged(ref, draft.id, draft.tags, ask.tags, ask.message), integration_id)
+
+
+class NoteOperation(Operation[SetNote]):
+    """`order.set_note`, `customer.set_note`: the whole text; an empty one takes it away."""
+
+    __slots__ = ()
+
+    def _one(self, ask: SetNote, integration_id: IntegrationId) -> Proposal | Problem | str:
+        subject = ask.subject
+        if isinstance(subject, Order) != (self.name == "order.set_note"):
+            raise TypeError(f"{self.name} is not asked about a {type(subject).__name__}")
+        if len(ask.note) > NOTE_MOST:
+            return Problem(subject.id, "too_long", f"A note has at most {NOTE_MOST} characters.", "note")
+        if ask.note == subject.note:
+            return subject.id
+        before, after = {"note": subject.note}, {"note": ask.note}
+        part = Part(self.name, integration_id, subject.id, after, before, after)
+        field = FieldChange("note", "Note", subject.note, ask.note, FieldKind.TEXT)
+        ref = order_ref(subject) if isinstance(subject, Order) else _customer_ref(subject)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+class CancelOperation(Operation[CancelOrder]):
+    """`order.cancel`: a job of the store, done when the order says so; nothing is refunded."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"cancelled": True}
+
+    def _one(self, ask: CancelOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order, reason = ask.order, (ask.reason or "other").lower()
+        if reason not in CANCEL_REASONS:
+            words = f"The reason is one of {', '.join(CANCEL_REASONS)}."
+            return Problem(order.id, "not_a_reason", words, "reason")
+        if order.cancelled_at is not None:
+            return order.id
+        if order.payment not in _UNPAID:
+            words = "It is paid, at least in part. Refund it in Shopify, where it can be cancelled with it."
+            return Problem(order.id, "paid", words, "status")
+        if order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL):
+            return Problem(order.id, "fulfilled", "It is sent, at least in part.", "status")
+        arguments: JsonObject = {"reason": reason, "restock": ask.restock, "notify": ask.notify}
+        # Whether it is still unpaid is looked at once more just before (templates 8).
+        before: JsonObject = {"cancelled": False, "payment": order.payment.value}
+        part = Part(self.name, integration_id, order.id, arguments, before, {"cancelled": True})
+        lines: list[JsonValue] = (
+            [f"{line.quantity} × {line.title}" for line in order.lines] if ask.restock else []
+        )
+        fields = (
+            FieldChange("status", "Status", order.status, "cancelled", FieldKind.TEXT),
+            FieldChange("restocked", "Restocked lines", [], lines, FieldKind.LIST),
+        )
+        return Proposal(
+            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class CloseOperation(Operation[CloseOrder]):
+    """`order.close`: into the archive, or out of it."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"closed": arguments["closed"]}
+
+    def _one(self, ask: CloseOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order, wanted = ask.order, not ask.reopen
+        is_closed = order.closed_at is not None
+        if is_closed is wanted:
+            return order.id
+        part = Part(
+            self.name, integration_id, order.id, {"closed": wanted}, {"closed": is_closed}, {"closed": wanted}
+        )
+        words = ("open", "archived")
+        field = FieldChange("status", "Status", words[is_closed], words[wanted], FieldKind.TEXT)
+        action = Action.UPDATE if ask.reopen else self.action
+        return Proposal(
+            order_ref(order), action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class HoldOperation(Operation[HoldFulfilment]):
+    """`fulfillment.hold`: one fulfilment order that is open or scheduled."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"status": "on_hold"}
+
+    def _one(self, ask: HoldFulfilment, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order, sending, reason = ask.order, ask.fulfilment, (ask.reason or "other").lower()
+        if reason not in HOLD_REASONS:
+            words = f"The reason is one of {', '.join(HOLD_REASONS)}."
+            return Problem(order.id, "not_a_reason", words, "reason")
+        if sending.status == "on_hold":
+            return order.id
+        if sending.status not in ("open", "scheduled"):
+            return Problem(order.id, "not_open", "There is nothing left of it to be sent.", "fulfilment")
+        arguments: JsonObject = {"reason": reason, "notes": ask.notes[:500]}
+        before, after = {"status": sending.status}, {"status": "on_hold"}
+        part = Part(self.name, integration_id, sending.id, arguments, before, after)
+        field = FieldChange("fulfilment", "Fulfilment", sending.status, "on_hold", FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class CaptureOperation(Operation[CapturePayment]):
+    """`order.capture`: everything one authorisation has reserved; an order with several is left to people."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"capturable": False}
+
+    def _one(self, ask: CapturePayment, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order = ask.order
+        if order.payment in (Payment.PAID, Payment.REFUNDED, Payment.PARTLY_REFUNDED):
+            return order.id
+        if len(order.authorizations) != 1:
+            words = "It has no payment, or more than one, that is reserved and not taken yet."
+            return Problem(order.id, "nothing_reserved", words, "payment")
+        [held] = order.authorizations
+        arguments: JsonObject = {
+            "transaction": held.id, "amount": held.amount, "currency": order.currency
+        }  # fmt: skip
+        part = Part(
+            self.name, integration_id, order.id, arguments, {"capturable": True}, {"capturable": False}
+        )
+        field = FieldChange("payment", "Payment", "authorized", "paid", FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class RefundOperation(Operation[MakeRefund]):
+    """`refund.create`: sent under our key; judged by how often and how much the order was refunded."""
+
+    __slots__ = ()
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """The number of refunds, and money by decimal value."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return wanted.get("refunds") == seen.get("refunds") and same_money(
+            wanted.get("refunded"), seen.get("refunded")
+        )
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        held = before if isinstance(before, dict) else {}
+        number, sum_ = held.get("refunds"), Decimal(str(held.get("refunded") or "0"))
+        amount = Decimal(str(arguments.get("amount") or "0"))
+        return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(sum_ + amount)}
+
+    def _one(self, ask: MakeRefund, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order = ask.order
+        problem = _refund_problem(ask)
+        if problem is not None:
+            return problem
+        before: JsonObject = {"refunds": len(order.refunds), "refunded": order.refunded}
+        lines: list[JsonValue] = [{"id": line, "quantity": quantity} for line, quantity in ask.lines]
+        arguments: JsonObject = {
+            "lines": lines,
+            "amount": ask.amount,
+            "transaction": ask.transaction,
+            "gateway": ask.gateway,
+            "location": ask.location,
+            "notify": ask.notify,
+            "note": ask.note,
+        }
+        after = self._after(before, arguments)
+        part = Part(self.name, integration_id, order.id, arguments, before, after)
+        sums = (order.refunded, str(Decimal(order.refunded) + Decimal(ask.amount or "0")))
+        field = FieldChange("refunded", "Refunded", *sums, FieldKind.MONEY, order.currency)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class MetafieldOperation(Operation[SetMetafield]):
+    """`metafield.set`: swapped only for the version that was seen; all of a request or none of it."""
+
+    __slots__ = ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """At most 25 together, no field twice."""
+        groups: list[list[Part]] = [[]]
+        for part in parts:
+            used = {each.target for each in groups[-1]}
+            if len(groups[-1]) >= METAFIELDS_TOGETHER or part.target in used:
+                groups.append([])
+            groups[-1].append(part)
+        return [tuple(group) for group in groups if group]
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"value": arguments["value"]}
+
+    def _one(self, ask: SetMetafield, integration_id: IntegrationId) -> Proposal | Problem | str:
+        owner, ref = ask.owner, _owner_ref(ask.owner)
+        names = f"{ask.namespace}.{ask.key}"
+        if not _NAMESPACE.fullmatch(ask.namespace) or not _KEY.fullmatch(ask.key):
+            words = (
+                "A metafield is named by a namespace and a key of letters, digits, dashes and underscores."
+            )
+            return Problem(owner.id, "not_a_metafield", words, names)
+        if not _TYPE.fullmatch(ask.type):
+            return Problem(owner.id, "not_a_type", "This is no type of a metafield.", names)
+        if not 1 <= len(ask.value.encode("utf-8")) <= 65_536:
+            return Problem(owner.id, "too_long", "A metafield holds from 1 byte to 64 KiB.", names)
+        if ask.value == ask.before:
+            return owner.id
+        arguments: JsonObject = {
+            "owner": f"gid://shopify/{_OWNERS[type(owner)]}/{owner.id}",
+            "namespace": ask.namespace,
+            "key": ask.key,
+            "type": ask.type,
+            "value": ask.value,
+            "digest": ask.digest,
+        }
+        target = f"{arguments['owner']}#{names}"
+        part = Part(self.name, integration_id, target, arguments, {"value": ask.before}, {"value": ask.value})
+        field = FieldChange(names, names, ask.before, ask.value, FieldKind.TEXT)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+class RedirectOperation(Operation[MakeRedirect]):
+    """`redirect.create`: a path that leads nowhere yet; the store keeps a path once."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"target": arguments["target"]}
+
+    def _one(self, ask: MakeRedirect, integration_id: IntegrationId) -> Proposal | Problem | str:
+        path, target = ask.path.strip(), ask.target.strip()
+        if not path.startswith("/") or not 2 <= len(path) <= 1024 or not path.isprintable() or " " in path:
+            return Problem(path, "not_a_path", "A redirect begins at a path such as /old-page.", "path")
+        is_place = target.startswith("/") or target.startswith(("https://", "http://"))
+        if not is_place or len(target) > 1024 or not target.isprintable() or " " in target:
+            return Problem(path, "not_a_target", "A redirect leads to a path or a web address.", "target")
+        if ask.present is not None:
+            if ask.present == target:
+                return path
+            return Problem(path, "path_taken", "This path leads elsewhere already.", "path")
+        arguments: JsonObject = {"target": target}
+        part = Part(self.name, integration_id, path, arguments, {"target": None}, {"target": target})
+        field = FieldChange("target", "Leads to", None, target, FieldKind.TEXT)
+        ref = ObjectRef("redirect", None, path)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+def order_ref(order: Order) -> ObjectRef:
+    """An order as people know it."""
+    return ObjectRef("order", order.id, order.label, order.url)
+
+
+def _customer_ref(customer: Customer) -> ObjectRef:
+    return ObjectRef("customer", customer.id, customer.label, customer.url)
+
+
+_OWNERS = {Product: "Product", Variant: "ProductVariant", Order: "Order", Customer: "Customer"}
+
+
+def _owner_ref(owner: Product | Variant | Order | Customer) -> ObjectRef:
+    if isinstance(owner, Order):
+        return order_ref(owner)
+    if isinstance(owner, Customer):
+        return _customer_ref(owner)
+    if isinstance(owner, Variant):
+        return variant_ref(owner)
+    return ObjectRef("product", owner.id, owner.label, owner.url)
+
+
+def _refund_problem(ask: MakeRefund) -> Problem | None:
+    order, known = ask.order, {line.id: line.quantity for line in ask.order.lines}
+    if not ask.lines and ask.amount is None:
+        return Problem(order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded")
+    if len(order.refunds) >= REFUNDS_SHOWN:
+        words = "It was refunded so often that another refund is left to people."
+        return Problem(order.id, "refunded_often", words, "refunded")
+    for line, quantity in ask.lines:
+        if line not in known or not 1 <= quantity <= known[line]:
+            words = "It has no such line, or not so many of it."
+            return Problem(order.id, "not_a_line", words, "refunded")
+    if ask.amount is None:
+        return None
+    if not is_amount(ask.amount) or Decimal(ask.amount) == 0:
+        return Problem(order.id, "not_a_number", "The amount is a number above 0.", "refunded")
+    if Decimal(ask.amount) + Decimal(order.refunded) > Decimal(order.total):
+        return Problem(order.id, "too_much", "More would be given back than was paid.", "refunded")
+    if ask.transaction is None or not ask.gateway:
+        return Problem(order.id, "no_payment", "Name the payment that is given back.", "refunded")
+    return None
+
+
+SET_ORDER_TAGS = OrderTagsOperation("order.set_tags")
+SET_CUSTOMER_TAGS = CustomerTagsOperation("customer.set_tags")
+SET_DRAFT_TAGS = DraftTagsOperation("draft_order.set_tags")
+SET_ORDER_NOTE = NoteOperation("order.set_note")
+SET_CUSTOMER_NOTE = NoteOperation("customer.set_note")
+CANCEL_ORDER = CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+CLOSE_ORDER = CloseOperation("order.close", action=Action.ARCHIVE)
+HOLD = HoldOperation("fulfillment.hold", action=Action.HOLD)
+CAPTURE = CaptureOperation("order.capture", reversible=False)
+REFUND = RefundOperation("refund.create", action=Action.CREATE, recovery=Recovery.KEYED, reversible=False)
+SET_METAFIELD = MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
+MAKE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)

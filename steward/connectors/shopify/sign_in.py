@@ -1,0 +1,242 @@
+"""How a Shopify store is connected: the form, the proof that goes with each call, and the check (7.1)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from zoneinfo import available_timezones
+
+from steward.connectors.base import (
+    BadSettings,
+    CallError,
+    Forbidden,
+    Health,
+    Place,
+    Secret,
+    Settings,
+    Unauthorized,
+    UpkeepHttp,
+    Warned,
+    WrongAddress,
+)
+from steward.connectors.shopify import documents
+from steward.connectors.shopify.answers import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
+from steward.model.connection import Auth
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.answer import Answer
+from steward.outbound.documents import Document
+from steward.outbound.link import ClientCredentials, HeaderSecret
+
+HEADER = "X-Shopify-Access-Token"
+TOKEN_PATH = "/admin/oauth/access_token"
+_DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]*\.myshopify\.com")
+_SECRETS = ("client_secret", "access_token", "webhook_secret")
+_NAMES = ("shop_domain", "client_id", *_SECRETS)
+
+# The rights each operation needs, by the schema's own word for each field; the tests compare.
+RIGHTS = (
+    *("read_products", "write_products", "read_inventory", "write_inventory", "read_locations"),
+    *("read_orders", "write_orders", "read_customers", "write_customers"),
+    *("read_publications", "write_publications"),
+    *("read_merchant_managed_fulfillment_orders", "write_merchant_managed_fulfillment_orders"),
+    *("read_draft_orders", "write_draft_orders"),
+    *("read_online_store_navigation", "write_online_store_navigation"),
+)
+# A write right holds the read right of the same name.
+_OPTIONAL = frozenset(
+    (
+        *("read_draft_orders", "write_draft_orders"),
+        *("read_online_store_navigation", "write_online_store_navigation"),
+    )
+)
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["shop_domain"],
+    "properties": {
+        "shop_domain": {
+            "type": "string",
+            "title": "Domain of the store, ending in .myshopify.com",
+            "pattern": r"^[a-z0-9][a-z0-9-]*\.myshopify\.com$",
+            "maxLength": 255,
+        },
+        "client_id": {"type": "string", "title": "Client ID of the app", "maxLength": 200},
+        "client_secret": {"type": "string", "title": "Client secret", "maxLength": 200, "secret": True},
+        "access_token": {
+            "type": "string",
+            "title": "Admin access token, of an app that has a fixed one",
+            "maxLength": 200,
+            "secret": True,
+        },
+        "webhook_secret": {
+            "type": "string",
+            "title": "Secret that the store signs its events with, beside an access token",
+            "maxLength": 200,
+            "secret": True,
+        },
+    },
+    "oneOf": [
+        {"required": ["client_id", "client_secret"], "not": {"required": ["access_token"]}},
+        {
+            "required": ["access_token"],
+            "not": {"anyOf": [{"required": ["client_id"]}, {"required": ["client_secret"]}]},
+        },
+    ],
+}
+
+
+def settings_of(given: JsonObject) -> Settings:
+    """shop_domain, and client_id with client_secret or access_token (contract 6.4). Raises BadSettings."""
+    errors: dict[str, list[str]] = {}
+    for name in given.keys() - set(_NAMES):
+        errors[name] = ["This is no setting of a Shopify store."]
+    texts = {name: text_ for name in _NAMES if (text_ := _text(given, name, errors)) is not None}
+    domain = texts.get("shop_domain", "").lower()
+    if "shop_domain" not in errors and not (_DOMAIN.fullmatch(domain) and len(domain) <= 255):
+        errors["shop_domain"] = ["Give the store's own domain, such as my-store.myshopify.com."]
+    by_app, by_token = {"client_id", "client_secret"} & texts.keys(), "access_token" in texts
+    if by_app and by_token:
+        errors["access_token"] = ["Give a client id and secret, or an access token, not both."]
+    elif not by_app and not by_token:
+        errors.setdefault("client_id", ["Give the app's client id and secret, or an access token."])
+    elif by_app:
+        for name in ("client_id", "client_secret"):
+            if name not in texts:
+                errors.setdefault(name, ["This is needed beside the other."])
+        if "webhook_secret" in texts:
+            errors["webhook_secret"] = ["With a client secret the store signs its events with that."]
+    if errors:
+        raise BadSettings(errors)
+    plain = {"shop_domain": domain} | ({"client_id": texts["client_id"]} if by_app else {})
+    sealed = {name: Secret(texts[name]) for name in _SECRETS if name in texts}
+    return Settings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
+
+
+def _text(given: JsonObject, name: str, errors: dict[str, list[str]]) -> str | None:
+    """A setting as text; one that is not there, or empty, is none."""
+    value = given.get(name)
+    if value is None or value == "":
+        return None
+    found = value.strip() if isinstance(value, str) else ""
+    if not 1 <= len(found) <= 255 or not found.isascii() or not found.isprintable() or " " in found:
+        errors[name] = ["This is not what Shopify shows for it."]
+        return None
+    return found
+
+
+def proof_of(
+    plain: Mapping[str, str], sealed: Mapping[str, Secret], base: str
+) -> ClientCredentials | HeaderSecret:
+    """What goes with each call. Raises BadSettings when a secret is missing."""
+    if "access_token" in sealed:
+        return HeaderSecret(HEADER, sealed["access_token"])
+    if "client_id" not in plain or "client_secret" not in sealed:
+        raise BadSettings({"client_secret": ["This is needed."]})
+    return ClientCredentials(plain["client_id"], sealed["client_secret"], f"{base}{TOKEN_PATH}", HEADER)
+
+
+@dataclass(slots=True)
+class _Found:
+    rights: tuple[str, ...] = ()
+    warnings: list[Warned] = field(default_factory=list)
+    locations: tuple[Place, ...] = ()
+    channels: tuple[Place, ...] = ()
+    versions: set[str] = field(default_factory=set)
+
+
+async def check_store(http: UpkeepHttp, *, domain: str, version: str, verifies: bool) -> Health:
+    """What the store and its key are; `verifies`: its events can be verified. Never raises a call's error."""
+    found = _Found()
+    try:
+        shop = await _shop(http, found)
+        found.locations = await _places(http, found)
+        found.channels = await _channels(http, found)
+    except (Unauthorized, Forbidden, WrongAddress) as error:
+        name = "shop_domain" if isinstance(error, WrongAddress) else None
+        return Health(ok=False, domain=domain, error=error, error_field=name)
+    except CallError as error:
+        return Health(ok=False, domain=domain, error=error)
+    own = text(shop, "myshopifyDomain").lower()
+    if own and own != domain:
+        words = f"This key is for another store, {own}."
+        return Health(ok=False, domain=domain, error=WrongAddress(words), error_field="shop_domain")
+    missing = _missing(found.rights)
+    _warn(found, missing, version=version, verifies=verifies)
+    zone = text(shop, "ianaTimezone")
+    return Health(
+        ok=True,
+        account_label=text(shop, "name") or domain,
+        name=text(shop, "name") or domain,
+        domain=domain,
+        zone=zone if zone in available_timezones() else None,
+        currency=text(shop, "currencyCode") or None,
+        channels=found.channels,
+        locations=found.locations,
+        rights=found.rights,
+        missing_rights=missing,
+        version=version,
+        warnings=tuple(found.warnings),
+        facts={"events_verified": verifies},
+    )
+
+
+def _warn(found: _Found, missing: Sequence[str], *, version: str, verifies: bool) -> None:
+    lacking = [right for right in missing if right not in _OPTIONAL]
+    if lacking:
+        words = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
+        found.warnings.append(Warned("missing_rights", words))
+    if "read_all_orders" not in found.rights and "read_orders" in found.rights:
+        words = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
+        found.warnings.append(Warned("recent_orders_only", words))
+    other = sorted(found.versions - {version})
+    if other:
+        words = f"The store answers with version {other[0]} of its interface, not with {version}."
+        found.warnings.append(Warned("other_version", words))
+    if not verifies:
+        words = "Without the secret that its events are signed with, the store's events start nothing."
+        found.warnings.append(Warned("events_unverified", words))
+
+
+async def _shop(http: UpkeepHttp, found: _Found) -> Row:
+    data = await _asked(http, documents.SHOP, found)
+    scopes = list_of(row_of(sub(data, "currentAppInstallation")), "accessScopes")
+    found.rights = tuple(sorted(text(row_of(each), "handle") for each in scopes))
+    return row_of(data.get("shop"))
+
+
+async def _places(http: UpkeepHttp, found: _Found) -> tuple[Place, ...]:
+    """The locations; none when the right to see them is missing, which is named as such."""
+    try:
+        data = await _asked(http, documents.PLACES, found)
+    except Forbidden:
+        return ()
+    return tuple(
+        Place(number_of(row.get("id")), text(row, "name"), row.get("isActive") is True)
+        for row in nodes_of(data, "locations")
+    )
+
+
+async def _channels(http: UpkeepHttp, found: _Found) -> tuple[Place, ...]:
+    try:
+        data = await _asked(http, documents.CHANNELS, found)
+    except Forbidden:
+        return ()
+    return tuple(Place(number_of(row.get("id")), text(row, "name")) for row in nodes_of(data, "publications"))
+
+
+async def _asked(http: UpkeepHttp, document: Document, found: _Found) -> Row:
+    variables: dict[str, JsonValue] = {}
+    answer: Answer = await http.ask(document.name, variables)
+    spoken = answer.headers.get("x-shopify-api-version")
+    if spoken:
+        found.versions.add(spoken)
+    return data_of(answer)
+
+
+def _missing(rights: Sequence[str]) -> tuple[str, ...]:
+    """The rights that are not held; writing holds reading."""
+    held = {
+        *rights,
+        *(f"read_{right.removeprefix('write_')}" for right in rights if right.startswith("write_")),
+    }
+    return tuple(right for right in RIGHTS if right not in held)

@@ -1,0 +1,313 @@
+"""Sends approved changes to a Shopify store: one request, its echo compared, every part told apart."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from steward.connectors.base import (
+    Broken,
+    CallError,
+    ChangeOp,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Part,
+    Stale,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    WriteHttp,
+    WriteOutcome,
+    WriteState,
+    WrongAddress,
+)
+from steward.connectors.shopify.answers import (
+    BUSY,
+    KEY_DEFECTS,
+    Row,
+    UserError,
+    data_of,
+    errors_by_item,
+    instant_of,
+    list_of,
+    number_of,
+    row_of,
+    sub,
+    text,
+    user_errors,
+    whole,
+)
+from steward.connectors.shopify.current import (
+    Value,
+    asked_of,
+    channel_value,
+    price_of,
+    refund_value,
+    value_of,
+)
+from steward.connectors.shopify.requests import Request, request_of
+from steward.model.change import Batch
+from steward.outbound.answer import Answer
+from steward.outbound.errors import NotSent, OutcomeUnknown
+
+_DONE_ELSEWHERE = "The store answered with another value than the one sent."
+_TO_BE_SEEN = "The store has taken it on and does it by and by."
+_KEY_DEFECT = "The store knows this change's key from another request. Nothing more was sent."
+
+
+class ShopifyWriter:
+    """A writer of one store; `path` is where its documents are sent."""
+
+    def __init__(self, http: WriteHttp, changes: Mapping[str, ChangeOp[Any]], *, path: str) -> None:
+        self._http = http
+        self._changes = changes
+        self._path = path
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """The one request of `batch`; one outcome per part (connectors 2.1). Never raises a call's error."""
+        request = request_of(batch)
+        try:
+            answer = await self._http.send(
+                "POST",
+                self._path,
+                {"query": request.document.text, "variables": request.variables},
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+                operation=batch.parts[0].operation,
+                points=request.document.points,
+            )
+        except NotSent as failure:
+            wait = getattr(failure.cause, "wait_s", None)
+            return _all(batch, WriteState.NOT_SENT, failure.cause, wait_s=wait)
+        except OutcomeUnknown as failure:
+            return _all(batch, WriteState.UNKNOWN, failure.cause)
+        try:
+            return self._read(batch, request, answer)
+        except CallError as error:
+            return _all(batch, WriteState.UNKNOWN, error)
+
+    def _read(self, batch: Batch, request: Request, answer: Answer) -> list[WriteOutcome]:
+        """Raises CallError for an answer that does not tell what was done."""
+        try:
+            payload = sub(data_of(answer), request.root)
+        except Throttled as error:
+            return _all(batch, WriteState.NOT_SENT, error, wait_s=error.wait_s)
+        except (Unauthorized, Forbidden, WrongAddress) as error:
+            return _all(batch, WriteState.REFUSED, error)
+        if not payload:
+            raise Broken("it does not say what was done")
+        errors = user_errors(payload, request.errors)
+        if any(error.code == BUSY for error in errors):
+            # An earlier request under this key still runs: the same batch is asked again (connectors 4).
+            return _all(
+                batch, WriteState.NOT_SENT, Unavailable("The store is still at it.", wait_s=2.0), wait_s=2.0
+            )
+        if any(error.code in KEY_DEFECTS for error in errors):
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_KEY_DEFECT, error="key_defect")] * len(
+                batch.parts
+            )
+        echo = _ECHOES.get(batch.parts[0].operation, _Echo.one)
+        return echo(_Echo(batch, errors, self._changes), payload)
+
+
+class _Echo:
+    """What an answer says of each part of one request."""
+
+    def __init__(
+        self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, ChangeOp[Any]]
+    ) -> None:
+        self._batch = batch
+        self._errors = errors
+        self._changes = changes
+
+    def one(self, payload: Row) -> list[WriteOutcome]:
+        """A request for one object, whose echo is somewhere in the payload."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        row = _object(payload)
+        return [self._outcome(part, _value(part, row), row)]
+
+    def prices(self, payload: Row) -> list[WriteOutcome]:
+        """Variants stand alone: those that were refused fail, the others are compared."""
+        refused = errors_by_item(self._errors)
+        rows = payload.get("productVariants")
+        echoed = {
+            number_of(row_of(each).get("id")): row_of(each)
+            for each in (rows if isinstance(rows, list) else ())
+        }
+        outcomes = []
+        for at, part in enumerate(self._batch.parts):
+            if at in refused:
+                outcomes.append(_refused(refused[at]))
+            elif part.target in echoed:
+                outcomes.append(self._outcome(part, price_of(echoed[part.target]), echoed[part.target]))
+            elif None in refused:
+                outcomes.append(_refused(refused[None]))
+            else:
+                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE))
+        return outcomes
+
+    def stocks(self, payload: Row) -> list[WriteOutcome]:
+        """All or nothing: one stale number, and none was written."""
+        group = payload.get("inventoryAdjustmentGroup")
+        if self._errors:
+            return self._nothing(done=group is not None)
+        # Nothing changed is no change to tell of: the numbers were so already.
+        rows = [row_of(each) for each in list_of(row_of(group), "changes")] if group is not None else []
+        told = {
+            f"{number_of(sub(row, 'item').get('id'))}@{number_of(sub(row, 'location').get('id'))}": row
+            for row in rows
+        }
+        return [
+            self._stock(part, told.get(f"{part.arguments['item']}@{part.arguments['location']}"))
+            for part in self._batch.parts
+        ]
+
+    def _stock(self, part: Part, row: Row | None) -> WriteOutcome:
+        if row is None:
+            return WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE)
+        quantity, delta, was = whole(row, "quantityAfterChange"), whole(row, "delta"), part.arguments["was"]
+        if quantity is None and delta is not None and isinstance(was, int):
+            quantity = was + delta
+        return self._outcome(part, {"quantity": quantity}, row)
+
+    def metafields(self, payload: Row) -> list[WriteOutcome]:
+        """All or nothing, as with stock."""
+        rows = payload.get("metafields")
+        found = [row_of(each) for each in rows] if isinstance(rows, list) else []
+        if self._errors:
+            return self._nothing(done=bool(found))
+        told = {(text(row, "namespace"), text(row, "key")): row for row in found}
+        if len(found) == len(self._batch.parts):
+            pairs = list(zip(self._batch.parts, found, strict=True))
+        else:
+            pairs = [
+                (part, told.get((str(part.arguments["namespace"]), str(part.arguments["key"])), {}))
+                for part in self._batch.parts
+            ]
+        return [
+            self._outcome(part, {"value": text(row, "value") if row else None}, row) for part, row in pairs
+        ]
+
+    def job(self, payload: Row) -> list[WriteOutcome]:
+        """The store does it by and by: it is read back (connectors 6, order.cancel)."""
+        if self._errors:
+            return [_refused(self._errors[0])]
+        return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
+
+    def channels(self, payload: Row) -> list[WriteOutcome]:
+        """The channels a product is on after it."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        row = sub(payload, "publishable")
+        if not row:
+            raise Broken("it does not name what was published")
+        return [self._outcome(part, channel_value(row, asked_of(part)), row)]
+
+    def hold(self, payload: Row) -> list[WriteOutcome]:
+        """A hold of ours that is there already is looked at, not refused."""
+        if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
+        return self.one(payload)
+
+    def redirect(self, payload: Row) -> list[WriteOutcome]:
+        """A path the store has already is looked at: it may lead where it was to lead."""
+        [part] = self._batch.parts
+        if any(error.path[-1:] == ("path",) for error in self._errors):
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE)]
+        if self._errors:
+            return [_refused(self._errors[0])]
+        made = sub(payload, "urlRedirect")
+        return [self._outcome(part, {"target": text(made, "target") if made else None}, made)]
+
+    def refund(self, payload: Row) -> list[WriteOutcome]:
+        """The order's sum of refunds after it."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        row = row_of(payload.get("order"))
+        return [self._outcome(part, refund_value(row), row)]
+
+    def capture(self, payload: Row) -> list[WriteOutcome]:
+        """Taken when the payment says so; one that is still on its way is read back."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        taken = row_of(payload.get("transaction"))
+        if text(taken, "status") != "SUCCESS":
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
+        row = row_of(taken.get("order"))
+        return [self._outcome(part, value_of(part.operation, row), row)]
+
+    def _nothing(self, *, done: bool) -> list[WriteOutcome]:
+        """Those named are refused; the others were not done with them, and may go again without them."""
+        refused = errors_by_item(self._errors)
+        outcomes = []
+        for at in range(len(self._batch.parts)):
+            error = refused.get(at, refused.get(None))
+            if error is not None:
+                outcomes.append(_refused(error))
+            elif done:
+                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE))
+            else:
+                outcomes.append(
+                    WriteOutcome(
+                        WriteState.NOT_SENT, reason="Others of the same call were refused.", wait_s=0.0
+                    )
+                )
+        return outcomes
+
+    def _outcome(self, part: Part, seen: Value, row: Row) -> WriteOutcome:
+        """Applied only when the store's own answer has the value (connectors 1 rule 5)."""
+        modified = instant_of(row)
+        if self._changes[part.operation].same(part.after, seen):
+            return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=modified)
+        return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=_DONE_ELSEWHERE, modified_at=modified)
+
+
+_ECHOES: Mapping[str, Callable[[_Echo, Row], list[WriteOutcome]]] = {
+    "variant.set_price": _Echo.prices,
+    "inventory.set": _Echo.stocks,
+    "metafield.set": _Echo.metafields,
+    "order.cancel": _Echo.job,
+    "product.set_published": _Echo.channels,
+    "fulfillment.hold": _Echo.hold,
+    "redirect.create": _Echo.redirect,
+    "refund.create": _Echo.refund,
+    "order.capture": _Echo.capture,
+}
+_OBJECTS = ("node", "product", "order", "customer", "fulfillmentOrder")
+
+
+def _object(payload: Row) -> Row:
+    """The object a payload echoes. Raises Broken."""
+    for name in _OBJECTS:
+        if payload.get(name) is not None:
+            return row_of(payload[name])
+    raise Broken("it does not name what was changed")
+
+
+def _value(part: Part, row: Row) -> Value:
+    if number_of(row.get("id")) != part.target:
+        raise Broken("the echo is of another object")
+    return value_of(part.operation, row)
+
+
+def _refused(error: UserError) -> WriteOutcome:
+    """A refusal of one part: gone and changed meanwhile are conflicts (connectors 4)."""
+    cause = error.as_error()
+    if isinstance(cause, Stale | NotFound):
+        return _outcome(WriteState.CONFLICT, cause)
+    return _outcome(WriteState.REFUSED, cause)
+
+
+def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
+    field = next(iter(error.fields), None) if isinstance(error, Invalid) else None
+    return WriteOutcome(state, field=field, reason=error.message, wait_s=wait_s, error=error.kind)
+
+
+def _all(
+    batch: Batch, state: WriteState, error: CallError, *, wait_s: float | None = None
+) -> list[WriteOutcome]:
+    return [_outcome(state, error, wait_s=wait_s)] * len(batch.parts)
