@@ -20,7 +20,7 @@ TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay soak \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce soak \
 	web web-check types wheel browser
 
 help: ## this list
@@ -87,6 +87,9 @@ schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases F
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
 	@$(PY) -m tests.sandbox.replay "$(DIR)"
+
+try-woocommerce: $(DEV) ## try the connector on a real shop and put it back: URL=https://… KEY=ck_… SECRET=cs_…
+	@URL="$(URL)" KEY="$(KEY)" SECRET="$(SECRET)" CA="$(CA)" $(PY) -m tests.trial
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
 $(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)

@@ -84,11 +84,14 @@ def views(exchange: Row) -> Iterator[View]:
     if isinstance(body, list):
         rows = [(row, False) for row in body]
     elif found.is_batch:
-        rows = [(row, name == "create") for name in body for row in body[name] if "error" not in row]
+        listed = [
+            (row, name == "create") for name, held in body.items() if isinstance(held, list) for row in held
+        ]
+        rows = [(row, is_new) for row, is_new in listed if isinstance(row, dict) and "error" not in row]
     else:
         rows = [(body, method == "POST" and response["status"] == 201)]
     for row, is_new in rows:
-        if "id" in row:
+        if isinstance(row, dict) and isinstance(row.get("id"), int):
             kind = "variation" if row.get("type") == "variation" else found.kind
             named = {"product": "parent_id", "variation": "parent_id"}.get(kind, "order_id")
             parent = {named: found.parent} if found.parent else {}

@@ -1,6 +1,9 @@
 """Replays recorded exchanges of a real shop against the pretend one and tells where they differ."""
 
 import asyncio
+import json
+import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,12 +11,24 @@ from typing import Any
 
 import httpx
 
+from steward.connectors.base import CallError
 from steward.sandbox import world
 from steward.sandbox.woocommerce.shop import Key, Shop
+from tests.sandbox.connector_view import delivery_differences, view_differences
 from tests.sandbox.recorded_shop import NUMBERS, Recording, Row, catch_up, target, views
 
 _NOW = datetime(2026, 11, 20, 17, 45, tzinfo=UTC)
 _RIGHTS = {"read_write": "read_write", "read_only": "read", "write_only": "write", "customer_user": "person"}
+_OFFERED = re.compile(
+    r"/wc/v3/(products(/\d+(/variations(/(\d+|batch))?)?|/batch|/(tags|categories)(/(\d+|batch))?)?"
+    r"|orders(/\d+(/(notes|refunds)(/\d+)?)?|/batch)?|customers(/(\d+|batch))?|webhooks(/(\d+|batch))?"
+    r"|system_status|settings/\w+(/\w+)?|data/currencies/current)/?$"
+)
+# What a recording nobody thought of may lead to: told as a difference, and gone on with the next one.
+_ODD = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
+    *(httpx.HTTPError, CallError),
+)
 # Maps from data to data, whose keys are not part of an answer's shape.
 _FREE_MAPS = ("options", "params", "details")
 
@@ -21,11 +36,13 @@ _FREE_MAPS = ("options", "params", "details")
 def out_of_scope(exchange: Row) -> str | None:
     """Why an exchange is not compared, or None. Kept short; every line has its reason."""
     request, response = exchange["request"], exchange["response"]
-    if "/wc/v3/coupons" in request["path"]:
-        return "the pretend shop has no coupons (contract 9.1 does not list them)"
+    body = response.get("body")
+    code = body.get("code") if isinstance(body, dict) else None
+    if "/wc/v3/" in request["path"] and not _OFFERED.search(request["path"]) and code != "rest_no_route":
+        return "the pretend shop does not have this resource (contract 9.1 does not list it)"
     if exchange["scheme"] == "http" and exchange["auth"] in _RIGHTS:
         return "the pretend shop takes Basic over http on purpose (contract 9.1)"
-    if response["status"] >= 500 and (response.get("body") or {}).get("code") == "wp_die":
+    if response["status"] >= 500 and (code == "wp_die" or not isinstance(body, dict)):
         return "a state of the shop's machine, not of its data; a fault stands for it (contract 9.2)"
     return None
 
@@ -157,38 +174,91 @@ class _Replay:
         url = f"{exchange['scheme']}://{host}{asked['path']}"
         return httpx.Request(asked["method"], url, params=query, headers=headers, **body)
 
-    async def run(self) -> tuple[int, int, list[Row]]:
-        """How many agree, how many were compared, and the differences of the others."""
-        agree, total, differences = 0, 0, []
+    async def run(self) -> list[Row]:
+        """One row an exchange: its id, whether the pretend shop was asked, and what differs."""
+        rows: list[Row] = []
         async with httpx.AsyncClient(transport=self.world.transport()) as client:
             for exchange in self.content["exchanges"]:
-                if out_of_scope(exchange) is not None:
-                    continue
-                catch_up(self.shop, exchange)
-                _steer_numbers(self.shop, exchange)
-                answer = await client.send(self._request(exchange))
-                found = _differences(exchange, answer)
-                total += 1
-                agree += not found
-                if found:
-                    differences.append({"id": exchange["id"], "differences": found})
+                left_out = out_of_scope(exchange)
+                found = [] if left_out else [f"shop: {each}" for each in await self._shop(client, exchange)]
+                found += [f"connector: {each}" for each in await _viewed(exchange)]
+                rows.append({"id": exchange["id"], "left_out": left_out, "differences": found})
             await self.world.settle()
-        return agree, total, differences
+        return rows
+
+    async def _shop(self, client: httpx.AsyncClient, exchange: Row) -> list[str]:
+        try:
+            catch_up(self.shop, exchange)
+            _steer_numbers(self.shop, exchange)
+            return _differences(exchange, await client.send(self._request(exchange)))
+        except _ODD as error:
+            return [f"could not be replayed: {type(error).__name__} {error}"[:300]]
 
 
-async def _replayed(folder: Path) -> tuple[int, int, list[Row]]:
+async def _viewed(exchange: Row) -> list[str]:
+    try:
+        return await view_differences(exchange)
+    except _ODD as error:
+        return [f"could not be read: {type(error).__name__} {error}"[:300]]
+
+
+def _deliveries(folder: Path) -> Iterator[Row]:
+    """Recorded webhook deliveries: judged by the connector, signed alike by the pretend shop."""
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text("utf-8"))
+        held = content.get("deliveries") if isinstance(content, dict) else None
+        if not isinstance(held, list):
+            continue
+        signed = [row["request"]["headers"] for row in held if row["signed"]]
+        named = [{name.lower(): value for name, value in headers.items()} for headers in signed]
+        hooks = {each["x-wc-webhook-id"]: each["x-wc-webhook-topic"] for each in named}
+        for delivery in held:
+            try:
+                found = list(delivery_differences(delivery, content["secret"], hooks))
+            except _ODD as error:
+                found = [f"could not be read: {type(error).__name__} {error}"[:300]]
+            row = {"id": f"delivery {delivery['seq']}", "left_out": None}
+            yield {"file": path.name, **row, "differences": [f"connector: {each}" for each in found]}
+
+
+async def _replayed(folder: Path) -> list[Row]:
     recording = Recording(folder)
-    agree, total, differences = 0, 0, []
+    rows: list[Row] = []
     for name in recording.files:
-        one = await _Replay(recording, name).run()
-        agree, total = agree + one[0], total + one[1]
-        differences += [{"file": name, **row} for row in one[2]]
-    return agree, total, differences
+        rows += [{"file": name, **row} for row in await _Replay(recording, name).run()]
+    return rows + list(_deliveries(folder))
 
 
-def replay(folder: Path) -> tuple[int, int, list[Row]]:
-    """Replays every exchange file of a folder: how many agree, how many were compared, the differences.
+def replay(folder: Path) -> list[Row]:
+    """Replays every exchange and delivery of a folder: file, id, why the pretend shop was not asked, and what
+    differs: none when the pretend shop's answer and the connector's view both agree with the recording.
 
-    Compared are status, error code, keys and types of values, and the values of the fields a request wrote.
+    Compared with the shop's: status, error code, keys and types of values, and the values of the fields a
+    request wrote. Compared with the connector's: error, record, outcomes (connector_view.py).
     """
     return asyncio.run(_replayed(folder))
+
+
+def main() -> None:
+    """`python -m tests.sandbox.replay FOLDER`: a line for each file, each difference, and the sum."""
+    folder = Path(sys.argv[1])
+    if not folder.is_dir():
+        sys.exit(f"There is no folder {folder}.")
+    rows = replay(folder)
+    for name in dict.fromkeys(row["file"] for row in rows):
+        own = [row for row in rows if row["file"] == name]
+        good = sum(not row["differences"] for row in own)
+        left = sum(row["left_out"] is not None for row in own)
+        note = f", {left} of them by the connector alone" if left else ""
+        print(f"{name}: {good} of {len(own)}{note}")
+    for reason in dict.fromkeys(row["left_out"] for row in rows if row["left_out"]):
+        ids = [row["id"] for row in rows if row["left_out"] == reason]
+        print(f"by the connector alone, {reason}: {', '.join(ids)}")
+    for row in rows:
+        for difference in row["differences"]:
+            print(f"{row['file']} {row['id']}: {difference}")
+    print(f"{sum(not row['differences'] for row in rows)} of {len(rows)} agree")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The trial on a real shop, tried on the pretend one: all holds, and the shop is left as it was found."""
+
+import asyncio
+import copy
+import os
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from steward.clock import SystemClock
+from steward.sandbox import serve
+from steward.sandbox.world import World, create
+from tests.trial import __main__ as tool
+from tests.trial.signing import base_string, is_private
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[World]:
+    """A pretend world on a socket."""
+    bound = serve.listening("127.0.0.1", 0)
+    world = create(1, serve.address(bound), SystemClock().now)
+    ready = asyncio.Event()
+    server = serve.server(world, ready.set, own_signals=False)
+    task = asyncio.create_task(server.serve(sockets=[bound]))
+    await ready.wait()
+    yield world
+    server.should_exit = True
+    await task
+    bound.close()
+
+
+def keys(world: World) -> tuple[str, str, str]:
+    """Address, key and secret."""
+    described = world.described()["woocommerce"]
+    return described["url"], described["consumer_key"], described["consumer_secret"]
+
+
+def everything(world: World) -> dict[str, Any]:
+    """All that the shop holds."""
+    shop = world.state.shop
+    names = ("products", "variations", "terms", "orders", "refunds", "customers", "webhooks")
+    return {name: copy.deepcopy(getattr(shop, name)) for name in names}
+
+
+async def test_everything_is_tried_and_put_back(served: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """connectors 11.3: every read, every change, webhooks and their deliveries"""
+    before = everything(served)
+    assert await tool.trial(*keys(served), None)
+    told = capsys.readouterr().out
+    assert "not tried" not in told
+    assert told.splitlines()[-1].endswith("the shop is as it was found")
+    assert everything(served) == before
+    assert not any(secret in told for secret in keys(served)[1:])
+
+
+async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
+    served: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C, twice even; and a shop that refuses to remove what was made"""
+    before = everything(served)
+    whole = tool.changes
+
+    async def interrupted(*given: Any) -> None:
+        await whole(*given)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    remove = tool.Things.remove
+
+    async def twice(things: tool.Things) -> list[str]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return await remove(things)
+
+    monkeypatch.setattr(tool, "changes", interrupted)
+    monkeypatch.setattr(tool.Things, "remove", twice)
+    assert await tool.trial(*keys(served), None)
+    told = capsys.readouterr().out
+    assert "interrupted" in told
+    assert "Still putting the shop back" in told
+    assert everything(served) == before
+    refuse = {
+        "method": "DELETE",
+        "path": "/wp-json/wc/v3/orders/**",
+        "kind": "status",
+        "status": 403,
+        "count": -1,
+    }
+    served.state.faults.make(refuse)
+    assert not await tool.trial(*keys(served), None)
+    told = capsys.readouterr().out
+    assert "LEFT IN THE SHOP: orders named steward-trial-" in told
+    assert "LEFT IN THE SHOP: orders: 41 where there were 40" in told
+    assert told.splitlines()[-1].endswith("not all could be put back")
+
+
+async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(served: World) -> None:
+    """The keys would be read on the way"""
+    url, key, _ = keys(served)
+    assert is_private(url)
+    assert not is_private("http://93.184.215.14")
+    with pytest.raises(SystemExit, match="private or loopback"):
+        await tool.trial("http://93.184.215.14", "ck_x", "cs_x", None)
+    with pytest.raises(SystemExit, match="on no way"):
+        await tool.trial(url, key, "cs_wrong", None)
+
+
+def test_what_is_signed_on_plain_http_is_the_example_of_the_standard() -> None:
+    """RFC 5849 3.4.1.1"""
+    query = [
+        ("b5", "=%3D"), ("a3", "a"), ("c@", ""), ("a2", "r b"), ("c2", ""), ("a3", "2 q"),
+        ("oauth_consumer_key", "9djdj82h48djs9d2"), ("oauth_token", "kkk9d7dh3k39sjv7"),
+        ("oauth_signature_method", "HMAC-SHA1"), ("oauth_timestamp", "137131201"), ("oauth_nonce", "7d8f3e4a"),
+    ]  # fmt: skip
+    pairs = (
+        "a2%3Dr%2520b%26a3%3D2%2520q%26a3%3Da%26b5%3D%253D%25253D%26c%2540%3D%26c2%3D%26"
+        "oauth_consumer_key%3D9djdj82h48djs9d2%26oauth_nonce%3D7d8f3e4a%26oauth_signature_method%3DHMAC-"
+        "SHA1%26oauth_timestamp%3D137131201%26oauth_token%3Dkkk9d7dh3k39sjv7"
+    )
+    wanted = f"POST&http%3A%2F%2Fexample.com%2Frequest&{pairs}"
+    assert base_string("POST", "http://example.com/request", query) == wanted

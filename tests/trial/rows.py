@@ -1,0 +1,350 @@
+"""What the trial tries, one row each: reads, changes with their undoing, webhooks; told as held or not."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from steward.connectors.base import (
+    CATEGORIES,
+    CUSTOMER,
+    CUSTOMERS,
+    OBJECTS,
+    ORDER,
+    ORDERS,
+    PRODUCT,
+    PRODUCTS,
+    REFUNDS,
+    TAGS,
+    VARIANT,
+    VARIANTS,
+    AddNote,
+    ById,
+    CallError,
+    CancelOrder,
+    CustomersAsk,
+    NotFound,
+    Nothing,
+    ObjectsAsk,
+    Order,
+    OrdersAsk,
+    Part,
+    Product,
+    ProductsAsk,
+    RefundsAsk,
+    Secret,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetPrice,
+    SetStatus,
+    SetStock,
+    SetTags,
+    SetVisible,
+    WriteState,
+)
+from steward.connectors.listening import (
+    CHANGED,
+    IDS,
+    ChangedAsk,
+    EventSecrets,
+    IdsAsk,
+    Ping,
+    RawBody,
+    SubscriptionState,
+    Verified,
+    Wanted,
+)
+from steward.security.signatures import Signed
+from tests.trial.receiver import Receiver
+from tests.trial.shop import Shop, Things
+
+SECRET = b"steward-trial-secret-0123456789abcdef"
+DELIVERY_WAIT_S = 30.0
+
+
+class NotHeld(Exception):
+    """What was seen in place of what was promised, in words."""
+
+
+@dataclass
+class Table:
+    """The rows as they come; `held` null: not tried, with the reason."""
+
+    rows: list[tuple[str, bool | None, str]] = field(default_factory=list)
+
+    async def row(self, name: str, step: Callable[[], Awaitable[str | None]]) -> None:
+        """Runs one step and prints its row."""
+        try:
+            held, note = True, await step() or ""
+        except NotHeld as failure:
+            held, note = False, str(failure)
+        except (CallError, RuntimeError, httpx.HTTPError, LookupError, ValueError, AssertionError) as error:
+            held, note = False, f"{type(error).__name__}: {error}"[:300]
+        self.add(name, held, note)
+
+    def add(self, name: str, held: bool | None, note: str = "") -> None:
+        """One row, printed at once."""
+        self.rows.append((name, held, note))
+        word = {True: "held", False: "NOT HELD", None: "not tried"}[held]
+        print(f"{name:<44} {word:<10} {note}", flush=True)
+
+
+def held(condition: bool, words: str) -> None:
+    """Raises NotHeld with what was seen."""
+    if not condition:
+        raise NotHeld(words)
+
+
+async def reads(shop: Shop, things: Things, table: Table) -> None:
+    """Every read of the connector, over the shop's own objects and those of the trial."""
+    made = things.made
+    path = f"{made['parent']}/{made['variation S']}"
+    skus, long_ago = (f"{things.mark}-1", f"{things.mark}-S"), shop.clock.now().replace(year=2001, day=1)
+    asks: list[tuple[str, Any, Any, bool]] = [
+        ("products", PRODUCTS, ProductsAsk(), False),
+        ("products by id", PRODUCTS, ProductsAsk(ids=(made["product"], made["parent"])), True),
+        ("products by SKU, a variation's too", PRODUCTS, ProductsAsk(skus=skus), True),
+        ("products changed since", PRODUCTS, ProductsAsk(modified_after=long_ago), True),
+        ("products published", PRODUCTS, ProductsAsk(published_only=True), False),
+        ("product", PRODUCT, ById(made["parent"]), True),
+        ("variants", VARIANTS, ProductsAsk(), True),
+        ("variant", VARIANT, ById(path), True),
+        ("tags", TAGS, Nothing(), False),
+        ("categories", CATEGORIES, Nothing(), False),
+        ("orders", ORDERS, OrdersAsk(), True),
+        ("orders open, of a time", ORDERS, OrdersAsk(open_only=True, created_after=long_ago), True),
+        ("order", ORDER, ById(made["order"]), True),
+        ("refunds of an order", REFUNDS, RefundsAsk(made["order"]), False),
+        ("customers", CUSTOMERS, CustomersAsk(), True),
+        ("customer", CUSTOMER, ById(made["customer"]), True),
+        ("objects: product", OBJECTS, ObjectsAsk("product", limit=3), True),
+        ("objects: order", OBJECTS, ObjectsAsk("order", id=made["order"]), True),
+        ("objects: customer", OBJECTS, ObjectsAsk("customer", limit=3), True),
+        ("changed: product", CHANGED, ChangedAsk("product", long_ago), True),
+        ("changed: order", CHANGED, ChangedAsk("order", long_ago), True),
+        ("ids: product", IDS, IdsAsk("product"), True),
+        ("ids: order", IDS, IdsAsk("order"), True),
+    ]  # fmt: skip
+    for name, op, ask, some in asks:
+        await table.row(f"read {name}", lambda op=op, ask=ask, some=some: _read(shop, op, ask, some=some))
+    await table.row("read of what is not there", lambda: _missing(shop))
+
+
+async def _read(shop: Shop, op: Any, ask: Any, *, some: bool) -> str:
+    found = await shop.all(op, ask)
+    held(bool(found) or not some, "nothing was found")
+    ids = [str(getattr(each, "id", each.get("id") if isinstance(each, dict) else each)) for each in found]
+    if op not in (CHANGED, TAGS, CATEGORIES):
+        held(len(set(ids)) == len(ids), "an object came twice")
+    return f"{len(found)} read"
+
+
+async def _missing(shop: Shop) -> None:
+    for op in (PRODUCT, ORDER, CUSTOMER):
+        try:
+            await shop.all(op, ById("999999999"))
+        except NotFound:
+            continue
+        raise NotHeld(f"{op.name} was there")
+
+
+async def changes(shop: Shop, things: Things, table: Table) -> None:
+    """Every change of the connector on the trial's own objects, each undone again."""
+    made = things.made
+
+    async def product(name: str = "product") -> Product:
+        return (await shop.all(PRODUCT, ById(made[name])))[0]
+
+    async def order() -> Order:
+        return (await shop.all(ORDER, ById(made["order"])))[0]
+
+    async def price(compare_at: str | None) -> None:
+        for name in ("product", "parent"):
+            variants = (await product(name)).variants
+            asks = [SetPrice(each, "7.50", compare_at) for each in variants]
+            await _there_and_back(shop, "variant.set_price", asks)
+
+    async def stock() -> None:
+        for name in ("product", "parent"):
+            variants = (await product(name)).variants
+            await _there_and_back(shop, "inventory.set", [SetStock(each, 4) for each in variants])
+
+    async def tags() -> None:
+        for _ in ("made with it", "known by then"):
+            now = await product()
+            known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
+            await _there_and_back(shop, "product.set_tags", [SetTags(now, (*now.tags, things.mark), known)])
+
+    async def visible() -> None:
+        shown = replace(await product(), status="publish", visible=True)
+        await _there_and_back(shop, "product.set_visible", [SetVisible(shown, False)])
+
+    async def one(name: str, ask: Any, *, back: bool = True) -> None:
+        await _there_and_back(shop, name, [ask], back=back)
+
+    await table.row("change variant.set_price", lambda: price(None))
+    await table.row("change variant.set_price with compare-at", lambda: price("9.90"))
+    await table.row("change inventory.set, a parent's too", stock)
+    await table.row("change product.set_tags, product_tag.create", tags)
+    await table.row("change product.set_visible", visible)
+
+    async def status() -> None:
+        await one("product.set_status", SetStatus(await product(), "draft"))
+
+    async def order_tags() -> None:
+        await one("order.set_tags", SetOrderTags(await order(), ("big", "vip")))
+
+    async def customer_tags() -> None:
+        customer = (await shop.all(CUSTOMER, ById(made["customer"])))[0]
+        await one("customer.set_tags", SetCustomerTags(customer, ("gold",)))
+
+    async def order_status() -> None:
+        await one("order.set_status", SetOrderStatus(await order(), "on-hold"))
+
+    async def cancel() -> None:
+        await one("order.cancel", CancelOrder(await order()), back=False)
+
+    await table.row("change product.set_status", status)
+    await table.row("change order.set_tags", order_tags)
+    await table.row("change customer.set_tags", customer_tags)
+    await table.row("change order.set_status", order_status)
+    await table.row("change order.add_note, found by its marker", lambda: _note(shop, order))
+    await table.row("change order.cancel", cancel)
+    await table.row("a batch with one item that is not there", lambda: _mixed(shop, product))
+
+
+async def _there_and_back(shop: Shop, name: str, asks: list[Any], *, back: bool = True) -> None:
+    """Planned, sent, read back as wanted, and put back as it was."""
+    planned = shop.plan(name, *asks)
+    held(not planned.problems, f"refused to plan: {planned.problems}")
+    parts = [part for proposal in planned.proposals for part in proposal.parts]
+    held(bool(parts), "nothing was to be changed")
+    await _apply(shop, parts)
+    if not back:
+        return
+    undo = [
+        replace(part, arguments=_undone(part), before=part.after, after=part.before)
+        for part in reversed(parts)
+        if part.before is not None
+    ]
+    await _apply(shop, undo)
+
+
+def _undone(part: Part) -> Any:
+    """The arguments that put a part's value back; product tags name the ids the shop gave them."""
+    if part.operation != "product.set_tags":
+        return part.before
+    return {**part.before, "ids": part.arguments["ids"]}  # type: ignore[dict-item]
+
+
+async def _apply(shop: Shop, parts: list[Part]) -> None:
+    for name in dict.fromkeys(part.operation for part in parts):
+        op = shop.connector.changes[name]
+        for group in op.group([part for part in parts if part.operation == name]):
+            for now in await shop.reader().current(group):
+                held(not now.gone and op.same(now.part.before, now.value), f"before was {now.value}")
+            outcomes, _ = await shop.send(group)
+            for part, outcome in zip(group, outcomes, strict=True):
+                held(outcome.state is WriteState.APPLIED, f"{name}: {outcome.state} {outcome.reason or ''}")
+                seen = await shop.reader().confirm(part)
+                held(seen.state is WriteState.APPLIED, f"{name} read back: {seen.state}")
+
+
+async def _note(shop: Shop, order: Callable[[], Awaitable[Order]]) -> None:
+    [proposal] = shop.plan("order.add_note", AddNote(await order(), "Tried by Steward")).proposals
+    outcomes, keys = await shop.send(proposal.parts)
+    held(outcomes[0].state is WriteState.APPLIED, f"{outcomes[0].state} {outcomes[0].reason or ''}")
+    held(await shop.reader().find_marker(proposal.parts[0], keys[0]), "the note was not found again")
+    held(not await shop.reader().find_marker(proposal.parts[0], "another"), "a note never made was found")
+
+
+async def _mixed(shop: Shop, product: Callable[[], Awaitable[Product]]) -> None:
+    [variant] = (await product()).variants
+    [proposal] = shop.plan("variant.set_price", SetPrice(variant, "8.00")).proposals
+    [part] = proposal.parts
+    gone = replace(part, target="999999999")
+    outcomes, _ = await shop.send([part, gone])
+    undo = replace(part, arguments=part.before, before=part.after, after=part.before)  # type: ignore[arg-type]
+    await shop.send([undo])
+    states = [outcome.state for outcome in outcomes]
+    held(states == [WriteState.APPLIED, WriteState.CONFLICT], f"the outcomes were {states}")
+
+
+async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver | None) -> None:
+    """Subscriptions made, mended, removed; deliveries too when the shop can reach this machine."""
+    token = hashlib.sha256(things.mark.encode()).hexdigest()[:32]
+    base = receiver.url if receiver is not None else "https://steward-trial.example"
+    address = f"{base}/v1/store-events/{token}"
+    things.webhook_address = address  # by which all of them are found and removed, whatever happens
+    native = tuple(sorted({one for spec in shop.connector.topics.values() for one in spec.native}))
+    known: dict[str, str] = {}
+
+    async def keep(*wanted: str) -> list[Any]:
+        events = shop.connector.events
+        assert events is not None
+        asked = Wanted(address, wanted, Secret(SECRET.decode()), dict(known))
+        return await events.subscribe(shop.upkeep(), shop.secrets, asked)
+
+    async def make() -> str:
+        for row in await keep(*native):
+            held(row.state is SubscriptionState.MADE, f"{row.native}: {row.reason}")
+            known[row.native] = row.remote_id
+        return f"{len(known)} topics"
+
+    async def mend() -> None:
+        await shop.call("PUT", f"webhooks/{known['order.updated']}", {"status": "disabled"})
+        mended = [row.native for row in await keep(*native) if row.mended]
+        held(mended == ["order.updated"], f"mended {mended}")
+
+    async def remove() -> None:
+        await keep()
+        known.clear()
+        left = await shop.call("GET", "webhooks", per_page="100")
+        held(not any(row["delivery_url"] == address for row in left), "some are left")
+
+    await table.row("webhooks made", make)
+    if known:
+        await table.row("webhooks switched off are mended", mend)
+        if receiver is None:
+            table.add("deliveries", None, "the shop cannot reach this machine")
+        else:
+            await _delivered(shop, things, table, receiver, known)
+    await table.row("webhooks removed", remove)
+
+
+async def _delivered(
+    shop: Shop, things: Things, table: Table, receiver: Receiver, known: dict[str, str]
+) -> None:
+    """Pings and one signed delivery; without any the shop could not reach us, which is no fault of it."""
+    row = {"regular_price": "10.50"}
+    await shop.call("PUT", f"products/{things.made['product']}", row)
+    waited = 0.0
+    while waited < DELIVERY_WAIT_S and not any("x-wc-webhook-topic" in each[0] for each in receiver.arrived):
+        await shop.clock.sleep(0.25)
+        waited += 0.25
+    await shop.call("PUT", f"products/{things.made['product']}", {"regular_price": "10.00"})
+    if not receiver.arrived:
+        table.add("deliveries", None, "none arrived: the shop cannot reach this machine")
+        return
+    hooks = {number: native for native, number in known.items()}
+    verdicts = []
+    events = shop.connector.events
+    assert events is not None
+    for headers, body in list(receiver.arrived):
+        signed = Signed([SECRET])
+        signed.feed(body)
+        raw = RawBody(body, len(body), hashlib.sha256(body).hexdigest(), signed)
+        verdicts.append(events.verify_event(headers, raw, EventSecrets(None, hooks)))
+    pings = sum(isinstance(each, Ping) for each in verdicts)
+    good = sum(isinstance(each, Verified) for each in verdicts)
+    others = [type(each).__name__ for each in verdicts if not isinstance(each, Ping | Verified)]
+    table.add("pings", pings > 0, f"{pings} arrived")
+    if good or others:
+        table.add("signed deliveries", good > 0 and not others, f"{good} verified, others {others}")
+    else:
+        table.add(
+            "signed deliveries", None, f"none in {DELIVERY_WAIT_S:.0f} s: a shop sends when it is visited"
+        )
