@@ -111,7 +111,8 @@ def test_what_is_signed_on_plain_http_is_the_example_of_the_standard() -> None:
     query = [
         ("b5", "=%3D"), ("a3", "a"), ("c@", ""), ("a2", "r b"), ("c2", ""), ("a3", "2 q"),
         ("oauth_consumer_key", "9djdj82h48djs9d2"), ("oauth_token", "kkk9d7dh3k39sjv7"),
-        ("oauth_signature_method", "HMAC-SHA1"), ("oauth_timestamp", "137131201"), ("oauth_nonce", "7d8f3e4a"),
+        ("oauth_signature_method", "HMAC-SHA1"), ("oauth_timestamp", "137131201"),
+        ("oauth_nonce", "7d8f3e4a"),
     ]  # fmt: skip
     pairs = (
         "a2%3Dr%2520b%26a3%3D2%2520q%26a3%3Da%26b5%3D%253D%25253D%26c%2540%3D%26c2%3D%26"
