@@ -22,7 +22,7 @@ from steward.config import Environment, Settings
 from steward.connections.opening import RunAccess
 from steward.connections.vault import Vault
 from steward.connectors import Options
-from steward.connectors.base import ChangeOp
+from steward.connectors.base import ChangeOp, Connector
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.runs.retention import Keeping
@@ -34,9 +34,11 @@ from steward.store.engine import Engine
 from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
+from steward.store.space import Space, Spared
 from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register
+from steward.templates.base import Template
 from steward.worker import VERSION, Hints
 
 KEY_FILE = "master.keys"
@@ -80,6 +82,7 @@ async def build(
     register = Register()
     log = make_log(settings, clock, register, write_log)
     engine = await open_engine(settings, clock, serve=serve)
+    space = _space(settings) if serve else None
     masters = master_keys(settings)
     ring = await keys.open_ring(
         engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
@@ -94,7 +97,8 @@ async def build(
     hints = Hints()
     metrics = Metrics()
     fittings = Fittings(
-        engine=engine,
+        engine=engine if space is None else Spared(engine, space, finishes=False),
+        space=space,
         clock=clock,
         rules=_rules(settings),
         keys=ring,
@@ -106,17 +110,13 @@ async def build(
         wake=hints.wake,
     )
     tools = Tools(
-        engine=engine,
+        engine=engine if space is None else Spared(engine, space, finishes=True),
+        space=space,
         clock=clock,
         log=log,
         metrics=metrics,
         rules=_run_rules(settings),
-        automation_rules=AutomationRules(
-            offered,
-            made,
-            late_limit=timedelta(minutes=settings.late_limit_minutes),
-            spread_max=settings.spread_max,
-        ),
+        automation_rules=_automation_rules(settings, offered, made),
         templates=offered,
         access=RunAccess(engine, clock, vault),
         keeping=_keeping(settings),
@@ -124,6 +124,16 @@ async def build(
     )
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
+
+
+def _space(settings: Settings) -> Space | None:
+    """The disk of an SQLite file, with its reserve (engine 18)."""
+    if not is_sqlite(settings.database_url):
+        return None
+    space = Space(sqlite_path(settings.database_url))
+    space.make_reserve()
+    space.measure()
+    return space
 
 
 def make_log(settings: Settings, clock: Clock, register: Register, write: Callable[[str], object]) -> Log:
@@ -211,6 +221,13 @@ def _rules(settings: Settings) -> Rules:
         max_waiting_hand=settings.max_waiting_hand,
         imports_kept=settings.imports_kept,
     )
+
+
+def _automation_rules(
+    settings: Settings, offered: Mapping[str, Template], made: Mapping[str, Connector]
+) -> AutomationRules:
+    late_limit = timedelta(minutes=settings.late_limit_minutes)
+    return AutomationRules(offered, made, late_limit=late_limit, spread_max=settings.spread_max)
 
 
 def _run_rules(settings: Settings) -> RunRules:

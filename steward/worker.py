@@ -17,6 +17,7 @@ from steward.runs.tools import Tools
 from steward.store import approvals, effects, fair, run_queue, runs, workers
 from steward.store import ticks as ticks_kept
 from steward.store.engine import Tx
+from steward.store.space import RETRY_SECONDS
 
 VERSION = "0.1.0"
 HEARTBEATS_A_LEASE = 3
@@ -117,6 +118,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("settle", half_minute, lambda: settle_finished(worker)),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         Tick("retention", minute, lambda: retain(worker)),
+        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: watch_space(worker)),
         Tick("months", timedelta(hours=1), lambda: turn_months(worker)),
     ]
 
@@ -176,7 +178,7 @@ async def take_runs(worker: Worker) -> bool:
     """Claims as many ready runs as there is room for and sets them going."""
     tools = worker.tools
     free = tools.rules.concurrency - len(worker.in_hand)
-    if tools.clock.monotonic() >= tools.confirmed.until:
+    if tools.clock.monotonic() >= tools.confirmed.until or not tools.may_begin:
         return False
     worker.claiming = True
     try:
@@ -210,6 +212,8 @@ async def count_full(worker: Worker) -> bool:
 async def dispatch_due(worker: Worker) -> bool:
     """Starts or skips what is due."""
     tools = worker.tools
+    if not tools.may_begin:
+        return False
     again: bool = await dispatch.dispatch_due(
         tools.engine,
         tools.clock.now(),
@@ -358,6 +362,25 @@ async def retain(worker: Worker) -> bool:
     return bool(full)
 
 
+async def watch_space(worker: Worker) -> bool:
+    """Looks how full the disk is, and while it is full whether there is room again (engine 18)."""
+    tools, space = worker.tools, worker.tools.space
+    if space is None:
+        return False
+    space.measure()
+    tools.metrics.set("steward_disk_free_ratio", space.free_share)
+    tools.metrics.set("steward_disk_full", float(space.is_full))
+    if not space.is_full:
+        space.make_reserve()
+    elif await space.try_again(tools.engine, tools.clock.now()):
+        tools.log.warning("disk_has_room", free=round(space.free_share, 3))
+        worker.hints.wake("ready")
+        worker.hints.wake("due")
+    else:
+        tools.log.error("disk_full", free=round(space.free_share, 3))
+    return False
+
+
 async def turn_months(worker: Worker) -> bool:
     """Makes and drops the months of the tables that grow with every run."""
     tools = worker.tools
@@ -443,7 +466,9 @@ async def _hand_back(worker: Worker) -> None:
 
 async def drain(worker: Worker, table: Sequence[Tick]) -> None:
     """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
-    turns = [tick for tick in table if tick.name not in ("heartbeat", "recover", "retention", "months")]
+    turns = [
+        tick for tick in table if tick.name not in ("heartbeat", "recover", "retention", "months", "space")
+    ]
     while True:
         is_idle = True
         for tick in turns:

@@ -17,6 +17,7 @@ from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
 from steward.store.engine import Engine, Tx
+from steward.store.space import Space
 from steward.telemetry.log import Log
 
 MIB = 1024 * 1024
@@ -62,6 +63,7 @@ class Fittings:
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
     destinations: KeptDestinations = field(default_factory=KeptDestinations)
+    space: Space | None = None
     wake: Callable[[str], None] = lambda name: None
 
 

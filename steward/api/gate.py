@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -242,7 +243,8 @@ class Gate:
             await touch(tx, session)
 
         now = self._fittings.clock.now()
-        await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
+        with suppress(Unavailable):  # reads go on while nothing can be written
+            await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
 
     def _checked(
         self,

@@ -71,7 +71,7 @@ async def get(tx: Tx, call: Call) -> StatusAnswer:
             calls_per_organisation=rules.limit_organization,
         ),
         schedule_delay_seconds=_delay(scheduler, ms(tx.now) // 60_000),
-        scheduler="delayed" if _is_delayed(scheduler, tx) else "ok",
+        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.fittings) else "ok",
     )
 
 
@@ -117,6 +117,11 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
         return None
     step = next(step for step, passed in enumerate(accumulate(totals)) if passed >= wanted)
     return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
+
+
+def _is_low(fittings: Fittings) -> bool:
+    """Whether the disk is nearly full, and work soon held up (engine 18)."""
+    return fittings.space is not None and fittings.space.is_low
 
 
 def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:

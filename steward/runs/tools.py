@@ -16,6 +16,7 @@ from steward.outbound.grant import WriteGrant
 from steward.runs.retention import Keeping
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
+from steward.store.space import Space
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.templates.base import Template
@@ -90,9 +91,15 @@ class Tools:
     templates: Mapping[str, Template]
     access: Access
     keeping: Keeping = field(default_factory=Keeping)
+    space: Space | None = None
     confirmed: Confirmed = field(default_factory=Confirmed)
     progress: dict[RunId, Progress] = field(default_factory=dict)
     wake: Callable[[str], None] = field(default=lambda kind: None)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether anything new may be begun: not while the disk is full (engine 18)."""
+        return self.space is None or not self.space.is_full
 
     def confirmed_until(self) -> datetime:
         """The end of the lease as last confirmed, on the wall clock."""

@@ -19,6 +19,7 @@ from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.store.engine import Act, Args, Busy, Dialect, ForeignAwait, Row, Sql, bind, prepare
+from steward.store.space import DiskFull
 
 T = TypeVar("T")
 
@@ -294,9 +295,7 @@ class SqliteEngine:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except sqlite3.OperationalError as error:
                 if "full" in str(error) or "I/O" in str(error):
-                    raise Unavailable(
-                        "The disk is full or failing. Nothing was done.", retry_after=5
-                    ) from error
+                    raise DiskFull from error
                 raise
         raise Unavailable(retry_after=1)
 

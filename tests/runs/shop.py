@@ -297,8 +297,10 @@ class Shop:
         return [entry for entry in self.writes() if entry["applied"]]
 
 
-async def open_shop(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> Shop:
-    """The service, its organisation and owner; nothing is connected yet."""
+async def open_shop(
+    database_url: str, clock: FakeClock, folder: Path, *, serve: bool = False, **settings: str
+) -> Shop:
+    """The service, its organisation and owner; nothing is connected yet. `serve`: it holds the file."""
     world = create(1, f"http://{HOST}", clock.now)
     sandbox = world.described()
     environ = {
@@ -313,7 +315,7 @@ async def open_shop(database_url: str, clock: FakeClock, folder: Path, **setting
         "STEWARD_SPREAD_MAX": "0",
         **settings,
     }
-    service = await _built(environ, clock, world)
+    service = await _built(environ, clock, world, serve=serve)
 
     owner = await service.engine.write(clock.now(), partial(_found, name="test"))
     return Shop(service, clock, world, owner, environ)
@@ -347,9 +349,11 @@ async def _found(tx: Tx, name: str) -> Actor:
     return Actor(org, PersonId(person), scopes, Via.UI, None, Role.OWNER, "0" * 64)
 
 
-async def _built(environ: Mapping[str, str], clock: FakeClock, world: World) -> app.Wired:
+async def _built(
+    environ: Mapping[str, str], clock: FakeClock, world: World, *, serve: bool = False
+) -> app.Wired:
     return await app.build(
-        read(dict(environ)), clock=clock, serve=False, transport=world.transport(), write_log=print
+        read(dict(environ)), clock=clock, serve=serve, transport=world.transport(), write_log=print
     )
 
 

@@ -1,0 +1,173 @@
+"""A disk that fills up: writes are refused, reads go on, nothing is lost, all goes on (engine 18)."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from steward import worker
+from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.run import RunStatus
+from steward.store.engine import Tx
+from steward.store.migrate import sqlite_path
+from steward.store.space import RESERVE_BYTES, DiskFull
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, connect_all, open_shop
+from tests.service import Service, settle
+
+DISK = 64 * 1024 * 1024
+BLOCK = 1 << 16
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MiB; only root may make one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(
+            f"SKIPPED LOUDLY: no small file system can be mounted here: {made.stderr.decode().strip()}"
+        )
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+async def note_much(tx: Tx) -> None:
+    """A row of a mebibyte."""
+    await tx.execute(
+        "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+        " VALUES ('test', :key, 1, 0, :message, 0)",
+        {"key": os.urandom(8).hex(), "message": "x" * (1 << 20)},
+    )
+
+
+@dataclass
+class Filled:
+    """The service on the small disk, and the one who fills it."""
+
+    shop: Shop
+    api: Service
+    disk: Path
+
+    @property
+    def reserve(self) -> Path:
+        """Where the reserve lies."""
+        return self.disk / "steward.db.reserve"
+
+    def fill(self) -> None:
+        """Takes every byte that is left."""
+        with (self.disk / "ballast").open("wb", buffering=0) as out, contextlib.suppress(OSError):
+            while True:
+                out.write(bytes(BLOCK))
+
+    def make_room(self) -> None:
+        """Gives it all back."""
+        (self.disk / "ballast").unlink()
+
+    async def write_until_refused(self) -> None:
+        """Big rows, until one finds no room; what the log of writes still held is used up."""
+
+        engine, space = self.shop.service.fittings.engine, self.shop.service.tools.space
+        assert space is not None
+        for _ in range(64):
+            with contextlib.suppress(DiskFull):
+                await engine.write(self.shop.clock.now(), note_much)
+        assert space.is_full
+
+
+@pytest.fixture
+async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator[Filled]:
+    """Everything connected, the disk not full yet."""
+    shutil.copyfile(sqlite_path(sqlite_url), disk / "steward.db")
+    opened = await open_shop(f"sqlite:///{disk}/steward.db", clock, disk, serve=True)
+    api = Service(opened.service.fittings, clock, lines=[], told=[])
+    await api.write(lambda tx: settle(tx, api))
+    owner = api.members["owner"]
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
+    await connect_all(shop)
+    yield Filled(shop, api, disk)
+    await api.close()
+    await shop.service.close()
+
+
+async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(filled: Filled) -> None:
+    """engine 18: reserve given up, 503 with Retry-After, nothing begun; tried again every 5 s"""
+    shop = filled.shop
+    caller = await filled.api.token("owner")
+    hired = await shop.hired()
+    run = await shop.waiting(await shop.pricing())
+    await shop.approve(run)
+    queued = await shop.run_now(await shop.hiding())
+    assert filled.reserve.stat().st_size == RESERVE_BYTES
+    assert (await caller.get("/v1/automations/status")).data["scheduler"] == "ok"
+
+    filled.fill()
+    await worker.watch_space(hired)
+    assert hired.tools.metrics.value("steward_disk_free_ratio") == 0
+    assert (await caller.get("/v1/automations/status")).data["scheduler"] == "delayed"
+    await filled.write_until_refused()
+    assert not filled.reserve.exists()
+    filled.fill()  # what the reserve gave up is taken by somebody else
+    path = f"/v1/automations/{queued.automation_id}"
+    renamed = {"version": 1, "name": "Another"}
+    refused = await caller.patch(path, renamed)
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "unavailable", "5")
+    assert (await caller.get(path)).data["automation"]["version"] == 1
+    await worker.take_runs(hired)
+    await worker.dispatch_due(hired)
+    await worker.watch_space(hired)
+    assert (await shop.run(queued)).status is RunStatus.QUEUED
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    assert shop.writes() == []
+    assert hired.tools.metrics.value("steward_disk_full") == 1
+
+    filled.make_room()
+    await worker.watch_space(hired)
+    assert filled.reserve.stat().st_size == RESERVE_BYTES
+    assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
+    assert (await shop.until_settled(queued)).status is RunStatus.WAITING_APPROVAL
+    assert len(shop.writes()) == len(shop.applied()) > 0
+    assert (await caller.patch(path, renamed)).data["automation"]["name"] == "Another"
+
+
+async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(filled: Filled) -> None:
+    """engine 18: what is under way notes how it ended; nothing else is written"""
+    shop = filled.shop
+    service = shop.service
+    filled.fill()
+    await filled.write_until_refused()
+
+    await service.tools.engine.write(shop.clock.now(), note_much)
+    with pytest.raises(DiskFull):
+        await service.fittings.engine.write(shop.clock.now(), note_much)
+
+
+async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: Filled) -> None:
+    """engine 18: the first to meet the full disk is not lost when it belongs to a run under way"""
+    shop = filled.shop
+    space = shop.service.tools.space
+    assert space is not None
+    filled.fill()
+    done = 0
+
+    while not space.is_full:
+        await shop.service.tools.engine.write(shop.clock.now(), note_much)
+        done += 1
+    row = await shop.read(count)
+    assert row == done > 0
+
+
+async def count(tx: Tx) -> int:
+    """How many of the test's rows there are."""
+    row = await tx.one("SELECT count(*) AS n FROM tick_failures WHERE tick = 'test'")
+    assert row is not None
+    return int(row["n"])
