@@ -83,6 +83,7 @@ async def build(
     log = make_log(settings, clock, register, write_log)
     engine = await open_engine(settings, clock, serve=serve)
     space = _space(settings) if serve else None
+    edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
     ring = await keys.open_ring(
         engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
@@ -97,7 +98,7 @@ async def build(
     hints = Hints()
     metrics = Metrics()
     fittings = Fittings(
-        engine=engine if space is None else Spared(engine, space, finishes=False),
+        engine=edge,
         space=space,
         clock=clock,
         rules=_rules(settings),
