@@ -23,6 +23,7 @@ from steward.connections.opening import RunAccess
 from steward.connections.vault import Vault
 from steward.connectors import Options
 from steward.connectors.base import ChangeOp, Connector
+from steward.events.receive import Intake
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.runs.retention import Keeping
@@ -108,6 +109,7 @@ async def build(
         templates=offered,
         connectors=made,
         vault=vault,
+        intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.wake,
     )
     tools = Tools(
@@ -120,6 +122,7 @@ async def build(
         automation_rules=_automation_rules(settings, offered, made),
         templates=offered,
         access=RunAccess(engine, clock, vault),
+        vault=vault,
         keeping=_keeping(settings),
         wake=hints.wake,
     )
@@ -197,6 +200,8 @@ def _options(settings: Settings) -> Options:
         token_url=settings.google_token_url,
         teams_hosts=settings.teams_hosts,
         bounded=settings.env is Environment.TEST,
+        shopify_version=settings.shopify_api_version,
+        shopify_url=settings.shopify_url,
     )
 
 
@@ -247,6 +252,9 @@ def _run_rules(settings: Settings) -> RunRules:
         write_timeout=timedelta(seconds=longest_write),
         concurrency=settings.worker_concurrency,
         organization_concurrency=settings.organization_concurrency,
+        max_waiting_events=settings.max_waiting_events,
+        catch_up=timedelta(minutes=settings.catch_up_minutes),
+        base_url=settings.base_url,
     )
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from steward.events import catch_up, listen, match
 from steward.lanes import ending
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
@@ -110,6 +111,9 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
         Tick("full", second, lambda: count_full(worker)),
         Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
+        Tick("match", second, lambda: match.match_due(worker.tools), hint="event"),
+        Tick("listen", 10 * second, lambda: listen.listen_due(worker.tools), hint="listen"),
+        Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.tools), hint="catch_up"),
         Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
         Tick("wake", second, lambda: wake_sleeping(worker)),

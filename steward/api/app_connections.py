@@ -1,5 +1,6 @@
 """Connecting stores and accounts, in the web app alone (interface 1, contract 6.4)."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -17,17 +18,20 @@ from steward.automations import lifecycle, readiness
 from steward.connections import connect as connecting
 from steward.connections.connect import Check, Connected, Tried
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base import Health, Kind, Secrets
+from steward.connectors.base import CallError, Health, Kind, Secrets
+from steward.events import listen
 from steward.model.automation import AutomationState
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time
 from steward.model.refusals import NotFound, WrongState
+from steward.security.envelope import CannotOpen
 from steward.store import automations, connections
 from steward.store.automations import AutomationFilter, Sort
 from steward.store.engine import Tx
 
 MOST_AUTOMATIONS = 10_000
+UNSUBSCRIBE_SECONDS = 5.0
 
 
 class KindRecord(msgspec.Struct):
@@ -188,6 +192,30 @@ async def rename(tx: Tx, call: Call) -> Answer:
     body: RenameBody = call.body
     renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
     return ConnectionAnswer(connection_record(renamed))
+
+
+async def unsubscribe(call: Call) -> None:
+    """Before its keys are erased: a store that is listened to is asked to tell nothing any more.
+
+    A store that does not answer is disconnected all the same: its event address is closed.
+    """
+    fittings = call.fittings
+    vault: Vault = fittings.vault
+    integration = _integration(call)
+
+    async def look(tx: Tx) -> tuple[Connection, Secrets] | None:
+        found = await connections.get(tx, call.actor.org, integration)
+        if found is None or found.state is ConnectionState.DISCONNECTED:
+            return None
+        return found, await open_secrets(tx, vault, found)
+
+    try:
+        found = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+        if found is not None:
+            async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
+                await listen.unsubscribe(vault, *found, base_url=fittings.rules.base_url)
+    except (CallError, CannotOpen, TimeoutError):
+        fittings.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
 
 
 async def disconnect(tx: Tx, call: Call) -> Answer:

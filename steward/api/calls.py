@@ -13,6 +13,7 @@ from steward.accounts.passwords import Hashing
 from steward.api.fields import Body, EmptyBody, Query
 from steward.clock import Clock
 from steward.connections.destinations import KeptDestinations
+from steward.events.receive import Intake
 from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
@@ -62,6 +63,7 @@ class Fittings:
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
+    intake: Intake | None = None
     destinations: KeptDestinations = field(default_factory=KeptDestinations)
     space: Space | None = None
     wake: Callable[[str], None] = lambda name: None

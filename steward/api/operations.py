@@ -1,6 +1,6 @@
 """The table of operations: one row an endpoint; the gate, OpenAPI and the scope tests all read it."""
 
-from steward.api import app_session, login, status
+from steward.api import app_session, login, status, store_events
 from steward.api.calls import Entry, Nothing, Operation, RawOperation
 from steward.api.operations_automations import AUTOMATIONS
 from steward.api.operations_calendar import CALENDAR
@@ -74,6 +74,7 @@ OPERATIONS: list[Operation] = [*STATUS, *AUTOMATIONS, *CALENDAR, *WORK, *SESSION
 
 RAW_OPERATIONS: list[RawOperation] = [
     RawOperation("POST", "/v2/api/automations/login", login.post, "Log in"),
+    RawOperation("POST", "/v1/store-events/{endpoint_key}", store_events.post, "Take a store's event"),
     RawOperation("GET", "/.well-known/jwks.json", status.jwks, "Public keys of tokens"),
     RawOperation("GET", "/healthz", status.healthz, "Whether the process answers"),
     RawOperation("GET", "/readyz", status.readyz, "Whether the service is ready"),

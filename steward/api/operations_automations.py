@@ -51,7 +51,7 @@ AUTOMATIONS = [
         summary="Update automation",
         refusals=(StaleVersion, WrongState, NotConnected),
         writes=True,
-        wakes=("due", "ready"),
+        wakes=("due", "ready", "listen"),
         current=automations.current,
     ),
     Operation(
@@ -64,7 +64,7 @@ AUTOMATIONS = [
         summary="Pause automation",
         refusals=(StaleVersion, WrongState),
         writes=True,
-        wakes=("ready",),
+        wakes=("ready", "listen"),
         current=automations.current,
     ),
     Operation(
@@ -77,7 +77,7 @@ AUTOMATIONS = [
         summary="Resume automation",
         refusals=(StaleVersion, WrongState, NotConnected, NotReady),
         writes=True,
-        wakes=("due",),
+        wakes=("due", "listen"),
         current=automations.current,
     ),
     Operation(
@@ -90,7 +90,7 @@ AUTOMATIONS = [
         summary="Archive automation",
         refusals=(StaleVersion, WrongState),
         writes=True,
-        wakes=("ready",),
+        wakes=("ready", "listen"),
         current=automations.current,
     ),
     Operation(

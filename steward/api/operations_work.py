@@ -235,6 +235,7 @@ CONNECTIONS = [
         path=f"{CONNECTION}/disconnect",
         entry=Entry.APP,
         role=Role.OWNER,
+        prepare=app_connections.unsubscribe,
         function=app_connections.disconnect,
         answer=app_connections.ConnectionAnswer,
         summary="Disconnect a store or account",

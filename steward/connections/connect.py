@@ -15,7 +15,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
 from steward.outbound.errors import CallError, Refused, Unauthorized, Unavailable, WrongAddress
 from steward.scheduling import zones
-from steward.store import audit, automations, connections
+from steward.store import audit, automations, connections, endpoints, subscriptions
 from steward.store.engine import Tx
 
 CHECK_SECONDS = 20.0
@@ -179,6 +179,7 @@ async def reconnect(
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
     )
+    await _close_address(tx, actor.org, integration)  # its key went with the keys before
     await _note(tx, actor, "reconnected", after)
     return Connected(after, report(tried.health, tried.checked_at))
 
@@ -206,6 +207,8 @@ async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Hea
     changed = replace(before, state=state, version=before.version + 1)
     after = _found(changed, health, settings=None, now=tx.now)
     await _save(tx, after, was=before.version)
+    if after.state is not before.state:
+        await subscriptions.look_again_if_listening(tx, org, integration)
     return Connected(after, report(health, tx.now))
 
 
@@ -229,8 +232,15 @@ async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connec
     after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
     await _save(tx, after, was=before.version)
     await connections.erase_secrets(tx, actor.org, integration)
+    await _close_address(tx, actor.org, integration)
     await _note(tx, actor, "disconnected", after)
     return after
+
+
+async def _close_address(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """No event arrives at the address any more; the `listen` tick opens another one when it is needed."""
+    await endpoints.close(tx, org, integration)
+    await subscriptions.look_again_if_listening(tx, org, integration)
 
 
 async def _note(tx: Tx, actor: Actor, action: str, connection: Connection) -> None:

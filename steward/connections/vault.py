@@ -33,9 +33,22 @@ async def keep(
     version: int,
     sealed: Mapping[str, Secret],
 ) -> None:
-    """Seals a connection's secrets and keeps them in place of those before."""
-    key_no, data_key = await _data_key(tx, vault, org)
+    """Seals a connection's secrets and keeps them in place of those before, its event address too."""
     await connections.erase_secrets(tx, org, integration)
+    await add(tx, vault, org, integration=integration, version=version, sealed=sealed)
+
+
+async def add(
+    tx: Tx,
+    vault: Vault,
+    org: OrgId,
+    *,
+    integration: IntegrationId,
+    version: int,
+    sealed: Mapping[str, Secret],
+) -> None:
+    """Seals further secrets of a connection and keeps them beside those there are."""
+    key_no, data_key = await _data_key(tx, vault, org)
     for field, secret in sealed.items():
         place = Place(org, integration, field, version, key_no)
         value = seal(secret.reveal().encode("utf-8"), data_key, place)

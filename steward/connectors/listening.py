@@ -182,6 +182,12 @@ IDS = ReadOp("ids", IdsAsk, str)
 class EventSource(Protocol):
     """The part of a connector that tells of events; null for a platform without them."""
 
+    @property
+    def signed_by(self) -> tuple[str, ...]:
+        """The sealed settings of the connection that deliveries may be signed with, as an app's secret is;
+        empty: they are signed with `Wanted.secret`, which is made for the connection."""
+        ...
+
     async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """Makes, mends and removes until the platform has exactly what is wanted; one row a native topic.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,10 @@ from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
 from steward.outbound.grant import WriteGrant
 from steward.runs.tools import CancelAsked, Fenced, Tools
-from steward.store import changes, effects, run_queue
+from steward.store import changes, effects, own_changes, run_queue
 from steward.store.effects import Effect, EffectState, Intent
 from steward.store.engine import Tx
+from steward.store.own_changes import Touched
 from steward.store.run_queue import Lease
 
 SEND_WITHIN = timedelta(seconds=5)
@@ -79,6 +80,7 @@ class Applying:
     change_hash: str
     version: int
     known: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
+    modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
 
     def pieces(self, change: Change) -> list[Piece]:
         """The change's parts in order, with the keys they have for good (engine 11.1)."""
@@ -208,6 +210,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
         return []
     going, settled = [], []
     for piece, current in zip(pieces, seen, strict=True):
+        applying.modified[piece.key] = current.modified_at
         verdict = _verdict(operation, piece.part, current)
         if verdict is None:
             going.append(piece)
@@ -328,6 +331,24 @@ async def _settle(tx: Tx, *, applying: Applying, pieces: list[Piece], outcomes: 
             known[piece.key] = (_AS_OUTCOME[state], words)
     for change in {piece.change.id: piece.change for piece in pieces}.values():
         await _settle_change(tx, applying, change, known)
+    await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
+
+
+def _touched(applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]) -> list[Touched]:
+    """The objects of stores that were changed: their events are this automation's own (connectors 9.5)."""
+    return [
+        Touched(
+            piece.part.integration_id,
+            piece.change.proposal.object.type,
+            piece.change.proposal.object.id,
+            outcome.modified_at,
+            moved=outcome.modified_at is not None and outcome.modified_at != applying.modified.get(piece.key),
+        )
+        for piece, outcome in zip(pieces, outcomes, strict=True)
+        if outcome.state is WriteState.APPLIED
+        and piece.change.proposal.object.id is not None
+        and applying.connections[piece.part.integration_id].is_store
+    ]
 
 
 def _effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:

@@ -1,19 +1,22 @@
 """Takes ready runs in fair order and judges those taken for the first time (engine 6)."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from steward.automations import readiness
 from steward.crashpoint import crashpoint
-from steward.model.automation import Automation, AutomationState
+from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
-from steward.model.json import JsonValue
-from steward.model.run import Mode, Run, RunStatus
+from steward.model.json import JsonObject, JsonValue
+from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.runs import finish
 from steward.runs.tools import Fenced, Tools
-from steward.store import automations, fair, run_queue, runs, steps, streaks
+from steward.steps.base import StoreEvent
+from steward.store import automations, events, fair, run_queue, runs, steps, streaks
 from steward.store.engine import Tx
 from steward.store.run_queue import Hot, Lease
 from steward.store.steps import StepValue, ValueState
@@ -99,10 +102,38 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automatio
         "integration_id": automation.integration_id,
         "connections": [[one.integration_id, one.kind] for one in automation.connections],
     }
+    if run.event is not None:
+        started["event"] = await _event(tx, run, run.event, is_workflow=automation.kind is Kind.WORKFLOW)
     value = StepValue(START, "", 0, ValueState.DONE, started)
     await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
     started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
     return Taken(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
+
+
+async def _event(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
+    """What the run is told of its event, kept with it: the event itself is not kept as long."""
+    pointer, body = await events.handed(tx, run.org, event.id, with_body=is_workflow)
+    return pointer if body is None else {**pointer, "payload": json.loads(body)}
+
+
+def event_of(taken: "Taken") -> StoreEvent | None:
+    """The event the run came from, as it was told when it first started; None for other runs."""
+    event = taken.run.event
+    kept = next((value.output for value in taken.journal if value.name == START), None)
+    pointer = kept.get("event") if isinstance(kept, dict) else None
+    if event is None or not isinstance(pointer, dict):
+        return None
+    occurred = pointer.get("occurred_at")
+    return StoreEvent(
+        topic=event.topic,
+        object_type=pointer.get("object_type", ""),
+        object_id=pointer.get("object_id", ""),
+        parent_id=pointer.get("parent_id"),
+        id=event.id,
+        occurred_at=None if occurred is None else datetime.fromisoformat(occurred),
+        received_at=event.received_at,
+        payload=pointer.get("payload"),
+    )
 
 
 def _as_started(automation: Automation, journal: Sequence[StepValue]) -> Automation:

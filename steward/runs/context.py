@@ -14,7 +14,7 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
-from steward.runs.claim import Taken
+from steward.runs.claim import Taken, event_of
 from steward.runs.tools import Tools
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
@@ -117,7 +117,7 @@ def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[st
         zone=automation.timezone,
         now=tools.clock.now(),
         day=nominal_day(run, automation),
-        event=None,
+        event=event_of(taken),
         store=opened.store,
         accounts=opened.access,
         outputs=outputs,

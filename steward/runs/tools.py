@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
+from steward.connections.vault import Vault
 from steward.connectors.base import ChangeOp, Reader, WriteOutcome
 from steward.model.change import Batch
 from steward.model.connection import Connection
@@ -34,6 +35,9 @@ class RunRules:
     write_timeout: timedelta = timedelta(seconds=60)
     concurrency: int = 20
     organization_concurrency: int = 50
+    max_waiting_events: int = 200
+    catch_up: timedelta = timedelta(minutes=15)
+    base_url: str = ""
 
 
 class Sends(Protocol):
@@ -90,6 +94,7 @@ class Tools:
     automation_rules: AutomationRules
     templates: Mapping[str, Template]
     access: Access
+    vault: Vault
     keeping: Keeping = field(default_factory=Keeping)
     space: Space | None = None
     confirmed: Confirmed = field(default_factory=Confirmed)

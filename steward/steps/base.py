@@ -64,13 +64,18 @@ class StoreAccess(AccountAccess):
 class StoreEvent:
     """The event a run came from, as a pointer: what to read again (connectors 1 rule 6).
 
-    `object_id` is the platform's id of the object; for a variation `parent_id` is its product's.
+    `object_id` is the platform's id of the object as its reads give it; for a variation `parent_id` is its
+    product's. `payload` is what the store sent, for imported workflows alone (contract 2.11).
     """
 
     topic: str
     object_type: str
     object_id: str
     parent_id: str | None = None
+    id: str = ""
+    occurred_at: datetime | None = None
+    received_at: datetime | None = None
+    payload: JsonObject | None = None
 
 
 class Memory(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from steward.model.ids import IntegrationId, OrgId
 from steward.store.engine import Both, Row, Tx, at
@@ -14,16 +15,24 @@ _DUE = Both(
 )
 
 
+class Fill(StrEnum):
+    """Whether what was last seen of a type must be complete, and is."""
+
+    NONE = "none"
+    WANTED = "wanted"
+    DONE = "done"
+
+
 @dataclass(frozen=True, slots=True)
 class CatchUp:
     """A type of object of a store: listened to `since`; everything modified before `read_until` is known.
 
-    `filled`: what was last seen is complete. `ids_at`: when the list of ids was last compared.
+    `ids_at`: when the list of ids was last compared.
     """
 
     object_type: str
     since: datetime
-    filled: bool
+    fill: Fill
     read_until: datetime
     ids_at: datetime
     tries: int
@@ -40,7 +49,7 @@ async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, 
 async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchUp]:
     """Every type of the store that is read again."""
     rows = await tx.all(
-        "SELECT object_type, since, filled, read_until, ids_at, tries FROM catch_ups"
+        "SELECT object_type, since, fill, read_until, ids_at, tries FROM catch_ups"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -48,21 +57,21 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchU
 
 
 async def begin(
-    tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, filled: bool, next_at: datetime
+    tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, fill: Fill, next_at: datetime
 ) -> None:
-    """Listening to a type begins now; without `filled` its first fill is due at once."""
+    """Listening to a type begins now."""
     await tx.execute(
-        "INSERT INTO catch_ups (org_id, integration_id, object_type, since, filled, read_until, ids_at,"
-        " next_at) VALUES (:org, :integration, :type, :now, :filled, :now, :now, :next)"
+        "INSERT INTO catch_ups (org_id, integration_id, object_type, since, fill, read_until, ids_at,"
+        " next_at) VALUES (:org, :integration, :type, :now, :fill, :now, :now, :next)"
         " ON CONFLICT (org_id, integration_id, object_type) DO NOTHING",
-        {"org": org, "integration": integration, "type": object_type, "filled": filled, "next": next_at},
+        {"org": org, "integration": integration, "type": object_type, "fill": fill, "next": next_at},
     )
 
 
 async def fill_anew(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     """A derived topic joined: what was last seen must be complete before it is listened to."""
     await tx.execute(
-        "UPDATE catch_ups SET filled = FALSE, next_at = :now"
+        "UPDATE catch_ups SET fill = 'wanted', next_at = :now"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
         {"org": org, "integration": integration, "type": object_type},
     )
@@ -73,7 +82,7 @@ async def filled(
 ) -> None:
     """What was last seen of the type is complete."""
     await tx.execute(
-        "UPDATE catch_ups SET filled = TRUE, tries = 0, next_at = :next"
+        "UPDATE catch_ups SET fill = 'done', tries = 0, next_at = :next"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
         {"org": org, "integration": integration, "type": object_type, "next": next_at},
     )
@@ -138,7 +147,7 @@ def _catch_up(row: Row) -> CatchUp:
     return CatchUp(
         object_type=row["object_type"],
         since=at(row["since"]),
-        filled=bool(row["filled"]),
+        fill=Fill(row["fill"]),
         read_until=at(row["read_until"]),
         ids_at=at(row["ids_at"]),
         tries=row["tries"],

@@ -165,6 +165,15 @@ async def erase_secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     )
 
 
+async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Collection[str]) -> None:
+    """Erases these of the connection's secrets."""
+    await tx.execute(
+        "DELETE FROM connection_secrets WHERE org_id = :org AND integration_id = :integration"
+        " AND field IN (:fields)",
+        {"org": org, "integration": integration, "fields": list(fields)},
+    )
+
+
 async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | None:
     """The organisation's data key of a number, or without one its newest that is not retired."""
     which = "key_no = :key_no" if key_no is not None else "retired_at IS NULL"

@@ -109,9 +109,9 @@ async def under_way(
         "SELECT r.automation_id, c.object_type, c.object_id FROM effects AS e"
         " JOIN runs AS r ON r.org_id = e.org_id AND r.id = e.run_id"
         " JOIN changes AS c ON c.org_id = e.org_id AND c.run_id = e.run_id AND c.id = e.change_id"
-        " WHERE e.org_id = :org AND e.state = 'intent' AND e.integration_id = :integration"
-        " AND e.call_deadline_at > {now} AND r.automation_id IN (:automations)"
-        " AND c.object_id IS NOT NULL",
+        " WHERE e.org_id = :org AND e.state IN ('intent', 'unknown') AND e.state = 'intent'"
+        " AND e.integration_id = :integration AND e.call_deadline_at > {now}"
+        " AND r.automation_id IN (:automations) AND c.object_id IS NOT NULL",
         {"org": org, "integration": integration, "automations": list(automations)},
     )
     return {(AutomationId(row["automation_id"]), row["object_type"], row["object_id"]) for row in rows}

@@ -46,9 +46,10 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A store's subscriptions as last known, by native topic."""
+    """A store's subscriptions as last known, by native topic; `asked` counts wishes to look at them."""
 
     checked_at: datetime | None
+    asked: int
     tries: int
     subscribed: Mapping[str, Subscribed] = field(default_factory=dict)
 
@@ -91,7 +92,8 @@ async def look_again(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """The store's subscriptions are looked at by the next `listen` tick."""
     await tx.execute(
         "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
-        " ON CONFLICT (org_id, integration_id) DO UPDATE SET next_at = excluded.next_at, tries = 0",
+        " ON CONFLICT (org_id, integration_id) DO UPDATE"
+        " SET next_at = excluded.next_at, tries = 0, asked = listeners.asked + 1",
         {"org": org, "integration": integration},
     )
 
@@ -99,7 +101,7 @@ async def look_again(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
 async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """As `look_again`, for a store that has subscriptions, or had: after a change of its connection."""
     await tx.execute(
-        "UPDATE listeners SET next_at = :now, tries = 0"
+        "UPDATE listeners SET next_at = :now, tries = 0, asked = asked + 1"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -140,7 +142,8 @@ async def waiting_for(
 async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
     """The store's subscriptions; None when it was never listened to."""
     row = await tx.one(
-        "SELECT checked_at, tries FROM listeners WHERE org_id = :org AND integration_id = :integration",
+        "SELECT checked_at, asked, tries FROM listeners"
+        " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
     if row is None:
@@ -162,7 +165,7 @@ async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None
         )
         for row in rows
     }
-    return Listener(at_or_none(row["checked_at"]), row["tries"], subscribed)
+    return Listener(at_or_none(row["checked_at"]), row["asked"], row["tries"], subscribed)
 
 
 async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, str]:
@@ -236,14 +239,14 @@ async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None
 
 
 async def looked(
-    tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, asked_at: datetime
+    tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, asked: int
 ) -> None:
-    """A look at the store's subscriptions is over; one asked for since `asked_at` comes first."""
+    """A look at the store's subscriptions is over; one asked for since it began, `asked`, comes first."""
     await tx.execute(
         "UPDATE listeners SET checked_at = :now, tries = :tries,"
-        " next_at = CASE WHEN next_at > :asked THEN next_at ELSE CAST(:next AS bigint) END"
+        " next_at = CASE WHEN asked > :asked THEN next_at ELSE CAST(:next AS bigint) END"
         " WHERE org_id = :org AND integration_id = :integration",
-        {"org": org, "integration": integration, "next": next_at, "tries": tries, "asked": asked_at},
+        {"org": org, "integration": integration, "next": next_at, "tries": tries, "asked": asked},
     )
 
 

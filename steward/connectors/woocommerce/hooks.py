@@ -45,6 +45,8 @@ class _Hook:
 class Hooks:
     """The events of a shop; keeps nothing itself."""
 
+    signed_by: tuple[str, ...] = ()  # with a secret of the connection's own
+
     async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.
 

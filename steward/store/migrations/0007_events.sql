@@ -25,6 +25,7 @@ CREATE TABLE listeners (
     integration_id {int} NOT NULL,
     next_at {ms} NOT NULL,
     checked_at {ms},
+    asked {int} NOT NULL DEFAULT 0,
     tries {int} NOT NULL DEFAULT 0,
     PRIMARY KEY (org_id, integration_id),
     FOREIGN KEY (org_id, integration_id) REFERENCES connections
@@ -63,7 +64,7 @@ CREATE TABLE catch_ups (
     integration_id {int} NOT NULL,
     object_type {text} NOT NULL CHECK (length(object_type) BETWEEN 1 AND 40),
     since {ms} NOT NULL,
-    filled {bool} NOT NULL,
+    fill {text} NOT NULL CHECK (fill IN ('none', 'wanted', 'done')),
     read_until {ms} NOT NULL,
     ids_at {ms} NOT NULL,
     next_at {ms} NOT NULL,

@@ -1,0 +1,237 @@
+"""The catch-up tick: listening stores are read again for what was not delivered (connectors 8, 9.4)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from steward.connections.vault import open_secrets
+from steward.connectors.base import BadSettings, CallError, Connector, Reader, Secrets
+from steward.connectors.listening import CHANGED, IDS, ChangedAsk, Event, IdsAsk, dedupe_key
+from steward.crashpoint import crashpoint
+from steward.events import hearing
+from steward.events.apart import tried
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId, RisingIds
+from steward.outbound.errors import Refused
+from steward.runs.tools import Tools
+from steward.store import catch_ups, connections, events, last_seen, subscriptions
+from steward.store.catch_ups import CatchUp, Fill
+from steward.store.engine import Tx
+from steward.store.events import NewEvent
+from steward.store.last_seen import Seen
+
+OVERLAP = timedelta(minutes=2)
+ORDERS_SINCE = timedelta(days=90)
+COMPARE_EVERY = timedelta(days=1)
+LONGEST_WAIT = timedelta(minutes=60)
+MOST_AT_ONCE = 200
+_IDS = RisingIds()  # what was created comes before its change
+_DELETED = {"product": "products/delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A type of object of a store that is read again now."""
+
+    connection: Connection
+    connector: Connector
+    secrets: Secrets
+    row: CatchUp
+    topics: tuple[str, ...]
+
+    @property
+    def org(self) -> OrgId:
+        """The organisation."""
+        return self.connection.org
+
+    @property
+    def integration(self) -> IntegrationId:
+        """The store."""
+        return self.connection.integration_id
+
+
+async def catch_up_due(tools: Tools) -> bool:
+    """Reads again what is due; a store that cannot be read is tried again later, alone."""
+    found = await tools.engine.read(tools.clock.now(), catch_ups.due)
+    entered = 0
+    for org, (integration, object_type) in found:
+        result = await tried(_catch_up(tools, org, integration, object_type))
+        if isinstance(result, int):
+            entered += result
+            continue
+        if isinstance(result, CallError):
+            tools.log.info("store_not_read", org=org, integration=integration, why=result.message)
+        else:
+            tools.log.error("store_not_read", result, org=org, integration=integration)
+        await _put_off(tools, org, integration, object_type)
+    if entered:
+        tools.wake("event")
+    return bool(found)
+
+
+async def _put_off(tools: Tools, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+    async def later(tx: Tx) -> None:
+        row = (await catch_ups.of(tx, org, integration)).get(object_type)
+        wait = timedelta(minutes=2 ** min(0 if row is None else row.tries, 6))
+        next_at = tx.now + min(wait, LONGEST_WAIT)
+        await catch_ups.put_off(tx, org, integration, object_type, next_at=next_at)
+
+    await tools.engine.write(tools.clock.now(), later, org=org)
+
+
+async def _catch_up(tools: Tools, org: OrgId, integration: IntegrationId, object_type: str) -> int:
+    """Fills, or reads what changed; how many events that had not been delivered it found."""
+    open_ = partial(_open, org=org, tools=tools, integration=integration, object_type=object_type)
+    reading = await tools.engine.write(tools.clock.now(), open_, org=org)
+    if reading is None:
+        return 0
+    try:
+        link = reading.connector.link(reading.secrets)
+        http = tools.vault.outbound.reading(org, integration, link)
+        reader = reading.connector.reader(http, reading.secrets)
+    except (Refused, BadSettings) as error:
+        raise CallError(str(error)) from error
+    if reading.row.fill is Fill.WANTED:
+        await _fill(tools, reading, reader)
+        return 0
+    return await _read_on(tools, reading, reader)
+
+
+async def _open(
+    tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId, object_type: str
+) -> Reading | None:
+    """What to read and with what; a store that is not connected is not read until it is."""
+    connection = await connections.get(tx, org, integration)
+    row = (await catch_ups.of(tx, org, integration)).get(object_type)
+    connector = None if connection is None else tools.vault.connectors.get(connection.kind)
+    if connection is None or row is None or connector is None:
+        return None
+    if connection.state is not ConnectionState.CONNECTED:
+        later = tx.now + tools.rules.catch_up
+        await catch_ups.put_off(tx, org, integration, object_type, next_at=later)
+        return None
+    topics = await subscriptions.topics_wanted(tx, org, integration)
+    opened = await open_secrets(tx, tools.vault, connection)
+    return Reading(connection, connector, opened, row, tuple(topics))
+
+
+async def _fill(tools: Tools, reading: Reading, reader: Reader) -> None:
+    """What was last seen becomes complete, so that topics can be derived (connectors 8 rule 2)."""
+    now, kind, source = tools.clock.now(), reading.row.object_type, reading.connector.events
+    since = now - ORDERS_SINCE if kind == "order" else None
+    async for page in reader.read(CHANGED, ChangedAsk(kind, since)):
+        seen = [
+            Seen(event.object_type, event.object_id, fields, event.modified_at)
+            for event in page.items
+            if source is not None
+            and event.object_id is not None
+            and (fields := source.remembered(event)) is not None
+        ]
+        by_key = {(one.object_type, one.object_id): one for one in seen}
+        keep = partial(
+            last_seen.fill, org=reading.org, integration=reading.integration, seen=list(by_key.values())
+        )
+        if by_key:
+            await tools.engine.write(tools.clock.now(), keep, org=reading.org)
+        crashpoint("after_fill_page")
+
+    async def done(tx: Tx) -> None:
+        next_at = tx.now + tools.rules.catch_up
+        await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
+        await hearing.tell(tx, reading.org, reading.integration, reading.connector)
+
+    await tools.engine.write(tools.clock.now(), done, org=reading.org)
+
+
+async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
+    """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
+    began, row = tools.clock.now(), reading.row
+    after = max(row.read_until - OVERLAP, row.since)
+    entered = 0
+    async for page in reader.read(CHANGED, ChangedAsk(row.object_type, after)):
+        for start in range(0, len(page.items), MOST_AT_ONCE):
+            part = page.items[start : start + MOST_AT_ONCE]
+            entered += await _enter(tools, reading, part, now=began)
+    ids_at = row.ids_at
+    if began - ids_at >= COMPARE_EVERY:
+        entered += await _compare(tools, reading, reader)
+        ids_at = began
+
+    async def done(tx: Tx) -> None:
+        await catch_ups.read_on(
+            tx,
+            reading.org,
+            reading.integration,
+            row.object_type,
+            until=began,
+            next_at=tx.now + tools.rules.catch_up,
+            ids_at=ids_at,
+        )
+
+    crashpoint("before_caught_up")
+    await tools.engine.write(tools.clock.now(), done, org=reading.org)
+    if entered:
+        tools.metrics.count("steward_events_received_total", entered, outcome="polled")
+        tools.log.info("events_caught_up", org=reading.org, integration=reading.integration, events=entered)
+    return entered
+
+
+async def _enter(tools: Tools, reading: Reading, found: Sequence[Event], *, now: datetime) -> int:
+    """Keeps as events what was not delivered; how many."""
+    keys = {(one.object_type, one.object_id) for one in found if one.object_id is not None}
+    look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
+    seen = await tools.engine.read(tools.clock.now(), look, org=reading.org) if keys else {}
+    new = []
+    for event in found:
+        known = seen.get((event.object_type, event.object_id or ""))
+        told = None if known is None else known.modified_at
+        if event.modified_at is None or (told is not None and event.modified_at <= told):
+            continue
+        new.append(_polled(reading, event, json.dumps(event.payload, separators=(",", ":")), now=now))
+    return await _keep(tools, reading.org, new)
+
+
+def _polled(reading: Reading, event: Event, body: str, *, now: datetime) -> NewEvent:
+    changed_at = now if event.modified_at is None else event.modified_at
+    parts = ("poll", event.native, event.object_id or "", changed_at.isoformat())
+    raw = body.encode("utf-8")
+    return NewEvent(
+        org=reading.org,
+        id=_IDS.next(now),
+        integration=reading.integration,
+        dedupe_key=dedupe_key(parts),
+        native=event.native,
+        size=len(raw),
+        body=raw,
+        occurred_at=event.occurred_at or event.modified_at,
+        polled=True,
+    )
+
+
+async def _keep(tools: Tools, org: OrgId, new: Sequence[NewEvent]) -> int:
+    if not new:
+        return 0
+    kept = await tools.engine.write(tools.clock.now(), partial(events.keep_together, new=new), org=org)
+    return sum(kept)
+
+
+async def _compare(tools: Tools, reading: Reading, reader: Reader) -> int:
+    """Objects that are known and no longer in the shop were deleted without a word (connectors 8, D8)."""
+    kind = reading.row.object_type
+    topic = _DELETED.get(kind, "")
+    spec = reading.connector.topics.get(topic)
+    if topic not in reading.topics or spec is None or kind not in spec.fills:
+        return 0
+    look = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
+    known = await tools.engine.read(tools.clock.now(), look, org=reading.org)
+    async for page in reader.read(IDS, IdsAsk(kind)):
+        known -= set(page.items)
+    now = tools.clock.now()
+    gone = [
+        _polled(reading, Event(spec.native[0], kind, one), json.dumps({"id": int(one)}), now=now)
+        for one in sorted(known)
+        if one.isdecimal()
+    ]
+    return await _keep(tools, reading.org, gone)

@@ -1,0 +1,58 @@
+"""How much one store's address takes: events and bytes of the last ten seconds, in this process."""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from math import ceil
+
+from steward.model.refusals import Unavailable
+
+SECONDS = 10.0
+MOST_EVENTS = 60 * int(SECONDS)
+MOST_BYTES = 2 * 1024 * 1024 * int(SECONDS)
+_MOST_ADDRESSES = 10_000
+
+
+@dataclass(slots=True)
+class _Window:
+    taken: deque[tuple[float, int, int]] = field(default_factory=deque)
+    events: int = 0
+    size: int = 0
+
+    def add(self, now: float, events: int, size: int) -> None:
+        self.taken.append((now, events, size))
+        self.events += events
+        self.size += size
+
+    def leave(self, now: float) -> None:
+        while self.taken and self.taken[0][0] <= now - SECONDS:
+            _, events, size = self.taken.popleft()
+            self.events -= events
+            self.size -= size
+
+
+@dataclass(slots=True)
+class Floods:
+    """The windows of the addresses that were used lately (safety 9 rule 5)."""
+
+    windows: "OrderedDict[str, _Window]" = field(default_factory=OrderedDict)
+
+    def take(self, address: str, now: float) -> None:
+        """Takes one delivery up. Raises Unavailable with the seconds until there is room again."""
+        window = self.windows.setdefault(address, _Window())
+        self.windows.move_to_end(address)
+        if len(self.windows) > _MOST_ADDRESSES:
+            self.windows.popitem(last=False)
+        window.leave(now)
+        if window.events >= MOST_EVENTS or window.size >= MOST_BYTES:
+            wait = window.taken[0][0] + SECONDS - now
+            words = "Too many events at once. Nothing was stored; send them again later."
+            raise Unavailable(words, retry_after=max(1, ceil(wait)))
+        window.add(now, 1, 0)
+
+    def weigh(self, address: str, now: float, *, size: int) -> None:
+        """Counts the bytes of a delivery that was taken up."""
+        self.windows.setdefault(address, _Window()).add(now, 0, size)
+
+    def doubt(self, address: str, now: float) -> None:
+        """A delivery with a wrong signature counts double."""
+        self.windows.setdefault(address, _Window()).add(now, 1, 0)

@@ -1,0 +1,303 @@
+"""The match tick: which automations an event starts, in batches by organisation (engine 14, connectors 8)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from steward.automations import lifecycle, readiness
+from steward.connectors.base import Broken
+from steward.connectors.listening import Event, EventSource, StoredEvent
+from steward.crashpoint import crashpoint
+from steward.events.apart import tried
+from steward.events.echoes import Echoes
+from steward.lanes import lane
+from steward.lanes.lane import TOO_LARGE, EventOffer
+from steward.model.connection import Connection
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.json import JsonObject
+from steward.model.run import EventRef
+from steward.runs.tools import Tools
+from steward.store import automations, catch_ups, connections, events, last_seen, own_changes, subscriptions
+from steward.store.engine import Tx
+from steward.store.events import KeptEvent
+from steward.store.last_seen import Seen
+
+BATCH = 200
+# An object an automation is writing at this moment: its event waits for the outcome, so that the guard knows.
+WAIT_FOR_OUTCOME = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """An event with what its body says; None when it says nothing, or was too large to be kept."""
+
+    kept: KeptEvent
+    event: Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Topical:
+    """The canonical topics an event stands for."""
+
+    read: Read
+    topics: tuple[str, ...]
+
+    @property
+    def event(self) -> Event | None:
+        """What its body says."""
+        return self.read.event
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a transaction did: ended events with their pointers, those left for later, offered runs."""
+
+    matched: dict[str, JsonObject] = field(default_factory=dict)
+    later: list[str] = field(default_factory=list)
+    offered: int = 0
+    echoes: int = 0
+    unknown: int = 0
+
+
+async def match_due(tools: Tools) -> bool:
+    """Matches events that wait, organisation by organisation; True when there were some.
+
+    One that fails is put off alone, and is poison after the fifth time (engine 16).
+    """
+    found = await tools.engine.read(tools.clock.now(), partial(events.due, most=BATCH))
+    by_org: dict[OrgId, list[str]] = {}
+    for org, event in found:
+        by_org.setdefault(org, []).append(event)
+    matched = 0
+    for org, ids in sorted(by_org.items()):
+        matched += await _match(tools, org, ids)
+    if matched:
+        tools.wake("ready")
+    return matched > 0
+
+
+async def _match(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
+    """Matches events of one organisation in one transaction; when that fails, each in its own."""
+    result = await tried(_together(tools, org, ids))
+    if isinstance(result, int):
+        return result
+    if len(ids) == 1:
+        await _failed(tools, org, ids[0], result)
+        return 0
+    return sum([await _match(tools, org, [one]) for one in ids])
+
+
+async def _failed(tools: Tools, org: OrgId, event: str, error: Exception) -> None:
+    now = tools.clock.now()
+    is_poison = await tools.engine.write(now, partial(events.failed, org=org, event=event), org=org)
+    tools.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
+    tools.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
+
+
+async def _together(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
+    look = partial(_look, org=org, ids=ids)
+    kept, stores = await tools.engine.read(tools.clock.now(), look, org=org)
+    read = [Read(one, _read(tools, one, stores.get(one.integration))) for one in kept]
+    crashpoint("before_match")
+    match = partial(_commit, org=org, tools=tools, read=read, stores=stores)
+    done: Outcome = await tools.engine.write(tools.clock.now(), match, org=org)
+    crashpoint("after_match")
+    for name, count in (("echo", done.echoes), ("unknown_object", done.unknown)):
+        if count:
+            tools.metrics.count("steward_events_not_run_total", count, why=name)
+    return len(done.matched)
+
+
+async def _look(
+    tx: Tx, org: OrgId, ids: Sequence[str]
+) -> tuple[list[KeptEvent], dict[IntegrationId, Connection]]:
+    kept = await events.read(tx, org, ids)
+    return kept, await connections.among(tx, org, {one.integration for one in kept})
+
+
+def _source(tools: Tools, store: Connection | None) -> EventSource | None:
+    connector = None if store is None else tools.vault.connectors.get(store.kind)
+    return None if connector is None else connector.events
+
+
+def _read(tools: Tools, kept: KeptEvent, store: Connection | None) -> Event | None:
+    """What the body says; a body that is no event of its store's is one nothing matches (contract 2.11)."""
+    source = _source(tools, store)
+    if source is None or kept.body is None:
+        return None
+    try:
+        return source.read_event(StoredEvent(kept.native, kept.body, kept.received_at))
+    except Broken:
+        tools.metrics.count("steward_events_not_run_total", why="broken")
+        return None
+
+
+async def _commit(
+    tx: Tx, *, org: OrgId, tools: Tools, read: Sequence[Read], stores: Mapping[IntegrationId, Connection]
+) -> Outcome:
+    """Locks the events, offers their runs and ends them, all or nothing."""
+    locked = await events.lock(tx, org, [one.kept.id for one in read])
+    done = Outcome()
+    by_store: dict[IntegrationId, list[Read]] = {}
+    for one in read:
+        if one.kept.id in locked:
+            by_store.setdefault(one.kept.integration, []).append(one)
+    for integration, own in sorted(by_store.items()):
+        store = stores.get(integration)
+        source = _source(tools, store)
+        if store is None or source is None:
+            done.matched |= {one.kept.id: {} for one in own}
+        else:
+            await _match_store(tx, tools, store, source, own, done=done)
+    await events.matched(tx, org, done.matched)
+    if done.later:
+        await events.postpone(tx, org, done.later, until=tx.now + WAIT_FOR_OUTCOME)
+    return done
+
+
+async def _match_store(
+    tx: Tx, tools: Tools, store: Connection, source: EventSource, read: Sequence[Read], *, done: Outcome
+) -> None:
+    org, integration = store.org, store.integration_id
+    offered = tools.vault.connectors[store.kind].topics
+    waiting = await subscriptions.waiting_for(tx, org, integration, offered)
+    everyone = sorted({one for names in waiting.values() for one in names})
+    writing = await own_changes.under_way(tx, org, integration, everyone) if everyone else set()
+    touched = {(kind, one) for _, kind, one in writing}
+    ready = [one for one in read if not touched & set(_objects(one.event))]
+    done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
+    topical = await _topics(tx, tools, store, source, ready, done=done)
+    done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
+    wanted = sorted({topic for one in topical for topic in one.topics if topic in waiting})
+    if not wanted:
+        return
+    own = await own_changes.of(tx, org, integration, everyone)
+    echoes = Echoes(own)
+    for automation, reason in echoes.loops(waiting, topical):
+        await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=tools.automation_rules)
+    # Locked from here on: none of these automations is paused before the commit, and none that was is left.
+    waiting = await subscriptions.waiting_for(tx, org, integration, wanted, lock=True)
+    offers: dict[AutomationId, list[EventOffer]] = {}
+    for one in topical:
+        for automation, topic in _started(one, waiting):
+            if one.read.event is not None and echoes.is_own(automation, one.read.kept, one.read.event):
+                done.echoes += 1
+                continue
+            ref = EventRef(one.read.kept.id, topic, one.read.kept.received_at)
+            offers.setdefault(automation, []).append(
+                EventOffer(ref, TOO_LARGE if one.read.kept.oversize else None)
+            )
+    done.offered += await _offer(tx, tools, org, offers)
+
+
+async def _topics(
+    tx: Tx, tools: Tools, store: Connection, source: EventSource, read: Sequence[Read], *, done: Outcome
+) -> list[Topical]:
+    """The topics of each event, in order; what was last seen of the objects follows (connectors 8)."""
+    org, integration = store.org, store.integration_id
+    keys = {key for one in read if (key := _key(one.event)) is not None}
+    seen = await last_seen.of(tx, org, integration, keys) if keys else {}
+    since = await catch_ups.of(tx, org, integration) if keys else {}
+    offered = tools.vault.connectors[store.kind].topics
+    changed: dict[tuple[str, str], Seen | None] = {}
+    found: list[Topical] = []
+    for one in read:
+        event, key = one.event, _key(one.event)
+        if event is None or key is None:
+            direct = [name for name, spec in offered.items() if not spec.derived]
+            told = [name for name in direct if one.kept.native in offered[name].native]
+            # Of a body that was not kept only its native topic is known.
+            found.append(Topical(one, tuple(told) if one.kept.oversize else ()))
+            continue
+        known = changed[key] if key in changed else seen.get(key)
+        if one.kept.polled and _is_known(event, known):
+            found.append(Topical(one, ()))  # it was delivered after all
+            continue
+        begun = since.get(event.object_type) or since.get("product" if event.parent_id else "")
+        derived = source.derive(
+            event, None if known is None else known.fields, since=None if begun is None else begun.since
+        )
+        if derived.dropped is not None:
+            done.unknown += 1
+        if derived.forget:
+            changed[key] = None
+        elif derived.seen is not None:
+            changed[key] = Seen(*key, derived.seen, _told_at(one.kept, event, known))
+        found.append(Topical(one, derived.topics))
+    if kept := [one for one in changed.values() if one is not None]:
+        await last_seen.put(tx, org, integration, kept)
+    if gone := [key for key, one in changed.items() if one is None]:
+        await last_seen.forget(tx, org, integration, gone)
+    return found
+
+
+def _key(event: Event | None) -> tuple[str, str] | None:
+    return None if event is None or event.object_id is None else (event.object_type, event.object_id)
+
+
+def _objects(event: Event | None) -> tuple[tuple[str, str], ...]:
+    """The objects of changes this may be the echo of."""
+    key = _key(event)
+    return () if event is None or key is None else event.objects or (key,)
+
+
+def _is_known(event: Event, known: Seen | None) -> bool:
+    """Whether what was read again had been delivered."""
+    at = None if known is None else known.modified_at
+    return at is not None and event.modified_at is not None and event.modified_at <= at
+
+
+def _told_at(kept: KeptEvent, event: Event, known: Seen | None) -> datetime | None:
+    """The newest modified time that was delivered: one read again later is known by it (connectors 9.4)."""
+    before = None if known is None else known.modified_at
+    if kept.polled or event.modified_at is None:
+        return before
+    return event.modified_at if before is None else max(before, event.modified_at)
+
+
+def _started(
+    one: Topical, waiting: Mapping[str, Sequence[AutomationId]]
+) -> Iterator[tuple[AutomationId, str]]:
+    """Each automation the event starts, once, with the first of its topics."""
+    done: set[AutomationId] = set()
+    for topic in one.topics:
+        for automation in waiting.get(topic, ()):
+            if automation not in done:
+                done.add(automation)
+                yield automation, topic
+
+
+async def _offer(
+    tx: Tx, tools: Tools, org: OrgId, offers: Mapping[AutomationId, Sequence[EventOffer]]
+) -> int:
+    """Makes the runs by automation, under its lane's lock (engine 8); how many."""
+    if not offers:
+        return 0
+    found = await automations.among(tx, org, offers)
+    obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=tools.templates)
+    lanes = await lane.lock_many(tx, org, sorted(offers))
+    made = 0
+    for automation, own in sorted(offers.items()):
+        what = obstacles.get(automation)
+        if what is not None:
+            own = [EventOffer(one.event, one.refused or (what.code, what.message)) for one in own]
+        made += len(
+            await lane.offer_events(
+                tx, found[automation], lanes[automation], own, most_waiting=tools.rules.max_waiting_events
+            )
+        )
+    return made
+
+
+def _pointer(event: Event | None) -> JsonObject:
+    """What the event's runs read again (connectors 1 rule 6)."""
+    if event is None or event.object_id is None:
+        return {}
+    occurred = None if event.occurred_at is None else event.occurred_at.isoformat()
+    return {
+        "object_type": event.object_type,
+        "object_id": event.object_id,
+        "parent_id": event.parent_id,
+        "occurred_at": occurred,
+    }

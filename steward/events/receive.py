@@ -1,0 +1,154 @@
+"""Takes deliveries up: whose address, genuine or not, kept once; what they mean is match.py's (engine 14)."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from steward.clock import Clock
+from steward.connections.vault import Vault, open_secrets
+from steward.connectors.listening import (
+    Dropped,
+    EventSecrets,
+    EventSource,
+    Ping,
+    RawBody,
+    Unverified,
+    Verified,
+)
+from steward.crashpoint import crashpoint
+from steward.events.floods import Floods
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId, RisingIds
+from steward.model.refusals import NotFound, Unauthenticated
+from steward.security.signatures import Signed
+from steward.store import connections, endpoints, events, subscriptions
+from steward.store.engine import Engine, Shared, Tx
+from steward.store.events import NewEvent
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Secret
+
+LARGEST = 256 * 1024
+SECRET = "event_secret"  # the names under which the vault keeps what was made for a store's events
+KEY = "event_key"
+_MOST_OPENED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A store's address that is open: whose it is, and what deliveries to it are held against."""
+
+    org: OrgId
+    integration: IntegrationId
+    source: EventSource
+    signing: tuple[Secret, ...]
+    held_against: EventSecrets
+    shown: str  # the hash of its key, for logs and limits
+
+    def signed(self) -> Signed:
+        """What computes the signature of a body as it streams; fails closed without a secret."""
+        return Signed([secret.reveal().encode("utf-8") for secret in self.signing])
+
+
+@dataclass(slots=True)
+class Intake:
+    """What taking deliveries up needs, and the secrets opened lately, by connection and its version."""
+
+    engine: Engine
+    clock: Clock
+    vault: Vault
+    log: Log
+    metrics: Metrics
+    floods: Floods = field(default_factory=Floods)
+    ids: RisingIds = field(default_factory=RisingIds)  # events are matched in the order they came
+    opened: "OrderedDict[tuple[str, int], tuple[Secret, ...]]" = field(default_factory=OrderedDict)
+
+    async def address(self, key: str) -> Address:
+        """The address with this key. Raises NotFound (contract 2.11 step 1), Unavailable (a flood)."""
+        shown = endpoints.hashed(key)
+        look = partial(self._look, key=key, shown=shown)
+        found = await self.engine.read(self.clock.now(), look, small=True)
+        if found is None:
+            raise NotFound
+        self.floods.take(shown, self.clock.monotonic())
+        return found
+
+    async def _look(self, tx: Tx, key: str, shown: str) -> Address | None:
+        whose = await endpoints.find(tx, key)
+        if whose is None:
+            return None
+        org, integration = whose
+        await tx.enter([org])
+        connection = await connections.get(tx, org, integration)
+        if connection is None or connection.state is ConnectionState.DISCONNECTED:
+            return None
+        connector = self.vault.connectors.get(connection.kind)
+        if connector is None or connector.events is None:
+            return None
+        hooks = await subscriptions.remote_ids(tx, org, integration)
+        return Address(
+            org,
+            integration,
+            connector.events,
+            await self._signing(tx, connection, connector.events, shown),
+            EventSecrets(connection.domain, hooks),
+            shown,
+        )
+
+    async def _signing(
+        self, tx: Tx, connection: Connection, source: EventSource, shown: str
+    ) -> tuple[Secret, ...]:
+        key = shown, connection.version
+        if (known := self.opened.get(key)) is not None:
+            return known
+        sealed = (await open_secrets(tx, self.vault, connection)).sealed
+        names = source.signed_by or (SECRET,)
+        found = tuple(sealed[name] for name in names if name in sealed)
+        self.opened[key] = found
+        while len(self.opened) > _MOST_OPENED:
+            self.opened.popitem(last=False)
+        return found
+
+    async def take(self, address: Address, headers: Mapping[str, str], body: RawBody) -> bool:
+        """Judges a delivery and keeps a genuine one durably; whether there is something new to match.
+
+        Raises Unauthenticated (contract 2.11 step 4), Unavailable when it could not be kept.
+        """
+        self.floods.weigh(address.shown, self.clock.monotonic(), size=body.size)
+        verdict = address.source.verify_event(headers, body, address.held_against)
+        if isinstance(verdict, Unverified):
+            self.floods.doubt(address.shown, self.clock.monotonic())
+            self._tell(address, "unverified")
+            raise Unauthenticated("This delivery is not signed with the secret of this address.")
+        if isinstance(verdict, Ping):
+            self._tell(address, "ping")
+            return False
+        if isinstance(verdict, Dropped):
+            self._tell(address, verdict.why)
+            return False
+        return await self._keep(address, verdict, body)
+
+    async def _keep(self, address: Address, verdict: Verified, body: RawBody) -> bool:
+        now = self.clock.now()
+        new = NewEvent(
+            org=address.org,
+            id=self.ids.next(now),
+            integration=address.integration,
+            dedupe_key=verdict.dedupe_key,
+            native=verdict.native,
+            size=body.size,
+            body=body.kept if body.size <= LARGEST else None,
+        )
+        crashpoint("before_event")
+        kept: Any = await self.engine.write(
+            now, Shared(new, events.keep, events.keep_together), org=address.org
+        )
+        crashpoint("after_event")
+        self._tell(address, "kept" if kept else "repeated")
+        return bool(kept)
+
+    def _tell(self, address: Address, outcome: str) -> None:
+        self.metrics.count("steward_events_received_total", outcome=outcome)
+        self.log.debug("event_received", org=address.org, address=address.shown, outcome=outcome)

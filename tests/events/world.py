@@ -1,0 +1,205 @@
+"""A whole service that listens to the pretend shop: its webhooks arrive over HTTP, in process."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import httpx
+
+from steward import worker
+from steward.connectors.woocommerce.topics import TOPICS
+from steward.model.plan import StepKind
+from steward.steps.base import Produced, StepContext
+from steward.templates.base import Ended, LastWords, StepFacts, Template
+from tests.automations.world import template
+from tests.people import Caller, Heard
+from tests.whole import Whole
+
+PATH = "/v1/automations"
+MANUAL = {"cadence": "manual"}
+ADDRESS = "/v1/store-events/"
+
+
+async def _tell(context: StepContext) -> Produced:
+    event = context.event
+    if event is None:
+        return Produced({"event": None})
+    return Produced(
+        {
+            "event": {
+                "topic": event.topic,
+                "object_type": event.object_type,
+                "object_id": event.object_id,
+                "parent_id": event.parent_id,
+                "id": event.id,
+            }
+        }
+    )
+
+
+def _words(ended: Ended) -> LastWords:
+    return LastWords("Told.", dict(ended.of("tell")))
+
+
+def telling() -> Template:
+    """A template any topic of a shop starts; its result is the event its run was given."""
+    bare = template("tell-events", topics={"woocommerce": tuple(TOPICS)})
+    facts = replace(bare.facts, steps=(StepFacts("tell", "Tell the event", StepKind.DECIDE),))
+    return replace(bare, facts=facts, steps={"tell": _tell}, finish=_words)
+
+
+@dataclass
+class Ears:
+    """The service with its shop, a caller with a token, and short ways to a listening automation."""
+
+    whole: Whole
+    token: Caller
+    sent: int = 0
+
+    @property
+    def shop(self) -> Any:
+        """The service beside the pretend shop."""
+        return self.whole.shop
+
+    async def automation(self, *topics: str, listen: bool = True, **fields: Any) -> dict[str, Any]:
+        """An automation these topics start; with `listen` resumed, and listening."""
+        body = {
+            "template_id": "tell-events",
+            "integration_id": self.whole.number("woocommerce"),
+            "name": "On events",
+            "inputs": {},
+            "schedule": MANUAL,
+            "trigger": {"kind": "event", "topics": list(topics)},
+            **fields,
+        }
+        heard = await self.token.post(PATH, body)
+        assert heard.status == 201, heard.body
+        made: dict[str, Any] = heard.data["automation"]
+        if listen:
+            assert (await self.token.post(f"{PATH}/{made['id']}/resume")).status == 200
+            await self.shop.drain()
+            made = await self.read(made)
+            assert made["trigger"]["listening"] == "yes", made["trigger"]
+        return made
+
+    async def read(self, automation: Mapping[str, Any]) -> dict[str, Any]:
+        """The automation as answered now."""
+        found: dict[str, Any] = (await self.token.get(f"{PATH}/{automation['id']}")).data["automation"]
+        return found
+
+    async def trigger(self, automation: Mapping[str, Any]) -> dict[str, Any]:
+        """Its trigger as answered now."""
+        found: dict[str, Any] = (await self.read(automation))["trigger"]
+        return found
+
+    async def act(self, automation: Mapping[str, Any], verb: str) -> Heard:
+        """Pause, resume, archive."""
+        return await self.token.post(f"{PATH}/{automation['id']}/{verb}")
+
+    async def runs(self, automation: Mapping[str, Any], **query: Any) -> list[dict[str, Any]]:
+        """Its runs, the oldest first."""
+        found: list[dict[str, Any]] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            heard = await self.token.get(
+                f"{PATH}/runs", automation_id=automation["id"], limit=200, **query, **cursor
+            )
+            found += heard.data["runs"]
+            if heard.data["next_cursor"] is None:
+                return found[::-1]
+            cursor = {"cursor": heard.data["next_cursor"]}
+
+    async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """The topic and object of the event of each of its runs, in order."""
+        await self.shop.drain()
+        results = [(run["result"] or run)["event"] for run in await self.runs(automation)]
+        return [(one["topic"], one["object_id"]) for one in results]
+
+    async def woo(self, method: str, path: str, body: Any = None) -> Any:
+        """Somebody works in the shop; what that causes is delivered before this returns."""
+        keys = self.shop.world.described()["woocommerce"]
+        auth = (keys["consumer_key"], keys["consumer_secret"])
+        async with httpx.AsyncClient(transport=self.shop.world.transport(), auth=auth) as client:
+            answer = await client.request(method, f"{keys['url']}/wp-json/wc/v3{path}", json=body)
+        assert answer.status_code < 300, answer.text
+        await self.shop.world.settle()
+        return answer.json()
+
+    def hooks(self) -> list[dict[str, Any]]:
+        """The shop's webhooks."""
+        return list(self.shop.world.state.shop.webhooks.values())
+
+    def hook(self, native: str) -> dict[str, Any]:
+        """The one webhook of a native topic."""
+        [found] = [hook for hook in self.hooks() if hook["topic"] == native]
+        return cast("dict[str, Any]", found)
+
+    async def deliver(self, native: str, body: Any, *, delivery: str | None = None, **headers: str) -> Heard:
+        """A delivery as the shop sends it, each with an id of its own unless given."""
+        hook = self.hook(native)
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.sent += 1
+        return await self.post(
+            hook["delivery_url"],
+            raw,
+            **{
+                "content-type": "application/json",
+                "x-wc-webhook-topic": native,
+                "x-wc-webhook-signature": self.signature(hook, raw),
+                "x-wc-webhook-id": str(hook["id"]),
+                "x-wc-webhook-delivery-id": delivery or f"delivery-{self.sent}",
+                **headers,
+            },
+        )
+
+    def signature(self, hook: Mapping[str, Any], raw: bytes) -> str:
+        """What the shop signs a body with."""
+        secret = self.shop.world.state.shop.webhook_secrets[hook["id"]]
+        return b64encode(hmac.new(secret.encode(), raw, hashlib.sha256).digest()).decode()
+
+    async def post(self, url: str, raw: bytes, **headers: str) -> Heard:
+        """Bytes to an address."""
+        nobody = self.whole.service.nobody()
+        return await nobody.call("POST", httpx.URL(url).path, content=raw, headers=headers)
+
+    async def tick(self, name: str) -> None:
+        """One tick of the worker, as often as it asks to come again."""
+        hired = await self.shop.hired()
+        [tick] = [one for one in worker.ticks(hired) if one.name == name]
+        while await tick.run():
+            await asyncio.sleep(0)
+
+    async def rows(self, sql: str, **args: object) -> list[dict[str, Any]]:
+        """Rows as kept."""
+
+        async def look(tx: Any) -> list[dict[str, Any]]:
+            found = await tx.all(sql, {"org": self.shop.owner.org, **args})
+            return [{name: row[name] for name in row.keys()} for row in found]
+
+        return cast("list[dict[str, Any]]", await self.shop.read(look))
+
+
+async def open_ears(whole: Whole) -> Ears:
+    """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
+    templates = cast("dict[str, Template]", whole.shop.service.tools.templates)
+    templates["tell-events"] = telling()
+    whole.shop.world.deliver_through(httpx.ASGITransport(app=whole.service.app))
+    return Ears(whole, await whole.service.token("member"))
+
+
+def order(number: int, *, at: str = "2026-05-01T08:00:00", **more: Any) -> dict[str, Any]:
+    """An order as a delivery tells it."""
+    return {
+        "id": number,
+        "status": "processing",
+        "date_created_gmt": at,
+        "date_modified_gmt": at,
+        "date_paid_gmt": None,
+        "refunds": [],
+        **more,
+    }
