@@ -1,8 +1,290 @@
-"""Starts, lends, times and kills the processes that run foreign code; one owner each (safety 8)."""
+"""Starts, lends, times and kills the processes that run foreign code; one owner each (safety 8).
+
+A child is lent for one message. It may serve further messages of the same owner, which is an organisation's
+run; for any other it is killed and a fresh one started. Nothing here knows what an owner is.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from steward.confined.protocol import (
+    CRASHED,
+    MEMORY,
+    MESSAGE_BYTES,
+    PROGRESS,
+    TIMEOUT,
+    Stopped,
+    line,
+    stopped,
+)
+
+# Whose a child is: the organisation, then the run. Waiting is fair between organisations.
+Owner: TypeAlias = tuple[str, str]
+
+JAVASCRIPT: Final = "javascript"
+LIQUID: Final = "liquid"
+START_SECONDS: Final = 30.0
+# A child's CPU time is limited for its life: one that has used this much serves nobody any more.
+CPU_SECONDS: Final = 12.0
+MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Which of the walls that depend on the machine stand around a child (safety 8)."""
+
+    network: bool
+    calls: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    process: Process
+    kind: str
+    walls: Walls
+    owner: Owner | None = None
+    busy: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    owner: Owner
+    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Children:
-    """At most `count` confined processes of this service process."""
+    """At most `count` confined processes of this service process; a message waits its turn.
+
+    None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
+    a new owner need not wait for a start.
+    """
 
     def __init__(self, count: int) -> None:
         self._count = count
+        self._live: list[_Child] = []
+        self._starting = 0
+        self._waiting: list[_Waiting] = []
+        self._spares: set[asyncio.Task[None]] = set()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._closed = False
+
+    async def ask(
+        self, owner: Owner, kind: str, asked: dict[str, object], given: bytes, seconds: float
+    ) -> bytes:
+        """The answer's JSON to one message. `seconds` is the wall time of each of its parts.
+
+        Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
+        gets another.
+        """
+        if len(given) > MESSAGE_BYTES:
+            raise stopped(MEMORY)
+        child = await self._lend(owner, kind)
+        kept = False
+        try:
+            message = line(asked) + given + b"\n"
+            answer, cpu = await asyncio.wait_for(_exchange(child.process, message, seconds), MESSAGE_SECONDS)
+            kept = cpu < CPU_SECONDS
+            return answer
+        except TimeoutError as end:
+            raise stopped(TIMEOUT) from end
+        finally:
+            if not kept:
+                await self._end(child)
+            child.busy = False
+            self._next()
+            self._keep_spare(kind)
+
+    async def walls(self) -> Walls:
+        """Which walls stand here, as a child of its own finds; for `doctor`. Raises Stopped."""
+        child = await self._start(JAVASCRIPT)
+        await self._end(child)
+        return child.walls
+
+    async def close(self) -> None:
+        """Ends every child."""
+        self._closed = True
+        for task in list(self._spares):
+            task.cancel()
+        await asyncio.gather(*self._spares, return_exceptions=True)
+        for child in list(self._live):
+            await self._end(child)
+        if self._folder is not None:
+            os.chmod(self._folder.name, 0o700)
+            self._folder.cleanup()
+            self._folder = None
+
+    async def _lend(self, owner: Owner, kind: str) -> _Child:
+        while True:
+            child = self._mine(owner, kind)
+            if child is None and not self._must_wait(owner):
+                child = await self._fresh(kind)
+            if child is not None:
+                child.busy, child.owner = True, owner
+                return child
+            waiting = _Waiting(owner)
+            self._waiting.append(waiting)
+            try:
+                await waiting.turn
+            finally:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+
+    def _mine(self, owner: Owner, kind: str) -> _Child | None:
+        """A child that has served this owner already, or, where nobody else goes first, none yet."""
+        idle = [child for child in self._live if child.kind == kind and not child.busy]
+        own = next((child for child in idle if child.owner == owner), None)
+        if own is not None or self._must_wait(owner):
+            return own
+        return next((child for child in idle if child.owner is None), None)
+
+    def _must_wait(self, owner: Owner) -> bool:
+        """No second child for an organisation while another waits for its first (safety 8)."""
+        serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
+        others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
+        return owner[0] in serving and bool(others - serving)
+
+    async def _fresh(self, kind: str) -> _Child | None:
+        """A new child, in the place of an idle one where all places are taken; None: all are busy."""
+        if len(self._live) + self._starting >= self._count:
+            idle = next((child for child in self._live if not child.busy), None)
+            if idle is None:
+                return None
+            await self._end(idle)
+        return await self._start(kind)
+
+    async def _start(self, kind: str) -> _Child:
+        self._starting += 1
+        try:
+            process = await _spawn(kind, self._place())
+            try:
+                child = await _ready(process, kind)
+            except BaseException:
+                await _kill(process)
+                raise
+            self._live.append(child)
+            return child
+        finally:
+            self._starting -= 1
+
+    def _place(self) -> str:
+        """An empty folder nobody writes to: where children stand."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="steward-confined-")
+            os.chmod(self._folder.name, 0o500)
+        return self._folder.name
+
+    async def _end(self, child: _Child) -> None:
+        if child in self._live:
+            self._live.remove(child)
+        await _kill(child.process)
+
+    def _next(self) -> None:
+        """Wakes those who wait, an organisation without a child first; each looks again for itself."""
+        serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
+        for waiting in sorted(self._waiting, key=lambda one: one.owner[0] in serving):
+            if not waiting.turn.done():
+                waiting.turn.set_result(None)
+
+    def _keep_spare(self, kind: str) -> None:
+        taken = len(self._live) + self._starting + len(self._spares)
+        unused = any(child.owner is None and child.kind == kind for child in self._live)
+        if self._closed or unused or self._spares or self._waiting or taken >= self._count:
+            return
+        task = asyncio.ensure_future(self._spare(kind))
+        self._spares.add(task)
+        task.add_done_callback(self._spares.discard)
+
+    async def _spare(self, kind: str) -> None:
+        with contextlib.suppress(Stopped):
+            await self._start(kind)
+            self._next()
+
+
+async def _spawn(kind: str, place: str) -> Process:
+    """A fresh interpreter: no environment, its own session, three pipes and no other descriptor."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), kind, *_folders(),
+        stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL, cwd=place, env={}, close_fds=True,
+        start_new_session=True, limit=2 * MESSAGE_BYTES,
+    )  # fmt: skip
+
+
+def _folders() -> Sequence[str]:
+    return list(dict.fromkeys([str(_ROOT), sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]))
+
+
+async def _ready(process: Process, kind: str) -> _Child:
+    try:
+        told = json.loads(await asyncio.wait_for(_line_of(process), START_SECONDS))
+    except (TimeoutError, ValueError) as end:
+        raise Stopped(
+            CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
+        ) from end
+    return _Child(process, kind, Walls(network=bool(told["network"]), calls=bool(told["calls"])))
+
+
+async def _line_of(process: Process) -> bytes:
+    if process.stdout is None:
+        raise stopped(CRASHED)
+    return await process.stdout.readline()
+
+
+async def _exchange(process: Process, message: bytes, seconds: float) -> tuple[bytes, float]:
+    """Writes a message and reads its answer and the child's CPU seconds so far. Raises Stopped."""
+    try:
+        sending = asyncio.ensure_future(_send(process, message))
+        try:
+            said = PROGRESS
+            while said == PROGRESS:
+                said = await asyncio.wait_for(_line_of(process), seconds)
+            result = await asyncio.wait_for(_line_of(process), seconds)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+    except TimeoutError as end:
+        raise stopped(TIMEOUT) from end
+    except ValueError as end:  # a line longer than any answer may be
+        raise stopped(MEMORY) from end
+    return _judged(said, result)
+
+
+def _judged(said: bytes, result: bytes) -> tuple[bytes, float]:
+    """What the child says of its end is from a stranger, like all it says."""
+    try:
+        told = json.loads(said)
+        if not result.endswith(b"\n") or not isinstance(told, dict):
+            raise stopped(CRASHED)
+        if told.get("ok") is True:
+            return result, float(told.get("cpu", CPU_SECONDS))
+    except (ValueError, TypeError, RecursionError) as end:
+        raise stopped(CRASHED) from end
+    code = told.get("code")
+    raise stopped(code if code in (TIMEOUT, MEMORY) else CRASHED)
+
+
+async def _send(process: Process, message: bytes) -> None:
+    if process.stdin is None:
+        return
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(message)
+        await process.stdin.drain()
+
+
+async def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()

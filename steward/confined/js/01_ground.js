@@ -1,0 +1,117 @@
+// The ground of every script: errors that are ours, the clock and dice of the run, what is taken away.
+// All files of this folder are one function body, in the order of their names; none of it is seen by scripts
+// but what `names.js` and `scripts.js` hand them.
+
+const Engine = globalThis;
+const RealFunction = Function;
+const RealDate = Date;
+const AsyncFunction = (async () => {}).constructor;
+
+/** An expression error: it fails the item, where any other error inside comes to undefined. */
+class Fault extends Error {}
+
+const fault = (message) => {
+  throw new Fault(message);
+};
+
+// State of the message being worked on; set anew by each.
+const run = { now: 0, zone: 'UTC', dice: 0, wanted: new Set() };
+
+/** Thrown when a zone is asked for that is not here yet: it is put in and the block done again. */
+class ZoneWanted extends Error {}
+
+const mulberry = () => {
+  run.dice = (run.dice + 0x6d2b79f5) | 0;
+  let mixed = Math.imul(run.dice ^ (run.dice >>> 15), 1 | run.dice);
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+};
+
+const hide = (target, name, value) =>
+  Object.defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
+
+hide(Math, 'random', mulberry);
+
+// A date without arguments is the step's start, so that a resumed run sees the same.
+function Clocked(...parts) {
+  if (!new.target) return new RealDate(run.now).toString();
+  return Reflect.construct(RealDate, parts.length ? parts : [run.now], new.target);
+}
+Object.defineProperty(Clocked, 'name', { value: 'Date' });
+Object.defineProperty(Clocked, 'length', { value: 7 });
+Clocked.prototype = RealDate.prototype;
+hide(RealDate.prototype, 'constructor', Clocked);
+hide(Clocked, 'now', () => run.now);
+hide(Clocked, 'UTC', RealDate.UTC);
+hide(Clocked, 'parse', RealDate.parse);
+hide(Engine, 'Date', Clocked);
+
+// JavaScript's long form names the process's zone, which is UTC.
+const dateText = RealDate.prototype.toString;
+const timeText = RealDate.prototype.toTimeString;
+const named = (text) => (text === 'Invalid Date' ? text : `${text} (Coordinated Universal Time)`);
+hide(RealDate.prototype, 'toString', function toString() {
+  return named(dateText.call(this));
+});
+hide(RealDate.prototype, 'toTimeString', function toTimeString() {
+  return named(timeText.call(this));
+});
+
+hide(BigInt.prototype, 'toJSON', function toJSON() {
+  return String(this);
+});
+
+for (const name of [
+  'escape', 'unescape', 'btoa', 'atob', 'eval', 'queueMicrotask', 'performance', 'navigator', 'gc', 'WeakRef',
+  'FinalizationRegistry', 'Atomics', 'SharedArrayBuffer', 'DOMException', 'console', 'print', 'scriptArgs',
+]) {
+  delete Engine[name];
+}
+
+// Functions are not made from text: every way to their maker ends here.
+const refuseMaking = function Function() {
+  fault('Making a function from text is not allowed.');
+};
+for (const made of [RealFunction, AsyncFunction, (function* () {}).constructor, (async function* () {}).constructor]) {
+  Object.defineProperty(made.prototype, 'constructor', { value: refuseMaking, writable: false, configurable: false });
+}
+refuseMaking.prototype = RealFunction.prototype;
+hide(Engine, 'Function', refuseMaking);
+
+/** Whether an error is the engine's own end, which no script may outlive. */
+const isFatal = (error) => error === null || (error instanceof InternalError && /out of memory/.test(error.message));
+
+const isList = Array.isArray;
+const isPlain = (value) => {
+  if (typeof value !== 'object' || value === null) return false;
+  const parent = Object.getPrototypeOf(value);
+  return parent === Object.prototype || parent === null;
+};
+
+/** JSON values alone: a copy that shares nothing. */
+const copied = (value) => {
+  if (isList(value)) return value.map(copied);
+  if (!isPlain(value)) return value;
+  const made = {};
+  for (const key of Object.keys(value)) put(made, key, copied(value[key]));
+  return made;
+};
+
+/** Sets a member of its own, whatever its name. */
+const put = (target, key, value) => {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
+  } else {
+    target[key] = value;
+  }
+};
+
+/** Equality by value, as lists and objects of JSON are compared. */
+const same = (a, b) => {
+  if (Object.is(a, b) || a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (a instanceof RealDate && b instanceof RealDate) return a.getTime() === b.getTime();
+  if (isList(a) !== isList(b)) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && same(a[key], b[key]));
+};

@@ -1,0 +1,146 @@
+// JavaScript cut into tokens, as far as rewriting needs it: which names are used, which calls may be extensions,
+// where statements end. What is JavaScript at all is decided by the engine's own compiler.
+
+const WORD = /[\p{ID_Start}$_][\p{ID_Continue}$\u200c\u200d]*/uy;
+const NUMBER = /(?:0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?)n?/y;
+const TEXT = /'(?:[^'\\\n\r]|\\(?:\r\n|[^]))*'|"(?:[^"\\\n\r]|\\(?:\r\n|[^]))*"/y;
+const BLANK = /(?:[\s\ufeff]|\/\/[^\n\r\u2028\u2029]*|\/\*[^]*?\*\/)+/y;
+const PATTERN = /\/(?![*/])(?:[^\\/[\n\r]|\\[^\n\r]|\[(?:[^\]\\\n\r]|\\[^\n\r])*\])+\/[a-z]*/y;
+const SIGN = /\?\.(?!\d)|\.\.\.|=>|\+\+|--|[^]/y;
+const TEMPLATE = /(?:[^`\\$]|\\[^]|\$(?!\{))*(?:`|\$\{)/y;
+
+const BEFORE_PATTERN = new Set([
+  'return', 'typeof', 'case', 'in', 'of', 'delete', 'void', 'throw', 'new', 'instanceof', 'else', 'do', 'await', 'yield',
+]);
+
+const stick = (pattern, text, at) => {
+  pattern.lastIndex = at;
+  const found = pattern.exec(text);
+  return found ? found[0] : null;
+};
+
+/** Whether a slash after this token begins a pattern. */
+const patternMayFollow = (token) => {
+  if (!token) return true;
+  if (token.kind === 'word') return BEFORE_PATTERN.has(token.text);
+  if (token.kind === 'sign') return !')]}'.includes(token.text) && token.text !== '++' && token.text !== '--';
+  return token.kind === 'open';
+};
+
+/** The tokens of a text: {kind: word|number|text|pattern|template|open|sign, text, at}. Throws SyntaxError. */
+const tokensOf = (code) => {
+  const tokens = [];
+  const nested = [];
+  let at = 0;
+  const take = (kind, text) => {
+    tokens.push({ kind, text, at });
+    at += text.length;
+  };
+  const template = (from) => {
+    const rest = stick(TEMPLATE, code, from);
+    if (rest === null) throw new SyntaxError('a template is not closed');
+    const opens = rest.endsWith('${');
+    if (opens) nested.push('template');
+    take(opens ? 'open' : 'template', code.slice(at, from) + rest);
+  };
+  while (at < code.length) {
+    const sign = code[at];
+    const blank = stick(BLANK, code, at);
+    if (blank) {
+      at += blank.length;
+      continue;
+    }
+    const simple = stick(TEXT, code, at);
+    if (simple) take('text', simple);
+    else if (sign === '`') template(at + 1);
+    else if (sign === '}' && nested.at(-1) === 'template') {
+      nested.pop();
+      template(at + 1);
+    } else if (/[\d.]/.test(sign) && /^\.?\d/.test(code.slice(at, at + 2))) take('number', stick(NUMBER, code, at));
+    else if (stick(WORD, code, at)) take('word', stick(WORD, code, at));
+    else {
+      const pattern = sign === '/' && patternMayFollow(tokens.at(-1)) ? stick(PATTERN, code, at) : null;
+      if (pattern) take('pattern', pattern);
+      else {
+        if (sign === '{') nested.push('brace');
+        if (sign === '}') nested.pop();
+        take('sign', stick(SIGN, code, at));
+      }
+    }
+  }
+  return tokens;
+};
+
+const OPENS = { '(': 1, '[': 1, '{': 1 };
+const CLOSES = { ')': 1, ']': 1, '}': 1 };
+
+/** Whether brackets close in order of their opening; a text that closes what it did not open is no expression. */
+const balanced = (tokens) => {
+  let depth = 0;
+  for (const token of tokens) {
+    if (token.kind === 'open') depth += token.text[0] === '`' ? 1 : 0;
+    else if (token.kind === 'template') depth -= token.text[0] === '}' ? 1 : 0;
+    else if (token.kind === 'sign') depth += (OPENS[token.text] ?? 0) - (CLOSES[token.text] ?? 0);
+    if (depth < 0) return false;
+  }
+  return depth === 0;
+};
+
+const isMember = (tokens, place) =>
+  place > 0 && tokens[place - 1].kind === 'sign' && (tokens[place - 1].text === '.' || tokens[place - 1].text === '?.');
+
+const REFUSED = new Set(['constructor', 'prototype', '__proto__']);
+
+/** The refused member a text names, if it names one. */
+const refusedIn = (tokens) => {
+  for (const [place, token] of tokens.entries()) {
+    if (token.kind === 'word' && REFUSED.has(token.text) && isMember(tokens, place)) return token.text;
+    if (token.kind === 'text' && REFUSED.has(token.text.slice(1, -1)) && tokens[place - 1]?.text === '[') {
+      return token.text.slice(1, -1);
+    }
+  }
+  return null;
+};
+
+/** The free names of a text among those known; a member of that name does not count. */
+const namesUsed = (tokens, known) => {
+  const used = new Set();
+  for (const [place, token] of tokens.entries()) {
+    if (token.kind === 'word' && known.has(token.text) && !isMember(tokens, place)) used.add(token.text);
+  }
+  return [...used];
+};
+
+/** The text with every call of an extension's name made a call of its symbol: a.name( becomes a[$ext$.name](. */
+const withExtensions = (code, tokens, extensions) => {
+  let made = '';
+  let from = 0;
+  for (const [place, token] of tokens.entries()) {
+    const next = tokens[place + 1];
+    const called = next?.text === '(' || (next?.text === '?.' && tokens[place + 2]?.text === '(');
+    if (token.kind !== 'word' || !called || !isMember(tokens, place) || !Object.hasOwn(extensions, token.text)) continue;
+    const dot = tokens[place - 1];
+    made += `${code.slice(from, dot.at)}${dot.text === '?.' ? '?.' : ''}[$ext$.${token.text}]`;
+    from = token.at + token.text.length;
+  }
+  return made + code.slice(from);
+};
+
+/** Whether a text may change the values it looks at: it is then given copies. */
+const MUTATES = /\b(?:sort|reverse|push|pop|shift|unshift|splice|fill|copyWithin|delete|assign|defineProperty|setPrototypeOf|set)\b|\+\+|--|[^=!<>]=(?![=>])/;
+
+/** Places at which a statement may end, outside all brackets. */
+const statementEnds = (code, tokens) => {
+  const ends = [];
+  let depth = 0;
+  for (const [place, token] of tokens.entries()) {
+    if (token.kind === 'open') depth += token.text[0] === '`' ? 1 : 0;
+    else if (token.kind === 'template') depth -= token.text[0] === '}' ? 1 : 0;
+    else if (token.kind === 'sign') depth += (OPENS[token.text] ?? 0) - (CLOSES[token.text] ?? 0);
+    const end = token.at + token.text.length;
+    if (depth !== 0) continue;
+    if (token.kind === 'sign' && token.text === ';') ends.push(token.at);
+    else if (/[\n\r]/.test(code.slice(end, tokens[place + 1]?.at ?? end))) ends.push(end);
+  }
+  return ends;
+};

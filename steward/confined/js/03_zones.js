@@ -1,0 +1,76 @@
+// Time zones as tables: the moments an offset changes, and the offset and its short name from there on.
+
+const zoneTables = new Map();
+let zoneNames = new Map(); // lower case -> the name as written in the zone database
+
+const UTC_NAMES = new Set(['utc', 'etc/utc', 'gmt', 'etc/gmt', 'etc/uct', 'uct', 'zulu', 'universal']);
+
+/** The name of a zone as the database spells it, or null. */
+const canonicalZone = (name) => {
+  const low = String(name).toLowerCase();
+  if (UTC_NAMES.has(low)) return 'UTC';
+  return zoneNames.get(low) ?? null;
+};
+
+const zoneTable = (name) => {
+  const table = zoneTables.get(name);
+  if (table) return table;
+  run.wanted.add(name);
+  throw new ZoneWanted(name);
+};
+
+/** {seconds, short, summer}: the offset east of UTC in force at a moment. */
+const offsetAt = (name, moment) => {
+  if (name === 'UTC') return { seconds: 0, short: 'UTC', summer: false };
+  const table = zoneTable(name);
+  let low = 0;
+  let high = table.moments.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (table.moments[middle] <= moment) low = middle + 1;
+    else high = middle;
+  }
+  const [seconds, short, summer] = table.kinds[table.order[low]];
+  return { seconds, short, summer: summer === 1 };
+};
+
+const two = (number) => String(number).padStart(2, '0');
+
+/** GMT+2, GMT-3:30 or GMT+02:00. */
+const offsetName = (seconds, long) => {
+  if (seconds === 0) return 'GMT';
+  const sign = seconds < 0 ? '-' : '+';
+  const minutes = Math.floor(Math.abs(seconds) / 60);
+  const hours = Math.floor(minutes / 60);
+  const rest = minutes % 60;
+  if (long) return `GMT${sign}${two(hours)}:${two(rest)}`;
+  return `GMT${sign}${hours}${rest ? `:${two(rest)}` : ''}`;
+};
+
+const AMERICAN = {
+  EST: 'Eastern Standard Time', EDT: 'Eastern Daylight Time', CST: 'Central Standard Time',
+  CDT: 'Central Daylight Time', MST: 'Mountain Standard Time', MDT: 'Mountain Daylight Time',
+  PST: 'Pacific Standard Time', PDT: 'Pacific Daylight Time', AKST: 'Alaska Standard Time',
+  AKDT: 'Alaska Daylight Time', HST: 'Hawaii-Aleutian Standard Time',
+};
+const ELSEWHERE = {
+  CET: 'Central European Standard Time', CEST: 'Central European Summer Time', EET: 'Eastern European Standard Time',
+  EEST: 'Eastern European Summer Time', WET: 'Western European Standard Time', WEST: 'Western European Summer Time',
+  GMT: 'Greenwich Mean Time', BST: 'British Summer Time', MSK: 'Moscow Standard Time', JST: 'Japan Standard Time',
+  KST: 'Korean Standard Time', AEST: 'Australian Eastern Standard Time', AEDT: 'Australian Eastern Daylight Time',
+  ACST: 'Australian Central Standard Time', ACDT: 'Australian Central Daylight Time',
+  AWST: 'Australian Western Standard Time', NZST: 'New Zealand Standard Time', NZDT: 'New Zealand Daylight Time',
+  SAST: 'South Africa Standard Time',
+};
+
+/** What a zone is called at a moment, as American English has it. */
+const zoneTitle = (name, moment, style) => {
+  const { seconds, short } = offsetAt(name, moment);
+  if (name === 'UTC') return style === 'long' ? 'Coordinated Universal Time' : 'UTC';
+  const american = /^(?:America|US|Canada|Mexico)\/|^Pacific\/Honolulu$|^(?:EST|MST|HST)/.test(name) && AMERICAN[short];
+  if (style !== 'long') return american && style === 'short' ? short : offsetName(seconds, style === 'longOffset');
+  if (american) return american;
+  if (name === 'Asia/Kolkata' || name === 'Asia/Calcutta') return 'India Standard Time';
+  const local = /^(?:Europe|Australia|Africa|Asia|Antarctica|Pacific|Atlantic)\//.test(name);
+  return (local && ELSEWHERE[short]) || offsetName(seconds, true);
+};

@@ -1,0 +1,89 @@
+// Extensions of text (design imports 5.2): offered before JavaScript's own methods of the same name.
+
+const MAIL = /[a-z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+/i;
+const HOST = '(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]';
+const LINK = new RegExp(`(?:https?|ftp)://(?:${HOST}|localhost|\\d{1,3}(?:\\.\\d{1,3}){3})(?::\\d{1,5})?(?:[/?#][^\\s"'<>]*)?`, 'i');
+const whole = (pattern) => new RegExp(`^(?:${pattern.source ?? pattern})$`, 'i');
+const WHOLE_MAIL = whole(MAIL);
+const WHOLE_HOST = whole(HOST);
+const WHOLE_LINK = whole(LINK);
+
+const textWords = (text) => text.replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2').match(/[\p{L}\p{N}]+/gu) ?? [];
+
+const numberFrom = (text, what, make) => {
+  const number = make(text.trim());
+  if (Number.isNaN(number)) fault(`“${text.slice(0, 60)}” is no ${what}. Give a text that is a number.`);
+  return number;
+};
+
+const plainNumber = (text) => (text === '' ? NaN : Number(text));
+
+const untouched = (text) => text.replace(/\p{M}/gu, '');
+const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: 'D', ł: 'l', Ł: 'L', œ: 'oe', Œ: 'OE', þ: 'th', Þ: 'TH', ð: 'd', Ð: 'D', ı: 'i' };
+
+const textExtensions = {
+  isEmpty: (text) => text === '',
+  isNotEmpty: (text) => text !== '',
+  isNumeric: (text) => text.trim() !== '' && !/\s/.test(text) && !Number.isNaN(Number(text)),
+  isEmail: (text) => WHOLE_MAIL.test(text),
+  isDomain: (text) => WHOLE_HOST.test(text),
+  isUrl: (text) => WHOLE_LINK.test(text),
+  extractEmail: (text) => MAIL.exec(text)?.[0],
+  extractUrl: (text) => LINK.exec(text)?.[0],
+  extractDomain: (text) => {
+    const mail = MAIL.exec(text)?.[0];
+    if (mail && !LINK.test(text)) return mail.slice(mail.indexOf('@') + 1);
+    return new RegExp(HOST, 'i').exec(text)?.[0];
+  },
+  extractUrlPath: (text) => {
+    const link = LINK.exec(text)?.[0];
+    if (link === undefined) return undefined;
+    return /^[a-z]+:\/\/[^/?#]*([^?#]*)/i.exec(link)[1] || '/';
+  },
+  hash: (text, name = 'md5') => (String(name).toLowerCase() === 'base64' ? toBase64(utf8(text)) : toHex(hashNamed(name)(utf8(text)))),
+  base64Encode: (text) => toBase64(utf8(text)),
+  base64Decode: (text) => fromUtf8(fromBase64(text)),
+  urlEncode: (text, all = false) => (all ? encodeURI(text) : encodeURIComponent(text)),
+  urlDecode: (text, all = false) => (all ? decodeURI(text) : decodeURIComponent(text)),
+  parseJson: (text) => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return fault('The text is no JSON. Check it, or take the field as text.');
+    }
+  },
+  toJsonString: (text) => JSON.stringify(text),
+  quote: (text, mark = '"') => `${mark}${text.replaceAll('\\', '\\\\').replaceAll(mark, `\\${mark}`)}${mark}`,
+  removeTags: (text) => text.replace(/<[^<>]*>/g, ''),
+  removeMarkdown: (text) => withoutMarkdown(text),
+  replaceSpecialChars: (text) => untouched(text.normalize('NFD')).replace(/[^\0-\x7f]/g, (sign) => LETTERS[sign] ?? sign),
+  toTitleCase: (text) => text.toLowerCase().replace(/(^|[^\p{L}\p{N}\p{M}'’])(\p{L})/gu, (all, before, letter) => before + letter.toUpperCase()),
+  toSentenceCase: (text) => text.toLowerCase().replace(/(^|[.!?]\s+)(\p{L})/gu, (all, before, letter) => before + letter.toUpperCase()),
+  toSnakeCase: (text) => textWords(text).map((word) => word.toLowerCase()).join('_'),
+  toInt: (text, base = 10) => numberFrom(text, 'whole number', (trimmed) => parseInt(trimmed, base)),
+  toWholeNumber: (text, base = 10) => textExtensions.toInt(text, base),
+  toFloat: (text) => numberFrom(text, 'number', parseFloat),
+  toDecimalNumber: (text) => textExtensions.toFloat(text),
+  toNumber: (text) => numberFrom(text, 'number', plainNumber),
+  toBoolean: (text) => !['', '0', 'false', 'no'].includes(text.trim().toLowerCase()),
+  toDateTime: (text, format) => dateOfText(text, format),
+  toDate: (text) => {
+    const date = new RealDate(text);
+    if (Number.isNaN(date.getTime())) fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
+    return date;
+  },
+};
+
+const withoutMarkdown = (text) =>
+  text
+    .replace(/^[ \t]*(?:[-*_][ \t]*){3,}$/gm, '')
+    .replace(/^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*$/gm, '$1')
+    .replace(/^[ \t]*>[ \t]?/gm, '')
+    .replace(/^[ \t]*(?:[-*+]|\d+\.)[ \t]+/gm, '')
+    .replace(/```[^\n`]*\n?([^`]*)```/g, '$1')
+    .replace(/`([^`\n]+)`/g, '$1')
+    .replace(/!\[([^\]\n]*)\]\([^)\n]*\)/g, '$1')
+    .replace(/\[([^\]\n]*)\]\([^)\n]*\)/g, '$1')
+    .replace(/(\*\*|__)(?=\S)([^\n]*?\S)\1/g, '$2')
+    .replace(/(\*|_)(?=\S)([^\n]*?\S)\1/g, '$2')
+    .replace(/~~(?=\S)([^\n]*?\S)~~/g, '$1');

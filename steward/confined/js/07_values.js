@@ -1,0 +1,159 @@
+// Extensions of numbers, booleans, lists and objects (design imports 5.2, 15).
+
+const numberExtensions = {
+  abs: (number) => Math.abs(number),
+  ceil: (number) => Math.ceil(number),
+  floor: (number) => Math.floor(number),
+  round: (number, places = 0) => Number(number.toFixed(places)),
+  format: (number, locale, asked) => new NumberFormat(locale, asked).format(number),
+  isEmpty: (number) => !number,
+  isNotEmpty: (number) => !!number,
+  isInteger: (number) => Number.isInteger(number),
+  isEven: (number) => wholeOnly(number, 'isEven') % 2 === 0,
+  isOdd: (number) => Math.abs(wholeOnly(number, 'isOdd') % 2) === 1,
+  toBoolean: (number) => number !== 0,
+  toInt: (number) => Math.round(number),
+  toWholeNumber: (number) => Math.round(number),
+  toFloat: (number) => number,
+  toDecimalNumber: (number) => number,
+  toNumber: (number) => number,
+  toJsonString: (number) => JSON.stringify(number),
+  toDateTime: (number, format) => dateOfNumber(number, format),
+};
+
+const wholeOnly = (number, name) => (Number.isInteger(number) ? number : fault(`${name}() takes a whole number.`));
+
+const booleanExtensions = {
+  isEmpty: (value) => !value,
+  isNotEmpty: (value) => value,
+  toInt: (value) => Number(value),
+  toWholeNumber: (value) => Number(value),
+  toFloat: (value) => Number(value),
+  toNumber: (value) => Number(value),
+  toBoolean: (value) => value,
+  toJsonString: (value) => JSON.stringify(value),
+};
+
+const isNothing = (value) => value === null || value === undefined || value === '';
+const addNew = (list, value) => (list.some((kept) => same(kept, value)) || list.push(value), list);
+const listOf = (given, name) => (isList(given) ? given : fault(`${name}() takes a list.`));
+
+const numbersOf = (list, name) => {
+  if (list.some((value) => typeof value !== 'number')) fault(`${name}() needs a list of numbers only.`);
+  return list;
+};
+
+const objectsOf = (list, name) => {
+  if (list.some((value) => typeof value !== 'object' || value === null)) fault(`${name}() needs a list of objects.`);
+  return list;
+};
+
+const distinct = (list, keys) => {
+  if (!keys.length) return list.reduce(addNew, []);
+  const seen = [];
+  return list.filter((value) => {
+    const picked = keys.map((key) => value?.[key]);
+    return seen.some((other) => same(other, picked)) ? false : seen.push(picked);
+  });
+};
+
+const listExtensions = {
+  isEmpty: (list) => list.length === 0,
+  isNotEmpty: (list) => list.length > 0,
+  first: (list) => list[0],
+  last: (list) => list[list.length - 1],
+  append: (list, ...values) => [...list, ...values],
+  sum: (list) => numbersOf(list, 'sum').reduce((total, value) => total + value, 0),
+  average: (list) => (list.length ? listExtensions.sum(list) / list.length : 0),
+  max: (list) => Math.max(...numbersOf(list, 'max')),
+  min: (list) => Math.min(...numbersOf(list, 'min')),
+  chunk: (list, size) => {
+    if (typeof size !== 'number' || !(size >= 1)) fault('chunk() takes the size of a part: a number from 1.');
+    const parts = [];
+    for (let at = 0; at < list.length; at += size) parts.push(list.slice(at, at + size));
+    return parts;
+  },
+  compact: (list) => list.filter((value) => !isNothing(value)),
+  unique: (list, ...keys) => distinct(list, keys.flat()),
+  removeDuplicates: (list, ...keys) => distinct(list, keys.flat()),
+  difference: (list, other) => list.reduce((made, value) => (listOf(other, 'difference').some((one) => same(one, value)) ? made : addNew(made, value)), []),
+  intersection: (list, other) => list.reduce((made, value) => (listOf(other, 'intersection').some((one) => same(one, value)) ? addNew(made, value) : made), []),
+  union: (list, other) => [...list, ...listOf(other, 'union')].reduce(addNew, []),
+  merge: (list, other) => {
+    const made = {};
+    listOf(other, 'merge').forEach((value, place) => place < list.length && Object.assign(made, list[place], value));
+    return made;
+  },
+  pluck: (list, ...keys) => {
+    if (!keys.length) return list;
+    return list.map((value) => (keys.length === 1 ? value?.[keys[0]] : keys.map((key) => value?.[key])));
+  },
+  randomItem: (list) => list[Math.floor(mulberry() * list.length)],
+  renameKeys: (list, ...names) => {
+    if (!names.length || names.length % 2) fault('renameKeys() takes pairs: the old name, then the new one.');
+    return list.map((value) => (isPlain(value) ? renamed(value, names) : value));
+  },
+  smartJoin: (list, key, value) => {
+    if (!key || !value) fault('smartJoin() takes two field names: of the keys and of the values.');
+    const made = {};
+    for (const one of objectsOf(list, 'smartJoin')) if (one[key] !== undefined) put(made, one[key], one[value]);
+    return made;
+  },
+  toJsonString: (list) => JSON.stringify(list),
+};
+
+const renamed = (value, names) => {
+  const made = { ...value };
+  for (let at = 0; at < names.length; at += 2) {
+    if (!Object.hasOwn(made, names[at])) continue;
+    const held = made[names[at]];
+    delete made[names[at]];
+    put(made, names[at + 1], held);
+  }
+  return made;
+};
+
+const fieldsWhere = (value, keeps) => Object.fromEntries(Object.entries(value).filter(([key, held]) => keeps(held, key)));
+const needed = (text, name) => (typeof text === 'string' && text !== '' ? text : fault(`${name}() takes a text that is not empty.`));
+
+const objectExtensions = {
+  isEmpty: (value) => Object.keys(value).length === 0,
+  isNotEmpty: (value) => Object.keys(value).length > 0,
+  hasField: (value, name) => Object.hasOwn(value, name),
+  removeField: (value, name) => fieldsWhere(value, (held, key) => key !== name),
+  removeFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held !== 'string' || !held.includes(needed(text, 'removeFieldsContaining'))),
+  keepFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held === 'string' && held.includes(needed(text, 'keepFieldsContaining'))),
+  compact: (value) => fieldsWhere(value, (held) => !isNothing(held)),
+  keys: (value) => Object.keys(value),
+  values: (value) => Object.values(value),
+  urlEncode: (value) => Object.entries(value).map(([key, held]) => `${formEncoded(key)}=${formEncoded(String(held))}`).join('&'),
+  toJsonString: (value) => JSON.stringify(value),
+};
+
+const formEncoded = (text) => encodeURIComponent(text).replace(/%20/g, '+').replace(/[!'()~]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+
+const EXTENSIONS = { text: textExtensions, number: numberExtensions, boolean: booleanExtensions, list: listExtensions, object: objectExtensions, date: null };
+
+const kindOf = (value) => {
+  if (typeof value === 'string') return 'text';
+  if (typeof value === 'number' || typeof value === 'boolean') return typeof value;
+  if (isList(value)) return 'list';
+  if (value instanceof RealDate || luxon?.DateTime.isDateTime(value)) return 'date';
+  return isPlain(value) ? 'object' : 'other';
+};
+
+/** The names of extensions, each with the symbol that calls of it are rewritten to. */
+const $ext$ = Object.create(null);
+const MARK = 'extension ';
+
+const offer = (name) => {
+  $ext$[name] = Symbol(MARK + name);
+  Object.defineProperty(Object.prototype, $ext$[name], {
+    value(...given) {
+      const table = EXTENSIONS[kindOf(this)];
+      if (table && Object.hasOwn(table, name)) return table[name](this, ...given);
+      if (typeof this[name] === 'function') return Reflect.apply(this[name], this, given);
+      return fault(`${name}() cannot be used on this kind of value.`);
+    },
+  });
+};

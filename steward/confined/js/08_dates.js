@@ -1,0 +1,100 @@
+// Dates: the date library set to the run's clock and zone, and the extensions of dates (design imports 5.2, 15).
+
+const UNITS = { week: 'weekNumber', yearDayNumber: 'ordinal', dayOfYear: 'ordinal', weekday: 'weekday' };
+
+/** The library's dates of this run; zones come from the service's own table. */
+const setUpDates = () => {
+  if (!luxon) return;
+  luxon.Settings.resetCaches();
+  luxon.Settings.defaultZone = run.zone;
+  luxon.Settings.defaultLocale = 'en-US';
+  luxon.Settings.now = () => run.now;
+};
+
+if (luxon) {
+  luxon.IANAZone.isValidZone = (name) => typeof name === 'string' && canonicalZone(name) !== null;
+  luxon.IANAZone.prototype.offset = function offset(moment) {
+    return this.valid && Number.isFinite(moment) ? offsetAt(canonicalZone(this.name), moment).seconds / 60 : NaN;
+  };
+}
+
+const asDateTime = (value) => (luxon.DateTime.isDateTime(value) ? value : luxon.DateTime.fromJSDate(value));
+
+/** Whatever a date method takes as another date. */
+const anyDate = (value) => {
+  if (value instanceof RealDate || luxon.DateTime.isDateTime(value)) return asDateTime(value);
+  if (typeof value === 'number') return luxon.DateTime.fromMillis(value);
+  if (typeof value === 'string') return dateOfText(value);
+  return fault('A date is needed here: write it as 2025-01-31.');
+};
+
+const EXCEL_DAYS = 25569; // from 1899-12-30 to 1970-01-01
+
+const dateOfNumber = (number, format = 'ms') => {
+  const sizes = { ms: 1, s: 1000, us: 0.001 };
+  const made = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000), { zone: 'UTC' }) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
+  return made.isValid ? made : fault(`${number} is no moment in time.`);
+};
+
+const READERS = ['fromISO', 'fromRFC2822', 'fromHTTP', 'fromSQL'];
+
+/** The date a text is; it keeps the zone the text names, else it is in the workflow's. */
+const dateOfText = (text, format) => {
+  const trimmed = text.trim();
+  if (['ms', 's', 'us', 'excel'].includes(format)) return dateOfNumber(Number(trimmed), format);
+  if (format) {
+    const made = luxon.DateTime.fromFormat(trimmed, format);
+    return made.isValid ? made : fault(`“${text.slice(0, 60)}” is no date of the form “${format}”.`);
+  }
+  for (const reader of READERS) {
+    const made = luxon.DateTime[reader](trimmed, { setZone: true });
+    if (made.isValid) return made;
+  }
+  const plain = new RealDate(trimmed);
+  if (!Number.isNaN(plain.getTime()) && /\d/.test(trimmed)) return luxon.DateTime.fromJSDate(plain);
+  return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);
+};
+
+const alike = (given, made) => (given instanceof RealDate ? made.toJSDate() : made);
+const span = (amount, unit) => (typeof amount === 'object' ? amount : { [unit]: amount });
+
+/** plus and minus with a number and a unit; with anything else the library's own. */
+const moved = (name) => (date, amount, unit = 'milliseconds') =>
+  alike(date, asDateTime(date)[name](typeof amount === 'number' ? span(amount, unit) : amount));
+
+EXTENSIONS.date = {
+  isEmpty: () => false,
+  isNotEmpty: () => true,
+  plus: moved('plus'),
+  minus: moved('minus'),
+  beginningOf: (date, unit = 'week') => alike(date, asDateTime(date).startOf(unit)),
+  endOfMonth: (date) => alike(date, asDateTime(date).endOf('month')),
+  extract: (date, unit = 'week') => {
+    const key = String(unit).replace(/s$/, '');
+    return asDateTime(date).get(UNITS[key] ?? key);
+  },
+  format: (date, format, asked) => asDateTime(date).toFormat(format, asked),
+  isBetween: (date, one, other) => {
+    const [from, to] = [anyDate(one), anyDate(other)].map(Number).sort((a, b) => a - b);
+    return Number(date) > from && Number(date) < to;
+  },
+  isDst: (date) => asDateTime(date).isInDST,
+  isInLast: (date, amount = 0, unit = 'minutes') => {
+    const from = luxon.DateTime.now().minus({ [unit]: amount });
+    return Number(date) >= Number(from) && Number(date) <= run.now;
+  },
+  isWeekend: (date) => asDateTime(date).weekday > 5,
+  diffTo: (date, other, unit = 'days') => {
+    const apart = asDateTime(date).diff(anyDate(other), unit);
+    return isList(unit) ? apart.toObject() : apart.as(unit);
+  },
+  diffToNow: (date, unit = 'days') => EXTENSIONS.date.diffTo(date, luxon.DateTime.now(), unit),
+  toDateTime: (date) => asDateTime(date),
+  toInt: (date) => Number(date),
+  toNumber: (date) => Number(date),
+  toJsonString: (date) => JSON.stringify(date),
+};
+
+for (const table of Object.values(EXTENSIONS)) {
+  for (const name of Object.keys(table)) if (!$ext$[name]) offer(name);
+}

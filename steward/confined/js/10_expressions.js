@@ -1,0 +1,164 @@
+// Chunks compiled, kept by their text while the child lives, and worked out item by item (design imports 5.1).
+
+const compiledChunks = new Map();
+const expressionNames = new Set(Object.keys(EXPRESSION_NAMES));
+
+const made = (names, body) => new RealFunction('$ext$', ...names, body);
+
+/** The function a chunk is: its first statement's value, where it has several. Throws SyntaxError. */
+const functionOf = (code, tokens, names) => {
+  const text = withExtensions(code, tokens, $ext$);
+  if (balanced(tokens)) {
+    try {
+      return made(names, `return (${text}\n)`);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+    }
+  }
+  const again = tokensOf(text);
+  made(names, text);
+  for (const end of statementEnds(text, again)) {
+    const first = text.slice(0, end);
+    const inner = tokensOf(first);
+    if (!inner.length || !balanced(inner)) continue;
+    try {
+      return made(names, `return (${first}\n)`);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+    }
+  }
+  throw new SyntaxError('it is no expression');
+};
+
+const compiled = (code) => {
+  let chunk = compiledChunks.get(code);
+  if (chunk) return chunk;
+  try {
+    const tokens = tokensOf(code);
+    if (!tokens.length) throw new SyntaxError('it is empty');
+    const refused = refusedIn(tokens);
+    if (refused) chunk = { problem: `“${refused}” cannot be reached from an expression.`, syntax: false };
+    else {
+      const names = namesUsed(tokens, expressionNames);
+      const finders = names.map((name) => EXPRESSION_NAMES[name]);
+      chunk = { call: functionOf(code, tokens, names), finders, mutates: MUTATES.test(code) };
+    }
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    chunk = { problem: `The expression cannot be read: ${error.message}.`, syntax: true };
+  }
+  if (compiledChunks.size < 5000) compiledChunks.set(code, chunk);
+  return chunk;
+};
+
+/** The value of a chunk for an item; undefined for any error but our own. */
+const valueOf = (chunk, place) => {
+  if (chunk.problem) fault(chunk.problem);
+  const at = chunk.mutates ? place.copy : place.seen;
+  try {
+    const { call, finders } = chunk;
+    if (finders.length === 1) return call($ext$, finders[0](at));
+    return call($ext$, ...finders.map((find) => find(at)));
+  } catch (error) {
+    if (run.wanted.size) throw error;
+    if (isFatal(error) || error instanceof Fault) throw error;
+    if (error instanceof TypeError && error.message.startsWith(`cannot read property '${MARK}`)) {
+      const name = error.message.slice(22 + MARK.length).split("'")[0];
+      fault(`${name}() cannot be used on an empty value. Check that the field is there first.`);
+    }
+    return undefined;
+  }
+};
+
+const textOf = (value) => {
+  if (typeof value === 'symbol') fault('A symbol cannot become text.');
+  if (!value && value !== 0 && value !== false) return '';
+  try {
+    return String(value);
+  } catch (error) {
+    if (run.wanted.size || isFatal(error) || error instanceof Fault) throw error;
+    return '';
+  }
+};
+
+/** Refuses what cannot be copied out of the engine: functions and symbols, however deep. */
+const mustCopy = (value, depth = 0) => {
+  if (typeof value === 'function' || typeof value === 'symbol') fault('The expression gives a function, not a value. Call it, or name a field.');
+  if (typeof value !== 'object' || value === null || depth > 200) return;
+  if (isList(value)) for (const one of value) mustCopy(one, depth + 1);
+  else if (isPlain(value)) for (const key of Object.keys(value)) mustCopy(value[key], depth + 1);
+};
+
+/** One template for one item: into `told`, whose `odd` names what JSON cannot say. */
+const workOut = (parts, place, told) => {
+  const at = told.v.length;
+  told.v.push(null);
+  try {
+    if (parts.length === 1 && typeof parts[0] !== 'string') {
+      const value = valueOf(compiled(parts[0][0]), place);
+      if (value === undefined) told.odd.push([at, 'u']);
+      else if (typeof value === 'number') {
+        if (Number.isFinite(value)) told.v[at] = value;
+        else told.odd.push([at, 'n', String(value)]);
+      } else {
+        if (typeof value === 'object') mustCopy(value);
+        else if (typeof value === 'function' || typeof value === 'symbol') mustCopy(value);
+        told.v[at] = value;
+      }
+      return;
+    }
+    told.v[at] = parts.map((part) => (typeof part === 'string' ? part : textOf(valueOf(compiled(part[0]), place)))).join('');
+  } catch (error) {
+    if (!(error instanceof Fault) || run.wanted.size) throw error;
+    told.odd.push([at, 'f', error.message]);
+  }
+};
+
+/** JSON of an answer; what cannot be written is told as such, value by value. */
+const answered = (templates) => {
+  try {
+    return JSON.stringify(templates);
+  } catch (error) {
+    if (isFatal(error) || run.wanted.size) throw error;
+  }
+  for (const told of templates) {
+    told.v.forEach((value, at) => {
+      try {
+        JSON.stringify(value);
+      } catch (error) {
+        if (isFatal(error)) throw error;
+        told.v[at] = null;
+        told.odd.push([at, 'f', 'The expression gives a value that cannot be written down.']);
+      }
+    });
+  }
+  return JSON.stringify(templates);
+};
+
+/** JSON has no halves of a character. */
+const sound = (json) => (/\\ud[89a-f]/.test(json) ? json.replace(/((?:^|[^\\])(?:\\\\)*)\\ud[89a-f][\da-f]{2}/g, '$1\ufffd').replace(/((?:^|[^\\])(?:\\\\)*)\\ud[89a-f][\da-f]{2}/g, '$1\ufffd') : json);
+
+/** Does a piece of work; zones it lacked are named instead of an answer. */
+const withZones = (act) => {
+  run.wanted.clear();
+  const dice = run.dice;
+  try {
+    const answer = act();
+    if (!run.wanted.size) return answer;
+  } catch (error) {
+    if (!run.wanted.size) throw error;
+  }
+  run.dice = dice;
+  return JSON.stringify({ zones: [...run.wanted] });
+};
+
+const evaluateBlock = (from, to) =>
+  withZones(() => {
+    const told = world.templates.map(() => ({ v: [], odd: [] }));
+    for (let at = from; at < to; at += 1) {
+      const item = world.places[at];
+      const place = { seen: new Place(item, false), copy: new Place(item, true) };
+      world.templates.forEach((parts, number) => workOut(parts, place, told[number]));
+    }
+    return sound(answered(told));
+  });

@@ -1,0 +1,241 @@
+// Code steps: what scripts find, how they are called, and what counts as items (design imports 5.4).
+
+const LOG_LINES = 200;
+const logged = [];
+
+const shown = (value) => {
+  if (typeof value === 'string') return value;
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return String(value);
+  }
+};
+
+const write = (...values) => {
+  if (logged.length < LOG_LINES) logged.push(values.map(shown).join(' ').slice(0, 1000));
+};
+const consoleView = { log: write, info: write, warn: write, error: write, debug: write, trace: write, table: write, dir: write };
+
+/** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
+class Bytes extends Uint8Array {
+  static from(given, form = 'utf8') {
+    if (typeof given !== 'string') return super.from.call(this, given);
+    const kind = String(form).toLowerCase().replace('-', '');
+    if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(given));
+    if (kind === 'hex') return super.from.call(this, fromHex(given));
+    if (kind === 'latin1' || kind === 'binary') return super.from.call(this, [...given].map((sign) => sign.charCodeAt(0) & 255));
+    return super.from.call(this, utf8(given));
+  }
+  static alloc(size) {
+    return new Bytes(size);
+  }
+  static concat(list) {
+    return Bytes.from(list.flatMap((bytes) => [...bytes]));
+  }
+  static isBuffer(value) {
+    return value instanceof Bytes;
+  }
+  static byteLength(text, form) {
+    return Bytes.from(text, form).length;
+  }
+  toString(form = 'utf8') {
+    const bytes = [...this];
+    const kind = String(form).toLowerCase().replace('-', '');
+    if (kind === 'base64') return toBase64(bytes);
+    if (kind === 'base64url') return toBase64(bytes).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+    if (kind === 'hex') return toHex(bytes);
+    if (kind === 'latin1' || kind === 'binary') return String.fromCharCode(...bytes);
+    return fromUtf8(bytes);
+  }
+  toJSON() {
+    return { type: 'Buffer', data: [...this] };
+  }
+}
+
+const gathering = (finish) => {
+  const bytes = [];
+  return {
+    update(given, form) {
+      bytes.push(...(typeof given === 'string' ? Bytes.from(given, form) : given));
+      return this;
+    },
+    digest(form) {
+      const result = Bytes.from(finish(bytes));
+      return form === undefined ? result : result.toString(form);
+    },
+  };
+};
+
+const keyBytes = (key) => (typeof key === 'string' ? utf8(key) : [...key]);
+const cryptoView = {
+  createHash: (name) => gathering(hashNamed(name)),
+  createHmac: (name, key) => gathering((bytes) => hmac(name, keyBytes(key), bytes)),
+  randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? mulberry() * 16 : 8 + mulberry() * 4).toString(16)),
+  randomInt: (least, most) => (most === undefined ? Math.floor(mulberry() * least) : least + Math.floor(mulberry() * (most - least))),
+};
+
+/** What JSON is, and dates besides: copied, so that the copy can be changed. */
+const structured = (value) => (value instanceof RealDate ? new RealDate(value.getTime()) : isList(value) ? value.map(structured) : isPlain(value) ? Object.fromEntries(Object.entries(value).map(([key, held]) => [key, structured(held)])) : value);
+
+const THINGS = {
+  console: () => consoleView,
+  Buffer: () => Bytes,
+  crypto: () => cryptoView,
+  btoa: () => (text) => toBase64([...String(text)].map((sign) => sign.charCodeAt(0))),
+  atob: () => (text) => String.fromCharCode(...fromBase64(String(text))),
+  structuredClone: () => structured,
+};
+
+/** The items a script is given: its own copies, each knowing its place. */
+const given = () => world.items.map((json, item) => ({ json: copied(json), pairedItem: { item } }));
+
+const scriptInput = (items, place) => ({
+  first: () => items[0],
+  last: () => items.at(-1),
+  all: () => items,
+  get item() {
+    return place === null ? fault('There is no single item when a script runs once for all. Use first(), last() or all().') : items[place];
+  },
+  get params() {
+    return copied(world.scope.input_params);
+  },
+  get context() {
+    return copied(world.scope.input_context);
+  },
+});
+
+const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemIndex: noIndex, $position: noPosition, $binary, ...SHARED } = NAMES;
+
+/** The names of a mode, each with its value from (items, place). */
+const namesOf = (mode) => {
+  const names = {};
+  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, true));
+  names.$input = scriptInput;
+  if (mode === 'all' || mode === 'function') return { ...names, items: (items) => items };
+  const own = { $json: (items, place) => items[place].json, $itemIndex: (items, place) => place };
+  if (mode === 'each') return { ...names, ...own, item: (items, place) => items[place] };
+  return { ...names, ...own, item: (items, place) => items[place].json };
+};
+
+const awaits = (tokens) => tokens.some((token) => token.kind === 'word' && token.text === 'await');
+
+/** A script's function of (items, place); its body begins on line 3 of what the engine compiles. */
+const scriptOf = (text, names) => {
+  const tokens = tokensOf(text);
+  const used = namesUsed(tokens, new Set(Object.keys(names)));
+  const call = new (awaits(tokens) ? AsyncFunction : RealFunction)(...used, `${text}\n`);
+  return (items, place) => call.apply({}, used.map((name) => names[name](items, place)));
+};
+
+/** The words of an error, with the line of the script it was thrown at. */
+const wordsOf = (error) => {
+  if (!(error instanceof Error)) return `The script threw ${shown(error)}.`;
+  const line = /(?:<anonymous>|<input>|\w+) \(<input>:(\d+)/.exec(error.stack ?? '');
+  const own = line && Number(line[1]) > 2 ? ` [line ${Number(line[1]) - 2}]` : '';
+  return `${error.message || error.name}${own}`;
+};
+
+const isObject = (value) => typeof value === 'object' && value !== null && !isList(value) && !(value instanceof RealDate);
+const pairsOf = (paired) => {
+  if (paired === undefined || paired === null) return null;
+  const places = (isList(paired) ? paired : [paired]).map((one) => (isObject(one) ? one.item : one));
+  return places.every((place) => Number.isInteger(place) && place >= 0) ? places : null;
+};
+
+class NotItems extends Error {}
+
+/** One item of what a script returned. Throws NotItems. */
+const itemOf = (value, at) => {
+  if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
+  if (!Object.hasOwn(value, 'json')) return { json: value, paired: null };
+  if (!isObject(value.json)) throw new NotItems(`“json” of item ${at} is not an object.`);
+  return { json: value.json, paired: pairsOf(value.pairedItem), ...(value.error === undefined || value.error === null ? {} : { error: shown(value.error) }) };
+};
+
+const itemsReturned = (value) => {
+  if (isList(value)) return value.map(itemOf);
+  if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
+  return [itemOf(value, 0)];
+};
+
+const once = async (text, mode) => {
+  const items = given();
+  let value = scriptOf(text, namesOf(mode))(items, null);
+  if (typeof value?.then === 'function') value = await value;
+  return { items: itemsReturned(value) };
+};
+
+const oneByOne = async (text, mode) => {
+  const items = given();
+  const call = scriptOf(text, namesOf(mode));
+  const told = [];
+  for (let place = 0; place < items.length; place += 1) {
+    try {
+      let value = call(items, place);
+      if (typeof value?.then === 'function') value = await value;
+      if (value === null || (value === undefined && mode === 'each')) continue;
+      if (mode === 'function_item') value = { json: value };
+      told.push({ paired: [place], ...Object.fromEntries(Object.entries(itemOf(value, place)).filter(([, held]) => held !== null)) });
+    } catch (error) {
+      if (run.wanted.size || isFatal(error)) throw error;
+      told.push({ json: {}, paired: [place], error: wordsOf(error) });
+    }
+  }
+  return { items: told };
+};
+
+/** export default function main(input) { … }: its value for the input. */
+const flow = async (text) => {
+  const tokens = tokensOf(text);
+  let code = '';
+  let from = 0;
+  tokens.forEach((token, place) => {
+    if (token.kind !== 'word' || token.text !== 'export') return;
+    const standard = tokens[place + 1]?.text === 'default';
+    const end = standard ? tokens[place + 1] : token;
+    code += `${text.slice(from, token.at)}${standard ? 'const $default$ =' : ''}`;
+    from = end.at + end.text.length;
+  });
+  code += text.slice(from);
+  const main = new RealFunction('console', `${code}\nreturn typeof $default$ === 'function' ? $default$ : main;`)(consoleView);
+  return { value: main(copied(world.given)) ?? null };
+};
+
+const ordered = async (text) => {
+  const items = given();
+  const names = { ...namesOf('all'), a: (pair) => pair[0], b: (pair) => pair[1] };
+  const compare = scriptOf(text, names);
+  const places = items.map((item, place) => place);
+  return { order: places.sort((one, other) => Number(compare([items[one], items[other]], null)) || 0) };
+};
+
+const WAYS = { all: once, function: once, each: oneByOne, function_item: oneByOne, flow, order: ordered };
+let ended = null;
+
+/** Starts a script; its answer is fetched by scriptEnd when no job is left. */
+const scriptStart = (mode, text) => {
+  ended = null;
+  logged.length = 0;
+  run.wanted.clear();
+  run.dice = world.seed | 0;
+  WAYS[mode](text, mode).then(
+    (value) => (ended = { value }),
+    (error) => (ended = { error }),
+  );
+};
+
+const scriptEnd = () => {
+  if (run.wanted.size) return JSON.stringify({ zones: [...run.wanted] });
+  if (!ended) return JSON.stringify({ failed: 'The script waits for something that never comes.', thrown: true, lines: logged });
+  const { value, error } = ended;
+  try {
+    if (!('error' in ended)) return sound(JSON.stringify({ ...value, lines: logged }));
+  } catch (unwritable) {
+    if (isFatal(unwritable)) throw unwritable;
+    return JSON.stringify({ failed: 'The script returns a value that cannot be written down.', thrown: false, lines: logged });
+  }
+  if (isFatal(error)) throw error;
+  return sound(JSON.stringify({ failed: wordsOf(error), thrown: !(error instanceof NotItems), lines: logged }));
+};

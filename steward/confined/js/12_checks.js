@@ -1,0 +1,121 @@
+// Looking without running: whether texts are JavaScript, and what they ask for that is not here.
+
+const at = (code, token) => token.at + 1;
+
+const problemOf = (code, level, message, todo, column = 1, syntax = false) => ({ code, level, message, what_to_do: todo, column, syntax });
+const missing = (level, message, todo, column) => problemOf('expression_feature', level, message, todo, column);
+
+const ABSENT = {
+  $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
+  $binary: ['error', 'It reads a file of the item; files are not carried here.', 'Take the value from a field of the item.'],
+  $vars: ['warning', 'Variables of the origin are empty here.', 'Write the value into the workflow.'],
+  $secrets: ['warning', 'Secrets of the origin are not here.', 'Use a connection of Steward.'],
+  $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
+};
+const ABSENT_IN_SCRIPTS = {
+  require: ['error', 'It loads a module; scripts have none here.', 'Write the calculation in plain JavaScript.'],
+  fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
+  process: ['error', 'It looks at the machine it runs on, which a script cannot.', 'Write the value into the script.'],
+  setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  $getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
+  getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
+  $fromAI: ABSENT.$fromAI,
+  $env: ABSENT.$env,
+  $vars: ABSENT.$vars,
+  $secrets: ABSENT.$secrets,
+};
+const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
+const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
+
+/** Another language than English named where one is taken. */
+const localesIn = (code, tokens) =>
+  tokens.flatMap((token, place) => {
+    const here = token.kind === 'text' && LOCALE_TEXT.test(token.text) && !/^.en/.test(token.text);
+    const before = tokens.slice(Math.max(0, place - 8), place);
+    if (!here || !before.some((one) => one.kind === 'word' && (LOCALES.has(one.text) || one.text === 'locale'))) return [];
+    return [problemOf('locale_fallback', 'note', `The language ${token.text} is not known here: numbers and dates are written in English.`, 'Nothing, or write the words yourself.', at(code, token))];
+  });
+
+const absentIn = (code, tokens, table) =>
+  tokens.flatMap((token, place) => {
+    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, place) || tokens[place + 1]?.text === ':') return [];
+    const [level, message, todo] = table[token.text];
+    return [missing(level, `“${token.text}”: ${message}`, todo, at(code, token))];
+  });
+
+const askedOf = (tokens, owner, member) =>
+  tokens.findIndex((token, place) => token.text === member && isMember(tokens, place) && tokens[place - 2]?.text === owner);
+
+const resumeAddress = (code, tokens) =>
+  ['resumeUrl', 'resumeFormUrl', 'customData'].flatMap((member) => {
+    const place = askedOf(tokens, '$execution', member);
+    return place < 0 ? [] : [missing('error', `“$execution.${member}” is not there: runs are not resumed from outside.`, 'Remove it, or use an event of the store.', at(code, tokens[place]))];
+  });
+
+const deduped = (problems) => problems.filter((problem, place) => problems.findIndex((other) => other.message === problem.message) === place);
+
+/** Problems of one chunk. */
+const checkChunk = (code) => {
+  const chunk = compiled(code);
+  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in the tool and export again.', 1, chunk.syntax)];
+  const tokens = tokensOf(code);
+  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...localesIn(code, tokens)]);
+};
+
+const checkScript = (mode, text) => {
+  let tokens;
+  try {
+    tokens = tokensOf(text);
+    if (mode === 'flow') made([], text.replace(/\bexport\s+default\b/g, '(').replace(/\bexport\b/g, '') + (/\bexport\s+default\b/.test(text) ? ')' : ''));
+    else if (tokens.some((token, place) => token.text === 'import' && !isMember(tokens, place))) throw new SyntaxError('it imports a module; scripts have none');
+    else new (awaits(tokens) ? AsyncFunction : RealFunction)(`${text}\n`);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Mend the script in the tool and export again.', 1, true)];
+  }
+  const own = askedOf(tokens, 'this', 'helpers');
+  const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
+  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...helped, ...localesIn(text, tokens)]);
+};
+
+const checkAll = (text) => {
+  const { chunks, scripts } = JSON.parse(text);
+  return sound(JSON.stringify({ chunks: chunks.map((codes) => codes.map(checkChunk)), scripts: scripts.map(([mode, script]) => checkScript(mode, script)) }));
+};
+
+const matchAll = (text) =>
+  JSON.stringify(JSON.parse(text).map(([pattern, flags, tested]) => {
+    try {
+      return new RegExp(pattern, flags).test(tested);
+    } catch (error) {
+      if (isFatal(error)) throw error;
+      return null;
+    }
+  }));
+
+/** Takes a zone's table in; of the names of all zones once. */
+const addZone = (name, text) => zoneTables.set(name, JSON.parse(text));
+const setZones = (text) => {
+  zoneNames = new Map(JSON.parse(text).map((name) => [name.toLowerCase(), name]));
+};
+
+/** Nothing of the language itself can be changed by an expression, so none sees another. */
+const freezeAll = () => {
+  const done = new Set();
+  const freeze = (value) => {
+    if ((typeof value !== 'object' && typeof value !== 'function') || value === null || done.has(value)) return;
+    done.add(value);
+    Object.freeze(value);
+    for (const key of Reflect.ownKeys(value)) {
+      const { value: held, get, set } = Object.getOwnPropertyDescriptor(value, key);
+      [held, get, set].forEach(freeze);
+    }
+    freeze(Object.getPrototypeOf(value));
+  };
+  freeze(Engine);
+  for (const value of [luxon?.DateTime, luxon?.Duration, luxon?.Interval, async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g)]) freeze(value);
+};
+
+return { begin, evaluateBlock, scriptStart, scriptEnd, checkAll, matchAll, addZone, setZones, freezeAll };

@@ -1,0 +1,106 @@
+"""The limits a confined process puts on itself before it meets foreign code (safety 8)."""
+
+import ctypes
+import os
+import resource
+import struct
+import sys
+from typing import Final
+
+from steward.confined.protocol import MIB
+
+LIMITS: Final = (
+    (resource.RLIMIT_AS, 1024 * MIB),
+    (resource.RLIMIT_CPU, 30),
+    (resource.RLIMIT_NOFILE, 16),
+    (resource.RLIMIT_NPROC, 0),
+    (resource.RLIMIT_FSIZE, 0),
+    (resource.RLIMIT_CORE, 0),
+)
+
+_NO_NEW_PRIVILEGES: Final = 38
+_SECCOMP: Final = 22
+_FILTER: Final = 2
+_NEW_NETWORK: Final = 0x40000000
+_NEW_USER: Final = 0x10000000
+
+# Reading, writing, memory, clocks, locks, signals and the end; by architecture (the kernel's own numbers).
+_CALLS: Final = {
+    "x86_64": (
+        0xC000003E,
+        {
+            "read": 0, "write": 1, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "mmap": 9, "mprotect": 10,
+            "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
+            "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "gettimeofday": 96, "getrusage": 98,
+            "times": 100,
+            "sigaltstack": 131, "gettid": 186, "time": 201, "futex": 202, "restart_syscall": 219,
+            "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "getrandom": 318, "membarrier": 324,
+            "rseq": 334,
+        },
+    ),
+    "aarch64": (
+        0xC00000B7,
+        {
+            "close": 57, "lseek": 62, "read": 63, "write": 64, "ppoll": 73, "fstat": 80, "exit": 93,
+            "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_getres": 114, "restart_syscall": 128,
+            "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153,
+            "getrusage": 165, "gettimeofday": 169, "getpid": 172, "gettid": 178, "brk": 214, "munmap": 215,
+            "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233, "getrandom": 278, "membarrier": 283,
+            "rseq": 293,
+        },
+    ),
+}  # fmt: skip
+
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_X32_BIT: Final = 0x40000000
+
+
+def limit() -> None:
+    """Sets the resource limits; a limit that is lower already stays."""
+    for kind, value in LIMITS:
+        _, hard = resource.getrlimit(kind)
+        kept = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (kept, kept))
+
+
+def leave_network() -> bool:
+    """A network of its own with nothing in it, where the machine allows that. True when it stands."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return any(libc.unshare(flags) == 0 for flags in (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK))
+
+
+def close_door() -> bool:
+    """From here on any system call but the listed ones kills the process. True when it stands."""
+    machine = os.uname().machine
+    if not sys.platform.startswith("linux") or machine not in _CALLS:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+        return False
+    steps = _program(*_CALLS[machine])
+    code = ctypes.create_string_buffer(b"".join(steps))
+    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    return int(libc.prctl(_SECCOMP, _FILTER, ctypes.create_string_buffer(program), 0, 0)) == 0
+
+
+def _program(architecture: int, calls: dict[str, int]) -> list[bytes]:
+    """The filter: the right architecture and a listed number pass, all else kills."""
+    numbers = sorted(calls.values())
+    steps = [
+        _step(_LOAD, 0, 0, 4),
+        _step(_JUMP_EQUAL, 1, 0, architecture),
+        _step(_RETURN, 0, 0, _KILL),
+        _step(_LOAD, 0, 0, 0),
+        _step(_JUMP_AT_LEAST, 0, 1, _X32_BIT),
+        _step(_RETURN, 0, 0, _KILL),
+    ]
+    for place, number in enumerate(numbers):
+        steps.append(_step(_JUMP_EQUAL, len(numbers) - place, 0, number))
+    return [*steps, _step(_RETURN, 0, 0, _KILL), _step(_RETURN, 0, 0, _ALLOW)]
+
+
+def _step(code: int, yes: int, no: int, value: int) -> bytes:
+    return struct.pack("HBBI", code, yes, no, value)

@@ -1,0 +1,107 @@
+"""Time zones as the engine takes them, from the packaged zone database; read before the door is closed."""
+
+import io
+import json
+import struct
+from bisect import bisect_right
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+_LAST_YEAR: Final = 2100
+_HEADER: Final = struct.Struct(">4sc15x6l")
+
+
+class Zones:
+    """Every zone's file in memory; a table is made when a script first asks for the zone."""
+
+    def __init__(self, folder: Path) -> None:
+        names = (folder / "zones").read_text("utf-8").split()
+        self._files = {name: (folder / "zoneinfo" / name).read_bytes() for name in names}
+
+    @property
+    def names(self) -> list[str]:
+        """All names, as the database spells them."""
+        return list(self._files)
+
+    def table(self, name: str) -> str:
+        """JSON of a zone: `moments` (ms) at which it changes, `order` of `kinds` [seconds, name, summer].
+
+        `order` has one more entry than `moments`: the first is the kind before all changes.
+        """
+        raw = self._files[name]
+        moments, order, kinds = _read(raw)
+        if b"," not in raw[-64:].rpartition(b"\n")[0].rpartition(b"\n")[2]:
+            return _told(moments, order, kinds)  # the zone has no rule for the years to come
+        zone = ZoneInfo.from_file(io.BytesIO(raw), name)
+        start = datetime.fromtimestamp(max(moments[-1] if moments else 0, 0), UTC)
+        for moment in _changes(zone, start):
+            at = moment.astimezone(zone)
+            kind: list[object] = [
+                int((at.utcoffset() or timedelta()).total_seconds()),
+                at.tzname(),
+                int(bool(at.dst())),
+            ]
+            if kind not in kinds:
+                kinds.append(kind)
+            moments.append(int(moment.timestamp()))
+            order.append(kinds.index(kind))
+        return _told(moments, order, kinds)
+
+
+def _told(moments: list[int], order: list[int], kinds: list[list[object]]) -> str:
+    told = {"moments": [moment * 1000 for moment in moments], "order": order, "kinds": kinds}
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _read(raw: bytes) -> tuple[list[int], list[int], list[list[object]]]:
+    """Changes and kinds as a zone file lists them (RFC 8536): its second block, with 64-bit moments."""
+    _, _, *counts = _HEADER.unpack_from(raw)
+    utc, standard, leap, times, types, signs = counts
+    at = _HEADER.size + times * 5 + types * 6 + signs + leap * 8 + standard + utc
+    _, _, *counts = _HEADER.unpack_from(raw, at)
+    _, _, _, times, types, signs = counts
+    at += _HEADER.size
+    moments = list(struct.unpack_from(f">{times}q", raw, at))
+    order = list(raw[at + times * 8 : at + times * 9])
+    at += times * 9
+    names = raw[at + types * 6 : at + types * 6 + signs]
+    kinds: list[list[object]] = []
+    for place in range(types):
+        seconds, summer, name = struct.unpack_from(">lBB", raw, at + place * 6)
+        kinds.append([seconds, names[name : names.index(0, name)].decode(), summer])
+    first = next((place for place, kind in enumerate(kinds) if not kind[2]), 0)
+    return moments, [first, *order], kinds
+
+
+def _changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
+    """The moments after `start` at which the zone's rule changes its offset; never twice in two months."""
+    months = [
+        datetime(year, month, 1, tzinfo=UTC)
+        for year in range(start.year, _LAST_YEAR)
+        for month in range(1, 13, 2)
+    ]
+    months = [start, *months[bisect_right(months, start) :]]
+    shown = [_kind(zone, month) for month in months]
+    return [
+        _between(zone, months[place - 1], months[place])
+        for place in range(1, len(months))
+        if shown[place] != shown[place - 1]
+    ]
+
+
+def _between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
+    before = _kind(zone, low)
+    while high - low > timedelta(seconds=1):
+        middle = (low + (high - low) / 2).replace(microsecond=0)
+        if _kind(zone, middle) == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _kind(zone: ZoneInfo, moment: datetime) -> tuple[timedelta | None, str | None]:
+    at = moment.astimezone(zone)
+    return at.utcoffset(), at.tzname()

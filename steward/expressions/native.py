@@ -1,0 +1,117 @@
+"""Templates of paths alone, worked out in this process (imports 5.3); leaves the rest to the child."""
+
+from collections.abc import Sequence
+
+from steward.expressions.paths import UNDEFINED, Inherited, Path, Root, Value, as_text, follow
+from steward.expressions.template import Lang, Template
+from steward.expressions.views import Fault, Outcome, Seen, Unpaired, World
+from steward.model.json import JsonObject
+
+
+class _Wrong(Exception):
+    """An expression error."""
+
+
+def natively(template: Template, world: World, places: Sequence[int]) -> list[Outcome] | None:
+    """What a template comes to for each place, or None when JavaScript has a say in it."""
+    if template.lang is Lang.LITERAL:
+        return [text_of_literal(template)] * len(places)
+    if template.lang is not Lang.PATH:
+        return None
+    try:
+        if template.typed:
+            return _typed(template, world, places)
+        return [_joined(template, world, place) for place in places]
+    except Inherited:
+        return None
+
+
+def text_of_literal(template: Template) -> str:
+    """The text of a template without chunks."""
+    return "".join(part for part in template.parts if isinstance(part, str))
+
+
+def _typed(template: Template, world: World, places: Sequence[int]) -> list[Outcome]:
+    part = template.parts[0]
+    path = None if isinstance(part, str) else part.path
+    if path is None:
+        raise Inherited(template.text)
+    if path.root is Root.JSON:
+        items, keys = world.items, path.keys
+        return [follow(items[place], keys) if place < len(items) else UNDEFINED for place in places]
+    return [_outcome(path, world, place) for place in places]
+
+
+def _outcome(path: Path, world: World, place: int) -> Outcome:
+    try:
+        return follow(_root(path, world, place), path.keys)
+    except _Wrong as wrong:
+        return Fault(str(wrong))
+
+
+def _joined(template: Template, world: World, place: int) -> Outcome:
+    parts: list[str] = []
+    try:
+        for part in template.parts:
+            if isinstance(part, str):
+                parts.append(part)
+                continue
+            if part.path is None:
+                raise Inherited(part.code)
+            text = as_text(follow(_root(part.path, world, place), part.path.keys))
+            if text is None:
+                raise Inherited(part.code)
+            parts.append(text)
+    except _Wrong as wrong:
+        return Fault(str(wrong))
+    return "".join(parts)
+
+
+def _root(path: Path, world: World, place: int) -> Value:
+    items = world.items
+    match path.root:
+        case Root.JSON:
+            return items[place] if place < len(items) else UNDEFINED
+        case Root.ITEM_INDEX:
+            return place
+        case Root.RUN_INDEX:
+            return world.scope.run_index
+        case Root.FIRST:
+            return items[0] if items else UNDEFINED
+        case Root.LAST:
+            return items[-1] if items else UNDEFINED
+    return _of_step(path.root, path.step or "", world, place)
+
+
+def _of_step(root: Root, name: str, world: World, place: int) -> Value:
+    if name not in world.names and name not in world.seen:
+        raise _Wrong(f"There is no step “{name}”. Check the name.")
+    seen = world.seen.get(name)
+    if seen is None:
+        raise _Wrong(f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first.")
+    if root is Root.STEP_ITEM:
+        return _paired(seen, name, world, place)
+    outputs = seen.runs[-1] if seen.runs else None
+    items: Sequence[JsonObject] = outputs[seen.branch] if outputs and seen.branch < len(outputs) else ()
+    if root is Root.NODE:
+        if place >= len(items):
+            raise _Wrong(f"The step “{name}” has no item {place}. Use .first(), .last() or .all().")
+        return items[place]
+    if not items:
+        return UNDEFINED
+    return items[0 if root is Root.STEP_FIRST else -1]
+
+
+def _paired(seen: Seen, name: str, world: World, place: int) -> Value:
+    if place >= len(world.items):
+        raise _Wrong(f"There is no item {place} to find the one of “{name}” by.")
+    spot = world.pairing(name, place)
+    if isinstance(spot, Unpaired):
+        raise _Wrong(spot.message)
+    if spot is None:
+        return UNDEFINED
+    run, output, item = spot
+    outputs = seen.runs[run] if run < len(seen.runs) else None
+    if not outputs or output >= len(outputs) or item >= len(outputs[output]):
+        return UNDEFINED
+    return outputs[output][item]
