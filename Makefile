@@ -84,6 +84,10 @@ schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases F
 	@test -n "$(FILE)" || { echo "Name the file: make schedule-cases FILE=cases.json"; exit 2; }
 	@$(PY) -m tests.scheduling.run_cases "$(FILE)"
 
+n8n-cases: $(RUN) ## run recorded workflows through reader, plan and walk: make n8n-cases DIR=folder
+	@test -n "$(DIR)" || { echo "Name the folder: make n8n-cases DIR=folder"; exit 2; }
+	@$(PY) -m tests.imports.cases "$(DIR)" $(ARGS)
+
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
 	@$(PY) -m tests.sandbox.replay "$(DIR)"

@@ -1,5 +1,6 @@
 """Plan, Step and Edge: the one tree that templates and imported workflows become."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -27,6 +28,53 @@ class StepStatus(StrEnum):
     HELD = "held"
 
 
+class OnError(StrEnum):
+    """What an imported step's failure does (imports 3.5)."""
+
+    STOP = "stop"
+    PASS_INPUT = "pass_input"
+    ERROR_OUTPUT = "error_output"
+
+
+class DataMode(StrEnum):
+    """What goes between the steps of an imported plan (imports 3, 8)."""
+
+    ITEMS = "items"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failing read or pure step is tried, and the pause before each further try."""
+
+    tries: int
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What an imported step was in its file, and how the tool's settings of the step read (imports 9).
+
+    `ports` names its outputs by number, the error output last where it has one.
+    """
+
+    source_type: str
+    source_version: float
+    needs: str | None = None
+    target: JsonObject | None = None
+    alias: str | None = None
+    on_error: OnError = OnError.STOP
+    retry: Retry | None = None
+    once: bool = False
+    always_output: bool = False
+    disabled: bool = False
+    supported: bool = True
+    reachable: bool = True
+    inputs: int = 1
+    ports: tuple[str, ...] = ("out:0",)
+    place: tuple[float, float] = (0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanStep:
     """A named step; its class (pure, read, change, send, wait) is its kind's, never the plan's choice."""
@@ -36,23 +84,57 @@ class PlanStep:
     kind: StepKind
     operation: str
     config: JsonObject = field(default_factory=dict)
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From one step's port to another step."""
+    """From one step's port to another step's input."""
 
     source: str
     port: str
     target: str
+    input: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTrigger:
+    """How a file's workflow starts, as proposed (imports 10); `name` is the step its edges leave from."""
+
+    name: str
+    kind: str  # manual, schedule or event
+    schedule: JsonObject | None = None
+    topics: tuple[str, ...] = ()
+    replaced: str | None = None
+    place: tuple[float, float] = (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Paths below one root that are read when a flow starts, and the query that reads them (imports 8.2)."""
+
+    root: str
+    paths: tuple[str, ...]
+    query: str
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in the order they run where that is fixed, and the edges between them."""
+    """Steps in the order they run where that is fixed, and the edges between them.
+
+    What follows the edges is an imported plan's alone (imports 9); a template's has none of it.
+    """
 
     steps: tuple[PlanStep, ...]
     edges: tuple[Edge, ...]
+    source: str | None = None
+    source_sha256: str | None = None
+    name: str = ""
+    timezone: str | None = None
+    mode: DataMode | None = None
+    triggers: tuple[PlanTrigger, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
 
     def before(self, name: str) -> tuple[Edge, ...]:
         """The edges into the step `name`."""
@@ -61,6 +143,23 @@ class Plan:
     def after(self, name: str) -> tuple[str, ...]:
         """The steps `name` comes directly after."""
         return tuple(edge.source for edge in self.before(name))
+
+    def step(self, name: str) -> PlanStep:
+        """The step `name`. Raises KeyError."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise KeyError(name)
+
+    def entry(self, kind: str | None = None) -> PlanTrigger | None:
+        """The trigger a run begins at: the first of `kind`, else the proposed one (imports 9)."""
+        order = ("schedule", "event", "manual")
+        wanted = (kind, *order) if kind is not None else order
+        for one in wanted:
+            for trigger in self.triggers:
+                if trigger.kind == one:
+                    return trigger
+        return None
 
 
 def in_line(steps: tuple[PlanStep, ...]) -> Plan:

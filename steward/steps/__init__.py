@@ -1,0 +1,46 @@
+"""The node types imported workflows may be made of."""
+
+from steward.steps.branches import Filter, If, Switch
+from steward.steps.code import Code
+from steward.steps.compare_datasets import CompareDatasets
+from steward.steps.crypto import Crypto
+from steward.steps.date_time import DateTime
+from steward.steps.item_lists import ItemLists
+from steward.steps.keys import RemoveDuplicates, RenameKeys
+from steward.steps.kinds import StepType
+from steward.steps.lists import Aggregate, Limit, Sort, SplitOut
+from steward.steps.loops import SplitInBatches
+from steward.steps.merge import Merge
+from steward.steps.plain import NoOp, RespondToWebhook, StopAndError, Wait
+from steward.steps.set_fields import SetFields
+from steward.steps.subplan import ExecuteWorkflow
+from steward.steps.summarize import Summarize
+from steward.steps.xml_text import Xml
+
+ALL: list[StepType] = [
+    SetFields(),
+    If(),
+    Filter(),
+    Switch(),
+    Merge(),
+    SplitInBatches(),
+    SplitOut(),
+    Aggregate(),
+    Sort(),
+    Limit(),
+    Summarize(),
+    RenameKeys(),
+    RemoveDuplicates(),
+    CompareDatasets(),
+    ItemLists(),
+    Code(),
+    NoOp(),
+    RespondToWebhook(),
+    StopAndError(),
+    Wait(),
+    DateTime(),
+    Crypto(),
+    Xml(),
+    ExecuteWorkflow(),
+]
+BY_TYPE: dict[str, StepType] = {name: one for one in ALL for name in one.types}

@@ -1,0 +1,70 @@
+"""The bytes of an export: parsed under limits, hashed as they were sent (imports 12; contract 1.2, 3.6)."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from steward.model.json import JsonObject, JsonValue
+
+MOST_VALUES = 200_000
+DEEPEST = 64
+
+
+class Unreadable(Exception):
+    """The content is no export that can be kept; the message says why (`errors.content`)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """An export as sent: its text, what was hashed, and how long that was."""
+
+    text: str
+    sha256: str
+    bytes: int
+
+
+def content_of(sent: str | JsonObject) -> Content:
+    """What was sent: a text's own bytes, an object's with sorted keys and no blanks (contract 3.6)."""
+    text = (
+        sent
+        if isinstance(sent, str)
+        else json.dumps(sent, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    )
+    try:
+        raw = text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Unreadable("The export holds characters that are none. Export it again.") from None
+    return Content(text, hashlib.sha256(raw).hexdigest(), len(raw))
+
+
+def parsed(text: str) -> JsonValue:
+    """The JSON of a text. Raises Unreadable."""
+    if text.count("[") + text.count("{") + text.count(",") > MOST_VALUES:
+        raise Unreadable("The export holds too many values to be read.")
+    try:
+        value: JsonValue = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Unreadable("This is not JSON. Export the workflow as a file and send its whole text.") from None
+    _check_depth(value)
+    return value
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def _check_depth(value: JsonValue) -> None:
+    open_ = [(value, 1)]
+    while open_:
+        here, depth = open_.pop()
+        if depth > DEEPEST:
+            raise Unreadable("The export is nested too deeply to be read.")
+        if isinstance(here, Mapping):
+            open_ += [(one, depth + 1) for one in here.values()]
+        elif isinstance(here, list):
+            open_ += [(one, depth + 1) for one in here]

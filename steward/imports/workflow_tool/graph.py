@@ -1,0 +1,141 @@
+"""The shape of a plan: what a run can reach, in which order, where it turns in circles (imports 3)."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from steward.model.finding import Finding, Level
+from steward.model.plan import Plan, PlanStep, StepKind
+
+LOOP = "splitInBatches"
+
+
+def arranged(plan: Plan) -> Plan:
+    """The plan with its steps in the order they would run, those no trigger reaches last and marked."""
+    entry = plan.entry()
+    order = _order(plan, entry.name) if entry is not None else []
+    reached = set(order)
+    places = {name: number for number, name in enumerate(order)}
+    steps = [
+        replace(step, origin=replace(step.origin, reachable=step.name in reached)) if step.origin else step
+        for step in plan.steps
+    ]
+    steps.sort(key=lambda step: places.get(step.name, len(places)))
+    return replace(plan, steps=tuple(steps))
+
+
+def _order(plan: Plan, entry: str) -> list[str]:
+    """Depth first from the trigger, topmost first, each step where it is first met."""
+    place = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
+    after: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        after.setdefault(edge.source, []).append(edge.target)
+    found: list[str] = []
+    seen = {entry}
+    stack = [entry]
+    while stack:
+        here = stack.pop()
+        if here != entry:
+            found.append(here)
+        targets = sorted(
+            dict.fromkeys(after.get(here, ())), key=lambda name: (place[name][1], place[name][0])
+        )
+        for target in reversed(targets):
+            if target not in seen or target in stack:
+                if target in stack:
+                    stack.remove(target)
+                seen.add(target)
+                stack.append(target)
+    return found
+
+
+def findings(plan: Plan) -> list[Finding]:
+    """Circles without a loop step, and reads beside changes whose field they read."""
+    found = [
+        Finding(
+            name,
+            Level.WARNING,
+            "cyclic",
+            "The workflow goes in a circle here without a loop step. It runs until its conditions end it, "
+            "at most 10,000 steps in all; check that they do.",
+        )
+        for name in _circles(plan)
+    ]
+    return found + _reads_beside(plan)
+
+
+def _circles(plan: Plan) -> list[str]:
+    """The first step of every circle that no loop step closes."""
+    loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
+    after: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        if edge.source not in loops and edge.target not in loops:
+            after.setdefault(edge.source, []).append(edge.target)
+    names = [step.name for step in plan.steps if step.name not in loops]
+    found: list[str] = []
+    done: set[str] = set()
+    for name in names:
+        if name in done:
+            continue
+        circle = _reach(after, name) & {one for one in names if name in _reach(after, one)}
+        done |= circle | {name}
+        if name in circle:
+            found.append(name)
+    return found
+
+
+def _reach(after: dict[str, list[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    open_ = list(after.get(start, ()))
+    while open_:
+        here = open_.pop()
+        if here not in seen:
+            seen.add(here)
+            open_ += after.get(here, ())
+    return seen
+
+
+def _reads_beside(plan: Plan) -> list[Finding]:
+    after: dict[str, list[str]] = {}
+    for edge in plan.edges:
+        after.setdefault(edge.source, []).append(edge.target)
+    changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
+    found: list[Finding] = []
+    for read in plan.steps:
+        if read.kind is not StepKind.READ:
+            continue
+        beside = [
+            one.name for one in changes if _same_object(one, read) and _apart(after, one.name, read.name)
+        ]
+        if beside:
+            words = f"It reads while the changes of “{beside[0]}” wait for approval, and sees the store "
+            words += "as it is. Place it after them."
+            found.append(Finding(read.name, Level.NOTE, "reads_before_approval", words))
+    return found
+
+
+def _same_object(change: PlanStep, read: PlanStep) -> bool:
+    return change.operation.split(".")[:2] == read.operation.split(".")[:2]
+
+
+def _apart(after: dict[str, list[str]], one: str, other: str) -> bool:
+    return other not in _reach(after, one) and one not in _reach(after, other)
+
+
+def order_shows(plan: Plan) -> bool:
+    """Whether the order of branches can be seen: a join, or more than one step with an effect."""
+    effects = sum(step.kind in (StepKind.CHANGE, StepKind.SEND) for step in plan.steps)
+    joins = any(step.origin is not None and step.origin.inputs > 1 for step in plan.steps)
+    return joins or effects > 1
+
+
+def softened(plan: Plan, found: Iterable[Finding]) -> list[Finding]:
+    """An error of a step that is disabled or not reached is a warning (imports 11)."""
+    idle = {
+        step.name
+        for step in plan.steps
+        if step.origin and (step.origin.disabled or not step.origin.reachable)
+    }
+    return [
+        replace(one, level=Level.WARNING) if one.step in idle and one.level is Level.ERROR else one
+        for one in found
+    ]

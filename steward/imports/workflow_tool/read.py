@@ -1,0 +1,239 @@
+"""Reads an export of the workflow tool into a Plan and findings; pure, never fails on a node (imports 2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from steward.imports.content import Content, Unreadable, parsed
+from steward.imports.workflow_tool import graph, steps, triggers, unwrap
+from steward.imports.workflow_tool.secrets import without_secrets
+from steward.imports.workflow_tool.unwrap import Node, Workflow
+from steward.model.finding import Finding, Level
+from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
+from steward.scheduling.zones import zone
+from steward.steps.kinds import TOO_DEEP
+from steward.steps.subplan import inline
+
+SOURCE = "workflow_tool"
+MOST_BOUND = 500
+
+
+@dataclass(slots=True)
+class Read:
+    """What reading gave: the plan, what was found, and the content without secrets, to be kept."""
+
+    plan: Plan
+    findings: list[Finding]
+    cleaned: Mapping[str, Any]
+
+
+def read(content: Content, name: str | None = None) -> Read:
+    """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
+    return read_value(parsed(content.text), content.sha256, name)
+
+
+def read_value(value: Any, sha256: str | None = None, name: str | None = None, *, depth: int = 0) -> Read:
+    """As `read`, of the JSON; `depth` counts the workflows around it."""
+    found = unwrap.unwrapped(value)
+    cleaned, paths = without_secrets(found)
+    workflow = unwrap.workflow_of(cleaned)
+    reading = _Reading(workflow, {node.name: node for node in workflow.nodes})
+    reading.secrets(paths, cleaned)
+    for was, given in workflow.renamed:
+        words = (
+            f"Its name was “{was[:80]}”; names are unique and at most {unwrap.LONGEST_NAME} characters here."
+        )
+        reading.find(given, Level.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
+    starts = reading.starts()
+    made = reading.steps()
+    inner = reading.called(made, depth)
+    edges = reading.edges({start.name for start in starts}, made)
+    plan = Plan(
+        steps=tuple(made.values()),
+        edges=tuple(edges),
+        source=SOURCE,
+        source_sha256=sha256,
+        name=name or workflow.name,
+        timezone=_timezone(workflow),
+        mode=DataMode.ITEMS,
+        triggers=tuple(starts),
+        inner=inner,
+    )
+    plan = graph.arranged(plan)
+    reading.settings(plan)
+    reading.findings += graph.findings(plan)
+    if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
+        raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")
+    return Read(plan, reading.findings, cleaned)
+
+
+@dataclass(slots=True)
+class _Reading:
+    workflow: Workflow
+    nodes: dict[str, Node]
+    findings: list[Finding] = field(default_factory=list)
+
+    def find(self, step: str | None, level: Level, code: str, message: str) -> None:
+        """One more finding."""
+        self.findings.append(Finding(step, level, code, message))
+
+    def secrets(self, paths: list[str], cleaned: Mapping[str, Any]) -> None:
+        """Each place a credential value was, by step and field."""
+        names = {}
+        raw = cleaned.get("nodes")
+        kept = [n for n in (raw if isinstance(raw, list) else []) if isinstance(n, Mapping)]
+        shown = [n for n in kept if unwrap.bare(str(n.get("type", ""))) != unwrap.STICKY]
+        for node, of in zip(self.workflow.nodes, shown, strict=True):
+            names[next(place for place, one in enumerate(raw or []) if one is of)] = node.name
+        for path in paths:
+            parts = path.split(".")
+            step, where = None, path
+            if parts[0] == "nodes" and len(parts) > 2:
+                step, where = names.get(int(parts[1])), ".".join(parts[2:])
+            words = (
+                f"A credential value stood in {where[:120]} and was not kept. Bind a connection or remove it."
+            )
+            self.find(step, Level.WARNING, "secret_removed", words)
+
+    def starts(self) -> list[PlanTrigger]:
+        """The triggers, disabled ones left out: they do not exist (imports 3.5)."""
+        found: list[PlanTrigger] = []
+        for node in self.workflow.nodes:
+            if not triggers.is_trigger(node) or node.disabled:
+                continue
+            proposed = triggers.proposed(node)
+            found.append(proposed.trigger)
+            self.findings += proposed.findings
+        if not found:
+            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in the tool."
+            self.find(None, Level.ERROR, "parameter", words)
+        return found
+
+    def steps(self) -> dict[str, PlanStep]:
+        """Every node that is a step."""
+        found: dict[str, PlanStep] = {}
+        for node in self.workflow.nodes:
+            if triggers.is_trigger(node):
+                continue
+            step, findings = steps.step_of(node, self.workflow.targets)
+            found[node.name] = step
+            self.findings += findings
+        return found
+
+    def called(self, made: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
+        """The workflows steps hold inside; one that cannot run makes its step one that cannot (imports 6)."""
+        found: dict[str, Plan] = {}
+        for name, step in made.items():
+            node = self.nodes[name]
+            if (
+                step.origin is None
+                or step.origin.source_type != "executeWorkflow"
+                or not step.origin.supported
+            ):
+                continue
+            try:
+                if depth >= TOO_DEEP:
+                    raise Unreadable(f"Workflows call each other more than {TOO_DEEP} deep.")
+                read = read_value(inline(node.parameters), depth=depth + 1)
+            except Unreadable as error:
+                self._refused(made, step, error.message)
+                continue
+            found[name] = read.plan
+            errors = [one for one in graph.softened(read.plan, read.findings) if one.level is Level.ERROR]
+            if errors:
+                self._refused(made, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
+        return found
+
+    def _refused(self, made: dict[str, PlanStep], step: PlanStep, words: str) -> None:
+        self.find(
+            step.name, Level.ERROR, "sub_workflow_missing", f"The workflow it calls cannot run. {words}"
+        )
+        if step.origin is not None:
+            made[step.name] = replace(step, origin=replace(step.origin, supported=False))
+
+    def edges(self, starts: set[str], made: dict[str, PlanStep]) -> list[Edge]:
+        """What connects them; what leads nowhere is left out and said."""
+        found: list[Edge] = []
+        for was, sides in self.workflow.connections.items():
+            source = self.workflow.targets.get(was)
+            if source is None or not isinstance(sides, Mapping):
+                if sides:
+                    words = f"A connection comes from “{str(was)[:80]}”, which is not there. It was left out."
+                    self.find(None, Level.WARNING, "parameter", words)
+                continue
+            for kind, outputs in sides.items():
+                if kind == "main":
+                    found += self._outputs(source, outputs, starts, made)
+                elif outputs and any(outputs if isinstance(outputs, list) else ()):
+                    words = "It is connected as a part of an AI step, which cannot run here. Remove the step."
+                    self.find(source, Level.ERROR, "ai_node", words)
+        if len(found) > unwrap.MOST_EDGES:
+            raise Unreadable(f"This export has more than {unwrap.MOST_EDGES} connections.")
+        return list(dict.fromkeys(found)) if len(set(found)) != len(found) else found
+
+    def _outputs(self, source: str, outputs: Any, starts: set[str], made: dict[str, PlanStep]) -> list[Edge]:
+        found: list[Edge] = []
+        for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
+            for target in targets if isinstance(targets, list) else ():
+                if not isinstance(target, Mapping):
+                    continue
+                name = self.workflow.targets.get(str(target.get("node")))
+                port = _port(source, number, starts, made)
+                entry = target.get("index", 0)
+                if name is None or port is None or name not in made:
+                    if name is None or port is None:
+                        words = f"A connection of its output {number} leads nowhere. It was left out."
+                        self.find(source, Level.WARNING, "parameter", words)
+                    continue
+                if source in starts or source in made:
+                    at = entry if isinstance(entry, int) and entry >= 0 else 0
+                    found.append(Edge(source, port, name, at))
+        return found
+
+    def settings(self, plan: Plan) -> None:
+        """What the file's settings change (imports 2.1, 2.4)."""
+        given = self.workflow.settings
+        order = given.get("executionOrder")
+        if order is None:
+            words = "The file does not say in which order branches run; the tool's present order is used. "
+            self.find(None, Level.NOTE, "execution_order_assumed", words + "Look at the order of the steps.")
+        elif order != "v1" and graph.order_shows(plan):
+            words = "The file uses the tool's older order of branches; here the present one runs."
+            self.find(
+                None, Level.WARNING, "parameter", f"{words} Switch the order in the tool and look at it."
+            )
+        for key, words in _SETTINGS.items():
+            if given.get(key) and given[key] not in (-1, "", "none", "DEFAULT"):
+                self.find(None, Level.WARNING, "parameter", words)
+        if self.workflow.has_pin_data:
+            words = "The file holds pinned sample data, which no run uses here. A test run shows real data."
+            self.find(None, Level.NOTE, "pin_data_ignored", words)
+        if given.get("timezone") and _timezone(self.workflow) is None and given["timezone"] != "DEFAULT":
+            words = "The file's timezone is not known. Choose one when you set it up."
+            self.find(None, Level.WARNING, "parameter", words)
+
+
+_SETTINGS = {
+    "errorWorkflow": "The file starts another workflow when a run fails, which does not happen here. "
+    "Look at failed runs in the list of runs.",
+    "executionTimeout": "The file limits how long a run may take; here the service's own limit holds. "
+    "Look whether that is enough.",
+}
+
+
+def _port(source: str, number: int, starts: set[str], made: dict[str, PlanStep]) -> str | None:
+    if source in starts:
+        return f"out:{number}" if number == 0 else None
+    step = made.get(source)
+    if step is None or step.origin is None:
+        return None
+    ports = step.origin.ports
+    if number < len(ports):
+        return ports[number]
+    # An unsupported step's outputs are not known; a known one has no such output.
+    return f"out:{number}" if not step.origin.supported else None
+
+
+def _timezone(workflow: Workflow) -> str | None:
+    name = workflow.settings.get("timezone")
+    return name if isinstance(name, str) and zone(name) is not None else None

@@ -1,0 +1,98 @@
+"""Takes credential values out of an export before anything is kept, naming where they were (imports 12.2)."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+# Names of fields, headers and query parameters whose values are keys.
+_NAMED = re.compile(
+    r"(?i)\A(?:x[-_])?(?:pass(?:word|wd|phrase)?|pwd|secret|token|auth(?:orization)?|cookie|set[-_]?cookie|"
+    r"api[-_]?(?:key|token|secret)|access[-_]?(?:key|token)|refresh[-_]?token|id[-_]?token|bearer|"
+    r"client[-_]?secret|private[-_]?key|consumer[-_]?(?:key|secret)|app[-_]?(?:key|secret|password)|"
+    r"auth[-_]?(?:key|token)|session[-_]?(?:id|token)|csrf[-_]?token|hmac[-_]?(?:key|secret)|"
+    r"webhook[-_]?secret|signing[-_]?secret|shopify[-_]access[-_]token|goog[-_]api[-_]key|subscription[-_]?key|"
+    r"apikey|xapikey|key|sig|signature)\Z"
+)
+_IN_OBJECT = re.compile(r"(?i)\A(?:key|sig|signature|auth|session[-_]?id)\Z")  # too common as fields of data
+# Values that are keys by their look, wherever they stand.
+_SHAPED = re.compile(
+    r"(?:sk|pk|rk)[-_](?:live|test|proj|ant|or)[-_][A-Za-z0-9_-]{16,}|\bsk-[A-Za-z0-9]{20,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"
+    r"|\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,}"
+    r"|xox[abposr]-[A-Za-z0-9-]{10,}|\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{20,}|\bAKIA[0-9A-Z]{16}\b"
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|\b[0-9]{8,10}:AA[A-Za-z0-9_-]{33}\b"
+    r"|\bc[ks]_[0-9a-f]{40}\b|SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|hooks\.slack\.com/services/[A-Za-z0-9/]{20,}|\bpat[A-Za-z0-9]{14}\.[0-9a-f]{64}"
+    r"|(?i:\bbearer\s+[A-Za-z0-9._~+/=-]{16,})|(?i:\bbasic\s+[A-Za-z0-9+/]{16,}=*)"
+)
+_ADDRESS = re.compile(r"(?i)https?://[^\s\"'<>{}]+")
+_PAIR_NAMES = ("name", "key", "field")
+EMPTY = ""
+
+
+def without_secrets(value: Any) -> tuple[Any, list[str]]:
+    """The tree with every credential value replaced by an empty text, and the paths where one was."""
+    found: list[str] = []
+    return _clean(value, "", found), found
+
+
+def _clean(value: Any, path: str, found: list[str]) -> Any:
+    if isinstance(value, Mapping):
+        pair = next((value[one] for one in _PAIR_NAMES if isinstance(value.get(one), str)), None)
+        cleaned = {}
+        for name, one in value.items():
+            where = f"{path}.{name}" if path else str(name)
+            named = _is_named(str(name)) or (
+                name == "value" and pair is not None and _NAMED.match(pair.strip())
+            )
+            if named and _is_literal(one):
+                found.append(where)
+                cleaned[name] = EMPTY
+            else:
+                cleaned[name] = _clean(one, where, found)
+        return cleaned
+    if isinstance(value, list):
+        return [_clean(one, f"{path}.{place}", found) for place, one in enumerate(value)]
+    return _text(value, path, found) if isinstance(value, str) else value
+
+
+def _is_named(name: str) -> bool:
+    return bool(_NAMED.match(name)) and not _IN_OBJECT.match(name)
+
+
+def _is_literal(value: object) -> bool:
+    """A value that holds something itself: no expression, not empty, no choice of the tool."""
+    if isinstance(value, str):
+        return bool(value.strip()) and not (value.startswith("=") and "{{" in value) and len(value) > 3
+    return isinstance(value, int) and not isinstance(value, bool) and value > 9999
+
+
+def _text(text: str, path: str, found: list[str]) -> str:
+    cleaned = _SHAPED.sub(EMPTY, text)
+    cleaned = _ADDRESS.sub(lambda hit: _address(hit[0]), cleaned)
+    if cleaned != text:
+        found.append(path)
+    return cleaned
+
+
+def _address(address: str) -> str:
+    """An address without user-info and without the values of key parameters."""
+    try:
+        parts = urlsplit(address)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+    except ValueError:
+        return address
+    has_user = "@" in parts.netloc
+    has_key = any(_NAMED.match(name) and value for name, value in query)
+    if not has_user and not has_key:
+        return address
+    kept = [(name, EMPTY if _NAMED.match(name) else value) for name, value in query]
+    return urlunsplit(
+        (
+            parts.scheme,
+            parts.netloc.rpartition("@")[2],
+            parts.path,
+            urlencode(kept, quote_via=quote) if has_key else parts.query,
+            parts.fragment,
+        )
+    )

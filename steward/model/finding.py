@@ -1,0 +1,31 @@
+"""A Finding: what reading an export found at a step, and what to do about it (contract 3.6, imports 11)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    ERROR = "error"  # cannot run
+    WARNING = "warning"  # runs, but differs
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`code` is one of contract 3.6; `step` None: it concerns the whole file."""
+
+    step: str | None
+    level: Level
+    code: str
+    message: str
+
+    def wire(self) -> dict[str, str | None]:
+        """As stored and answered."""
+        return {"step": self.step, "level": str(self.level), "code": self.code, "message": self.message}
+
+    @classmethod
+    def from_wire(cls, wire: dict[str, str | None]) -> "Finding":
+        """As stored."""
+        return cls(wire["step"], Level(str(wire["level"])), str(wire["code"]), str(wire["message"]))

@@ -1,0 +1,90 @@
+"""itemLists, the older step that is all list steps in one; it does what each of them does (imports 6)."""
+
+from collections.abc import Iterable
+
+from steward.steps import keys, lists, summarize
+from steward.steps.items import Item, Items
+from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, all_of, each, same
+
+_OPERATIONS = frozenset(
+    ("splitOutItems", "aggregateItems", "concatenateItems", "removeDuplicates", "sort", "limit", "summarize")
+)
+
+
+class ItemLists(StepType):
+    """By its operation; until version 2 aggregating was called aggregateItems."""
+
+    types = ("itemLists",)
+    versions = (1, 2, 2.1, 2.2, 3, 3.1)
+    known = frozenset(
+        (
+            "resource",
+            "operation",
+            "fieldToSplitOut",
+            "include",
+            "fieldsToInclude",
+            "fieldsToExclude",
+            "options",
+            "fieldsToAggregate",
+            "aggregate",
+            "destinationFieldName",
+            "compare",
+            "fieldsToCompare",
+            "type",
+            "sortFieldsUi",
+            "code",
+            "maxItems",
+            "keep",
+            "fieldsToSummarize",
+            "fieldsToSplitBy",
+        )
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """itemLists.sort and so on."""
+        return f"itemLists.{asked.literal('operation', 'splitOutItems')}"
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That the operation is known."""
+        if asked.get("operation", "splitOutItems") not in _OPERATIONS:
+            yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
+
+    async def run(self, call: Call) -> Result:
+        """As the list step of the same name."""
+        operation = call.first.text("operation", "splitOutItems")
+        if operation == "splitOutItems":
+            return each(call, lambda place, item: lists.split_out(_split_params(call, place), place, item))
+        if operation == "sort":
+            return Result([[Item(call.items[at].json, same(at)) for at in await _order(call)]])
+        return Result([_listed(call, operation)])
+
+
+def _listed(call: Call, operation: str) -> Items:
+    params = call.first
+    if operation == "limit":
+        return lists.limited(call.items, params)
+    if operation == "removeDuplicates":
+        return keys.without_duplicates(params, call.items)
+    if operation == "summarize":
+        return summarize.summarized(params, call.items)
+    if operation not in ("aggregateItems", "concatenateItems"):
+        raise ItemFailed(f"The operation “{operation}” is not known.")
+    if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
+        return [Item(lists.aggregate_all(params, call.items), all_of([call.items]))]
+    return [Item(lists.aggregate_fields(params, call.items), all_of([call.items]))]
+
+
+async def _order(call: Call) -> list[int]:
+    kind = call.first.text("type", "simple")
+    if kind == "code":
+        return await lists.ordered_by_code(call, call.first.text("code"))
+    return lists.shuffled(call) if kind == "random" else lists.ordered(call.items, call.first)
+
+
+def _split_params(call: Call, place: int) -> Params:
+    """Until version 2 the fields to include were a list of objects."""
+    params = call.params(place)
+    rows = params.rows("fieldsToInclude.fields")
+    if not rows:
+        return params
+    return Params({**params.tree, "fieldsToInclude": [row.text("fieldName") for row in rows]})

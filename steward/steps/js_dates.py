@@ -1,0 +1,260 @@
+"""Dates as the origin tool reads and writes them: many text forms in, one instant out; patterns for text."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from email.utils import parsedate_to_datetime
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+_ISO = re.compile(
+    r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
+    r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d\d(?::?\d\d)?)?)?"
+    r"(?:\[[^\]]+\])?\Z"
+)
+_AMERICAN = re.compile(
+    r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?)?\Z"
+)
+_WORDS = re.compile(
+    r"(?:[A-Za-z]{3,9},?\s+)?(?:([A-Za-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})\s+([A-Za-z]{3,9})),?\s+(\d{4})"
+    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?)?\Z"
+)
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
+
+
+def zone_of(name: str) -> tzinfo | None:
+    """The zone of a name: IANA, UTC+2 or a plain offset; None when there is none."""
+    found = _OFFSET.match(name)
+    if found:
+        minutes = int(found[2]) * 60 + int(found[3] or 0)
+        return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+    if name.lower() in ("utc", "gmt", "z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def parse(value: str, zone: tzinfo) -> datetime | None:
+    """An instant from ISO, SQL, mail, American or written-out text; without an offset in `zone`."""
+    text = value.strip()
+    for read in (_iso, _mail, _american, _worded):
+        try:
+            found = read(text, zone)
+        except (ValueError, OverflowError):
+            found = None
+        if found is not None:
+            return found
+    return None
+
+
+def _iso(text: str, zone: tzinfo) -> datetime | None:
+    found = _ISO.match(text)
+    if found is None:
+        return None
+    year, month, day, week, weekday, ordinal, hour, minute, second, fraction, offset = found.groups()
+    micro = int(((fraction or "")[:3] + "000000")[:6].ljust(6, "0")) if fraction else 0
+    if week:
+        date = datetime.fromisocalendar(int(year), int(week), int(weekday or 1))
+    elif ordinal:
+        date = datetime(int(year), 1, 1) + timedelta(days=int(ordinal) - 1)  # noqa: DTZ001
+    else:
+        date = datetime(int(year), int(month or 1), int(day or 1))  # noqa: DTZ001
+    extra = timedelta(days=1) if hour == "24" else timedelta()
+    date = date.replace(
+        hour=0 if hour == "24" else int(hour or 0),
+        minute=int(minute or 0),
+        second=int(second or 0),
+        microsecond=micro,
+    )
+    return (date + extra).replace(tzinfo=_offset(offset) if offset else zone)
+
+
+def _offset(text: str) -> tzinfo:
+    return UTC if text in "Zz" else zone_of(text) or UTC
+
+
+def _mail(text: str, zone: tzinfo) -> datetime | None:
+    if not re.match(r"[A-Za-z]{3},? |\d{1,2} [A-Za-z]{3} \d{4} \d\d:", text) or not re.search(
+        r"\d\d:\d\d", text
+    ):
+        return None
+    found = parsedate_to_datetime(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=zone)
+
+
+def _american(text: str, zone: tzinfo) -> datetime | None:
+    found = _AMERICAN.match(text)
+    if found is None:
+        return None
+    month, day, year, hour, minute, second, half = found.groups()
+    return _built(int(year), int(month), int(day), (hour, minute, second, half), zone)
+
+
+def _worded(text: str, zone: tzinfo) -> datetime | None:
+    found = _WORDS.match(text)
+    if found is None:
+        return None
+    name, day, day_first, name_second, year, *clock = found.groups()
+    month = _month(name or name_second)
+    if month is None:
+        return None
+    return _built(int(year), month, int(day or day_first), tuple(clock), zone)
+
+
+def _month(name: str) -> int | None:
+    for number, month in enumerate(MONTHS, 1):
+        if len(name) >= 3 and month.lower().startswith(name.lower()):
+            return number
+    return None
+
+
+def _built(year: int, month: int, day: int, clock: tuple[str | None, ...], zone: tzinfo) -> datetime:
+    hour, minute, second, half = clock
+    hours = int(hour or 0)
+    if half and half.lower() == "pm" and hours < 12:
+        hours += 12
+    if half and half.lower() == "am" and hours == 12:
+        hours = 0
+    return datetime(year, month, day, hours, int(minute or 0), int(second or 0), tzinfo=zone)
+
+
+def from_millis(value: float, zone: tzinfo) -> datetime | None:
+    """An instant from milliseconds since 1970."""
+    try:
+        return (
+            datetime.fromtimestamp(0, UTC).astimezone(zone)
+            if value == 0
+            else (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).astimezone(zone)
+        )
+    except (OverflowError, ValueError):
+        return None
+
+
+def settled(value: datetime) -> datetime:
+    """The instant as it really is: a local time that does not exist moves forward, as luxon does."""
+    return value.astimezone(UTC).astimezone(value.tzinfo)
+
+
+def iso(value: datetime) -> str:
+    """ISO text with milliseconds and the offset, `+00:00` never `Z`... unless it is UTC itself."""
+    offset = value.utcoffset() or timedelta()
+    text = value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}"
+    return text + ("Z" if value.tzinfo is UTC else offset_text(offset))
+
+
+def utc_iso(value: datetime) -> str:
+    """ISO text in UTC with milliseconds and `Z`."""
+    return iso(value.astimezone(UTC))
+
+
+def offset_text(offset: timedelta, *, colon: bool = True) -> str:
+    """+02:00"""
+    minutes = round(offset.total_seconds() / 60)
+    sign = "-" if minutes < 0 else "+"
+    return f"{sign}{abs(minutes) // 60:02d}{':' if colon else ''}{abs(minutes) % 60:02d}"
+
+
+_TOKEN = re.compile(
+    r"'([^']*)'|\[([^\]]*)\]|(SSS|S|u|uu|uuu|ss|s|mm|m|hh|h|HH|H|ZZZZZ|ZZZZ|ZZZ|ZZ|Z|z|a|dd|d|cccc|ccc|c|EEEE|EEE|E|"
+    r"LLLL|LLL|LL|L|MMMM|MMM|MM|M|yyyyyy|yyyy|yy|y|G|kkkk|kk|WW|W|ooo|o|qq|q|X|x|DDDD|DDD|DD|D|TTTT|TTT|TT|T)"
+)
+
+
+def formatted(value: datetime, pattern: str) -> str:
+    """The instant written by a luxon pattern."""
+    return _TOKEN.sub(lambda found: _token(value, found), pattern)
+
+
+def _token(value: datetime, found: re.Match[str]) -> str:
+    if found[3] is None:
+        return found[1] if found[1] is not None else found[2]
+    write = _WRITE.get(found[3])
+    return write(value) if write else found[3]
+
+
+def _hour12(value: datetime) -> int:
+    return value.hour % 12 or 12
+
+
+def _millis(value: datetime) -> int:
+    return int((value - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1))
+
+
+_WRITE: dict[str, Callable[[datetime], str]] = {
+    "S": lambda v: str(v.microsecond // 1000),
+    "SSS": lambda v: f"{v.microsecond // 1000:03d}",
+    "u": lambda v: f"{v.microsecond // 1000:03d}",
+    "uu": lambda v: f"{v.microsecond // 10_000:02d}",
+    "uuu": lambda v: str(v.microsecond // 100_000),
+    "s": lambda v: str(v.second),
+    "ss": lambda v: f"{v.second:02d}",
+    "m": lambda v: str(v.minute),
+    "mm": lambda v: f"{v.minute:02d}",
+    "h": lambda v: str(_hour12(v)),
+    "hh": lambda v: f"{_hour12(v):02d}",
+    "H": lambda v: str(v.hour),
+    "HH": lambda v: f"{v.hour:02d}",
+    "Z": lambda v: (
+        offset_text(v.utcoffset() or timedelta()).replace(":00", "").replace("+0", "+").replace("-0", "-")
+    ),
+    "ZZ": lambda v: offset_text(v.utcoffset() or timedelta()),
+    "ZZZ": lambda v: offset_text(v.utcoffset() or timedelta(), colon=False),
+    "ZZZZ": lambda v: v.tzname() or "",
+    "z": lambda v: str(v.tzinfo) if v.tzinfo is not UTC else "UTC",
+    "a": lambda v: "AM" if v.hour < 12 else "PM",
+    "d": lambda v: str(v.day),
+    "dd": lambda v: f"{v.day:02d}",
+    "c": lambda v: str(v.isoweekday()),
+    "ccc": lambda v: DAYS[v.weekday()][:3],
+    "cccc": lambda v: DAYS[v.weekday()],
+    "E": lambda v: str(v.isoweekday()),
+    "EEE": lambda v: DAYS[v.weekday()][:3],
+    "EEEE": lambda v: DAYS[v.weekday()],
+    "L": lambda v: str(v.month),
+    "LL": lambda v: f"{v.month:02d}",
+    "LLL": lambda v: MONTHS[v.month - 1][:3],
+    "LLLL": lambda v: MONTHS[v.month - 1],
+    "M": lambda v: str(v.month),
+    "MM": lambda v: f"{v.month:02d}",
+    "MMM": lambda v: MONTHS[v.month - 1][:3],
+    "MMMM": lambda v: MONTHS[v.month - 1],
+    "y": lambda v: str(v.year),
+    "yy": lambda v: f"{v.year % 100:02d}",
+    "yyyy": lambda v: f"{v.year:04d}",
+    "yyyyyy": lambda v: f"{v.year:06d}",
+    "G": lambda v: "AD",
+    "kk": lambda v: f"{v.isocalendar().year % 100:02d}",
+    "kkkk": lambda v: f"{v.isocalendar().year:04d}",
+    "W": lambda v: str(v.isocalendar().week),
+    "WW": lambda v: f"{v.isocalendar().week:02d}",
+    "o": lambda v: str(v.timetuple().tm_yday),
+    "ooo": lambda v: f"{v.timetuple().tm_yday:03d}",
+    "q": lambda v: str((v.month - 1) // 3 + 1),
+    "qq": lambda v: f"{(v.month - 1) // 3 + 1:02d}",
+    "X": lambda v: str(_millis(v) // 1000),
+    "x": lambda v: str(_millis(v)),
+    "D": lambda v: f"{v.month}/{v.day}/{v.year}",
+    "DD": lambda v: f"{MONTHS[v.month - 1][:3]} {v.day}, {v.year}",
+    "DDD": lambda v: f"{MONTHS[v.month - 1]} {v.day}, {v.year}",
+    "DDDD": lambda v: f"{DAYS[v.weekday()]}, {MONTHS[v.month - 1]} {v.day}, {v.year}",
+    "T": lambda v: f"{v.hour:02d}:{v.minute:02d}",
+    "TT": lambda v: f"{v.hour:02d}:{v.minute:02d}:{v.second:02d}",
+}

@@ -1,0 +1,67 @@
+"""executeWorkflow: another workflow inside the step, once for all items or for each (imports 6)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from steward.steps import js_values as js
+from steward.steps.items import Item, Items
+from steward.steps.kinds import Asked, Call, Problem, Result, StepBroke, StepType, same
+
+
+class ExecuteWorkflow(StepType):
+    """The workflow is in the step itself; one of the tool's own by its number is not in the file.
+
+    What comes back is paired as the general rule fills in; run for each item, with that item.
+    """
+
+    types = ("executeWorkflow",)
+    versions = (1, 1.1, 1.2)
+    per_item = False
+    known = frozenset(
+        (
+            "source",
+            "workflowId",
+            "workflowJson",
+            "mode",
+            "options",
+            "workflowInputs",
+            "workflowUrl",
+            "workflowPath",
+        )
+    )
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That the called workflow is here, and is waited for."""
+        if asked.get("source", "database") != "parameter":
+            words = "The workflow it calls is not in the file. Put its JSON into this step in the tool."
+            yield Problem("error", "sub_workflow_missing", words)
+        elif not isinstance(asked.get("workflowJson"), str) or asked.literal("workflowJson") is None:
+            words = "The workflow it calls is decided by an expression. Put its JSON into this step."
+            yield Problem("error", "sub_workflow_missing", words)
+        if asked.get("options.waitForSubWorkflow", True) is not True:
+            words = "It goes on without waiting for the called workflow, which does not happen here."
+            yield Problem("warning", "parameter", f"{words} It waits; nothing to do.")
+
+    async def run(self, call: Call) -> Result:
+        """The items of the called workflow's last step."""
+        plan = call.scene.plan(call.step.name)
+        run_inner = call.scene.inner
+        if plan is None or run_inner is None:
+            raise StepBroke("The called workflow is not here. Import it again with the workflow inside.")
+        if call.first.text("mode", "once") != "each":
+            return Result([await run_inner(plan, _in(call.items))])
+        out: Items = []
+        for place, item in enumerate(call.items):
+            made = await run_inner(plan, _in([item]))
+            out += [Item(one.json, same(place), one.error) for one in made]
+        return Result([out])
+
+
+def _in(items: Items) -> Items:
+    return [Item(js.copied(item.json), ((place, 0),)) for place, item in enumerate(items)]
+
+
+def inline(parameters: Any) -> Any:
+    """The JSON of the called workflow; UNDEFINED when it cannot be read."""
+    text = parameters.get("workflowJson") if js.is_object(parameters) else None
+    return js.parsed(text) if isinstance(text, str) else js.UNDEFINED

@@ -1,0 +1,203 @@
+"""Walks an items plan from its trigger to its end or to a person's approval (imports 3; engine 10).
+
+One walk for all: a real run gives it a journal of rows (runs/), a sub-workflow and the recorded cases one in
+memory. It runs what the journal does not have, and replays the rest in the same order.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Protocol
+
+from steward.expressions.evaluate import Evaluator
+from steward.model.plan import Plan, PlanStep
+from steward.steps.execute import Bench, Done, execute, origin_of
+from steward.steps.items import Item, Items, Outputs
+from steward.steps.kinds import TOO_DEEP, ItemFailed, Scene, StepBroke, StepType
+from steward.steps.order import Execution, Order
+
+MOST_EXECUTIONS = 10_000
+
+
+class Waiting(Enum):
+    """An execution that is held: what follows it waits for a person's decision."""
+
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What an execution handed on; None: it failed and the run ends."""
+
+    outputs: Outputs | None
+    error: str | None = None
+    code: str | None = None
+
+
+class Journal(Protocol):
+    """Where executions are kept."""
+
+    def kept(self, execution: Execution) -> Settled | Waiting | None:
+        """What is already there of it."""
+        ...
+
+    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+        """Keeps what became of it, and says what it hands on."""
+        ...
+
+    async def before(self, execution: Execution) -> None:
+        """It is about to run; raises when the run must not go on."""
+        ...
+
+    async def decided(self, execution: Execution) -> Settled | None:
+        """What a held one handed on once it was decided; None while it waits."""
+        ...
+
+
+@dataclass(slots=True)
+class Walked:
+    """How far a walk came. `failed`: the step that ended it. `held`: executions waiting for a decision."""
+
+    order: Order
+    failed: Execution | None = None
+    failure: Settled | None = None
+    held: list[Execution] = field(default_factory=list)
+    starved: list[PlanStep] = field(default_factory=list)
+    too_many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a walk is given beside its plan and journal."""
+
+    evaluator: Evaluator
+    scene: Scene
+    types: Mapping[str, StepType]
+    sleep: Callable[[float], Awaitable[None]]
+
+
+async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: Journal) -> Walked:
+    """Runs the plan as far as it goes now."""
+    types = means.types
+    order = Order(
+        plan,
+        entry=entry,
+        items=items,
+        demands=lambda step: types[origin_of(step).source_type].demands_all(step),
+    )
+    depth = means.scene.depth + 1
+
+    async def run_inner(called: Plan, given: Items) -> Items:
+        return await inner(called, given, means=means, depth=depth)
+
+    scene = replace(means.scene, plan=plan.inner.get, inner=run_inner)
+    bench = Bench(
+        plan=plan,
+        entry=entry,
+        history=order.history,
+        evaluator=means.evaluator,
+        scene=scene,
+        types=types,
+        sleep=means.sleep,
+    )
+    walked = Walked(order)
+    count = 0
+    while True:
+        execution = order.next()
+        if execution is None:
+            if walked.held:
+                if not await _release(walked, journal):
+                    return walked
+            elif not order.start_waiting():
+                walked.starved = order.starved()
+                return walked
+            continue
+        count += 1
+        if count > MOST_EXECUTIONS:
+            walked.too_many, walked.failed = True, execution
+            return walked
+        settled = await _one(bench, execution, journal)
+        if settled is Waiting.HELD:
+            walked.held.append(execution)
+        elif settled.outputs is None:
+            order.settle(execution, None, settled.error)
+            walked.failed, walked.failure = execution, settled
+            return walked
+        else:
+            order.settle(execution, settled.outputs, settled.error)
+
+
+async def _one(bench: Bench, execution: Execution, journal: Journal) -> Settled | Waiting:
+    settled = journal.kept(execution)
+    if settled is None:
+        await journal.before(execution)
+        return await journal.keep(execution, await execute(bench, execution))
+    kind = bench.types.get(origin_of(execution.step).source_type)
+    if kind is not None and kind.stateful and not origin_of(execution.step).disabled:
+        done = await execute(bench, execution)  # its memory is made again; nothing is kept twice
+        return Settled(done.outputs, done.error, done.code)
+    return settled
+
+
+async def _release(walked: Walked, journal: Journal) -> bool:
+    """Lets what was decided go on, all of one round and in its order; false while one still waits."""
+    decided = [(one, await journal.decided(one)) for one in walked.held]
+    if any(settled is None for _, settled in decided):
+        return False
+    walked.held = []
+    for execution, settled in reversed(decided):  # the first held goes on first: it comes to the stack's top
+        if settled is not None:
+            walked.order.settle(
+                execution, settled.outputs if settled.outputs is not None else [], settled.error
+            )
+    return True
+
+
+@dataclass(slots=True)
+class InMemory:
+    """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in."""
+
+    ran: list[tuple[str, int]] = field(default_factory=list)
+
+    def kept(self, execution: Execution) -> Settled | Waiting | None:
+        """Nothing is."""
+        return None
+
+    async def before(self, execution: Execution) -> None:
+        """Noted."""
+        self.ran.append((execution.step.name, execution.run))
+
+    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+        """Handed on as it is."""
+        return Settled(done.outputs, done.error, done.code)
+
+    async def decided(self, execution: Execution) -> Settled | None:
+        """Nothing is ever held."""
+        return Settled([])
+
+
+def last_items(walked: Walked) -> Items:
+    """The items of the step that ran last, which is what a called workflow gives back."""
+    names = [name for name, runs in walked.order.history.items() if runs]
+    last: Any = None
+    for name in names:
+        for ran in walked.order.history[name]:
+            if ran.outputs is not None:
+                last = ran
+    found = [item for items in (last.outputs if last is not None else []) for item in items]
+    return [Item(item.json, None, item.error) for item in found]
+
+
+async def inner(plan: Plan, items: Items, *, means: Means, depth: int) -> Items:
+    """Runs a called workflow within a step. Raises StepBroke (imports 6)."""
+    if depth > TOO_DEEP:
+        raise StepBroke(f"Workflows call each other more than {TOO_DEEP} deep.")
+    entry = plan.entry()
+    if entry is None:
+        raise ItemFailed("The called workflow has no trigger.")
+    scene = replace(means.scene, depth=depth, zone=plan.timezone or means.scene.zone)
+    walked = await walk(plan, entry.name, items, means=replace(means, scene=scene), journal=InMemory())
+    if walked.failed is not None:
+        error = walked.failure.error if walked.failure is not None else None
+        raise ItemFailed(error or "The called workflow did not come to its end.")
+    return last_items(walked)

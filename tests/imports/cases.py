@@ -1,0 +1,194 @@
+"""Runs recorded cases of the workflow tool through the reader, the plan and the walk of a real run.
+
+`make n8n-cases DIR=folder` (imports 14): names each case that differs and ends with 'N of M equal'.
+"""
+
+import asyncio
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.imports.workflow_tool.read import read_value
+from steward.steps import BY_TYPE
+from steward.steps.execute import Done
+from steward.steps.items import of_trigger
+from steward.steps.kinds import Scene
+from steward.steps.order import Execution
+from steward.steps.walking import InMemory, Means, Settled, Waiting, walk
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+START = "Start"
+
+
+@dataclass(slots=True)
+class Recording(InMemory):
+    """A journal that keeps what each step gave, to be compared."""
+
+    given: dict[str, list[Done]] = field(default_factory=dict)
+
+    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+        """Noted, and handed on."""
+        self.given.setdefault(execution.step.name, []).append(done)
+        return Settled(done.outputs, done.error, done.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A case and where it differs; empty: it is equal."""
+
+    name: str
+    differences: tuple[str, ...]
+
+
+async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
+    """Reads, runs and compares one case."""
+    read = read_value(case["workflow"])
+    plan = read.plan
+    unsupported = [step.name for step in plan.steps if step.operation == "unsupported"]
+    if unsupported:
+        return Verdict(case["name"], (f"not supported: {', '.join(unsupported)}",))
+    scene = Scene(
+        zone=plan.timezone or case.get("process_timezone", "UTC"), now=NOW, seed=case["name"], mode="live"
+    )
+    evaluator = Evaluator(children, "cases", "all")
+    means = Means(evaluator=evaluator, scene=scene, types=BY_TYPE, sleep=_no_sleep)
+    journal = Recording()
+    entry = plan.entry()
+    assert entry is not None
+    walked = await walk(plan, entry.name, of_trigger(case["trigger_items"]), means=means, journal=journal)
+    return Verdict(case["name"], tuple(_differences(case, journal, stopped=walked.failed is not None)))
+
+
+async def _no_sleep(seconds: float) -> None:
+    """Waiting takes no time here."""
+
+
+def _differences(case: Mapping[str, Any], journal: Recording, *, stopped: bool) -> Sequence[str]:
+    found: list[str] = []
+    unstable = {tuple(path.split(".")) for path in case["unstable"]}
+    expected = {name: runs for name, runs in case["expected"].items() if name != START}
+    for name in sorted(set(expected) | set(journal.given)):
+        there, ours = expected.get(name), journal.given.get(name)
+        if there is None or ours is None:
+            found.append(f"{name}: {'did not run there' if there is None else 'did not run here'}")
+        elif len(there) != len(ours):
+            found.append(f"{name}: ran {len(there)} times there, {len(ours)} here")
+        else:
+            for number, (one, done) in enumerate(zip(there, ours, strict=True)):
+                found += _run_differences(name, number, one, done, unstable)
+    found += _error_differences(case, journal)
+    if bool(case["stopped"]) != stopped:
+        found.append(f"stopped: {case['stopped']!r} there, {stopped} here")
+    order = [[name, run] for name, run in case["order"] if name != START]
+    if order != [list(one) for one in journal.ran]:
+        found.append(f"order: {order} there, {journal.ran} here")
+    return found
+
+
+def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[str]:
+    found = []
+    for name, runs in journal.given.items():
+        there = case["errors"].get(name) or [None] * len(runs)
+        for number, done in enumerate(runs):
+            expected = there[number] if number < len(there) else None
+            if bool(expected) != bool(done.error):
+                found.append(f"{name}[{number}]: error {expected!r} there, {done.error!r} here")
+    return found
+
+
+def _run_differences(
+    name: str, number: int, there: Any, done: Done, unstable: set[tuple[str, ...]]
+) -> Sequence[str]:
+    where = f"{name}[{number}]"
+    if there is None or done.outputs is None:
+        return (
+            []
+            if there is None and done.outputs is None
+            else [f"{where}: {'no output' if there is None else 'output'} there"]
+        )
+    ours = [[dict(item.json) for item in items] for items in done.outputs]
+    left, right = _trimmed(there), _trimmed(ours)
+    if len(left) != len(right):
+        return [f"{where}: {[len(o) for o in left]} items there, {[len(o) for o in right]} here"]
+    found = []
+    for output, (one, two) in enumerate(zip(left, right, strict=True)):
+        if len(one) != len(two):
+            found.append(f"{where}.{output}: {len(one)} items there, {len(two)} here")
+            continue
+        for place, (a, b) in enumerate(zip(one, two, strict=True)):
+            path = (name, str(number), str(output), str(place))
+            if not _equal(a, b, path, unstable):
+                found.append(f"{where}.{output}.{place}: {_short(a, b)}")
+    return found
+
+
+def _trimmed(outputs: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    kept = list(outputs)
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept
+
+
+def _equal(a: Any, b: Any, path: tuple[str, ...], unstable: set[tuple[str, ...]]) -> bool:
+    if path in unstable:
+        return True
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        names = {name for name in (*a, *b) if (*path, name) not in unstable}
+        return all(
+            name in a and name in b and (name == "error" or _equal(a[name], b[name], (*path, name), unstable))
+            for name in names
+        )
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(
+            _equal(one, two, (*path, str(place)), unstable)
+            for place, (one, two) in enumerate(zip(a, b, strict=True))
+        )
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return a == b or (math.isfinite(a) and math.isfinite(b) and float(a) == float(b))
+    return bool(a == b) and type(a) is type(b)
+
+
+def _short(a: Any, b: Any) -> str:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        names = [name for name in (*a, *b) if a.get(name, "∅") != b.get(name, "∅")]
+        a = {name: a.get(name, "∅") for name in dict.fromkeys(names)}
+        b = {name: b.get(name, "∅") for name in dict.fromkeys(names)}
+    left, right = (json.dumps(one, ensure_ascii=False, default=str)[:240] for one in (a, b))
+    return f"{left} there, {right} here"
+
+
+def cases_of(folder: Path) -> list[Path]:
+    """The case files of a folder, by name."""
+    return sorted(folder.glob("*.json"))
+
+
+async def _main(folder: Path, only: str) -> int:
+    paths = [path for path in cases_of(folder) if only in path.stem]
+    children = Children(2)
+    equal = 0
+    for path in paths:
+        case = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            verdict = await run_case(case, children)
+        except NotImplementedError as error:
+            verdict = Verdict(case["name"], (f"broke: {type(error).__name__}",))
+        if verdict.differences:
+            print(f"{verdict.name} differs")
+            for line in verdict.differences[:6]:
+                print(f"    {line}")
+        equal += not verdict.differences
+    print(f"{equal} of {len(paths)} equal")
+    return 0 if equal == len(paths) and paths else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(_main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "")))
