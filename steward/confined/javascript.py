@@ -29,7 +29,7 @@ class Sources:
         files = sorted((_HERE / "js").glob("*.js"))
         parts = [file.read_text("utf-8") for file in files]
         built = {name: (_HERE / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")}
-        ground, rest = "\n".join(parts[:5]), "\n".join(parts[5:])
+        ground, rest = "\n".join(parts[:6]), "\n".join(parts[6:])
         query = (
             f"const jmespath = (() => {{ const exports = {{}};\n{built['jmespath']}\nreturn exports; }})();"
         )

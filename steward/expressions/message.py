@@ -31,7 +31,10 @@ def crashed() -> CodeStopped:
 
 def packed(value: object) -> bytes:
     """Data of a message. Raises CodeStopped (`code_memory`) above what a message may hold (imports 5.3)."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        text = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half a character somewhere in the data
+        text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     if len(text) > MESSAGE_BYTES:
         raise CodeStopped(MEMORY, WORDS[MEMORY])
     return text

@@ -1,10 +1,5 @@
 // Intl in English: numbers and dates as American English writes them, for the date library and for scripts.
 
-const MONTHS = [
-  'January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November',
-  'December',
-];
-const DAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const SIGNS = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩', BRL: 'R$', CAD: 'CA$', AUD: 'A$',
   MXN: 'MX$', NZD: 'NZ$', ILS: '₪', VND: '₫', TWD: 'NT$', HKD: 'HK$', PHP: '₱' };
 
@@ -96,16 +91,16 @@ const part = (type, value) => ({ type, value: String(value) });
 const literal = (value) => ({ type: 'literal', value });
 const sized = (style, number) => (style === '2-digit' ? two(number % 100) : String(number));
 
-const dateParts = (asked, date) => {
+const dateParts = (asked, date, words) => {
   const year = date.getUTCFullYear();
   const shown = asked.era && year <= 0 ? 1 - year : year;
   const parts = {
-    weekday: asked.weekday && part('weekday', asked.weekday === 'long' ? DAYS[date.getUTCDay()] : asked.weekday === 'short' ? DAYS[date.getUTCDay()].slice(0, 3) : DAYS[date.getUTCDay()][0]),
+    weekday: asked.weekday && part('weekday', wordOf(words.days, words.shortDays, date.getUTCDay(), asked.weekday)),
     day: asked.day && part('day', sized(asked.day, date.getUTCDate())),
     year: asked.year && part('year', sized(asked.year, shown)),
   };
   const month = date.getUTCMonth();
-  const worded = { long: MONTHS[month], short: MONTHS[month].slice(0, 3), narrow: MONTHS[month][0] }[asked.month];
+  const worded = /^(?:long|short|narrow)$/.test(asked.month ?? '') ? wordOf(words.months, words.shortMonths, month, asked.month) : undefined;
   parts.month = asked.month && part('month', worded ?? sized(asked.month, month + 1));
   const inner = [parts.month, parts.day, parts.year].filter(Boolean);
   const made = [];
@@ -140,10 +135,12 @@ const timeParts = (asked, date, twelve) => {
 
 class DateTimeFormat {
   #asked;
+  #words;
   #zone;
   #twelve;
   constructor(locale, asked = {}) {
     const given = { ...(asked ?? {}) };
+    this.#words = wordsIn(locale);
     const zone = given.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(given.timeZone) ? given.timeZone : canonicalZone(given.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${given.timeZone}`);
     this.#zone = zone;
@@ -159,7 +156,7 @@ class DateTimeFormat {
     if (!Number.isFinite(moment)) throw new RangeError('Invalid time value');
     const asked = this.#asked;
     const date = wall(this.#zone, moment);
-    const dates = dateParts(asked, date);
+    const dates = dateParts(asked, date, this.#words);
     const times = timeParts(asked, date, this.#twelve);
     const wordy = asked.month === 'long' ? ' at ' : ', ';
     const made = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];

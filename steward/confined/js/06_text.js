@@ -21,6 +21,20 @@ const plainNumber = (text) => (text === '' ? NaN : Number(text));
 const untouched = (text) => text.replace(/\p{M}/gu, '');
 const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: 'D', ł: 'l', Ł: 'L', œ: 'oe', Œ: 'OE', þ: 'th', Þ: 'TH', ð: 'd', Ð: 'D', ı: 'i' };
 
+const SMALL_WORDS = new Set('a an and as at but by for if in nor of on or per so than the to up via vs with yet'.split(' '));
+
+/** Words begin with a capital, small ones between others do not; a word with capitals inside stays as it is. */
+const titled = (text) => {
+  const count = text.split(/\s+/).filter(Boolean).length;
+  let place = 0;
+  return text.replace(/\S+/g, (word) => {
+    place += 1;
+    if (/\p{L}.*\p{Lu}/u.test(word)) return word;
+    if (place > 1 && place < count && SMALL_WORDS.has(word.toLowerCase())) return word.toLowerCase();
+    return word.replace(/\p{L}/u, (letter) => letter.toUpperCase());
+  });
+};
+
 const textExtensions = {
   isEmpty: (text) => text === '',
   isNotEmpty: (text) => text !== '',
@@ -57,7 +71,7 @@ const textExtensions = {
   removeTags: (text) => text.replace(/<[^<>]*>/g, ''),
   removeMarkdown: (text) => withoutMarkdown(text),
   replaceSpecialChars: (text) => untouched(text.normalize('NFD')).replace(/[^\0-\x7f]/g, (sign) => LETTERS[sign] ?? sign),
-  toTitleCase: (text) => text.toLowerCase().replace(/(^|[^\p{L}\p{N}\p{M}'’])(\p{L})/gu, (all, before, letter) => before + letter.toUpperCase()),
+  toTitleCase: (text) => titled(text),
   toSentenceCase: (text) => text.toLowerCase().replace(/(^|[.!?]\s+)(\p{L})/gu, (all, before, letter) => before + letter.toUpperCase()),
   toSnakeCase: (text) => textWords(text).map((word) => word.toLowerCase()).join('_'),
   toInt: (text, base = 10) => numberFrom(text, 'whole number', (trimmed) => parseInt(trimmed, base)),

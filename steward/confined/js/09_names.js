@@ -8,7 +8,7 @@ const wrappedLists = new Map();
 const wrapped = (key, list) => {
   let made = wrappedLists.get(key);
   if (!made) {
-    made = list.map((json) => ({ json }));
+    made = Object.freeze(list.map((json) => Object.freeze({ json })));
     wrappedLists.set(key, made);
   }
   return made;
@@ -21,7 +21,7 @@ class Place {
     this.fresh = fresh;
   }
   give(items) {
-    return this.fresh ? items.map((item) => ({ json: copied(item.json) })) : items.slice();
+    return this.fresh ? items.map((item) => ({ json: copied(item.json) })) : items;
   }
   one(item) {
     return item && this.fresh ? { json: copied(item.json) } : item;
@@ -66,77 +66,105 @@ const pairedOf = (name, place) => {
   return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [])[item] ?? { json: undefined };
 };
 
-const stepView = (name, place) => {
-  const key = stepNamed(name);
-  const numbers = (given) => given.map((number) => (number === undefined || number === null ? undefined : Number(number)));
-  const all = (...given) => itemsOf(key, ...numbers(given));
-  return {
-    first: (...given) => place.one(all(...given)[0]),
-    last: (...given) => place.one(all(...given).at(-1)),
-    all: (...given) => place.give(all(...given)),
-    itemMatching: (item) => place.one(pairedOf(key, item)),
-    pairedItem: (item = place.item) => place.one(pairedOf(key, item)),
-    get item() {
-      if (place.item === null) fault(`Which item of “${key}” is meant cannot be told here. Use first(), last() or all().`);
-      return place.one(pairedOf(key, place.item));
-    },
-    get params() {
-      return copied(seenStep(key).params);
-    },
-    get context() {
-      return copied(seenStep(key).context);
-    },
-    get isExecuted() {
-      return Object.hasOwn(world.seen, key);
-    },
-  };
-};
+const numbers = (given) => given.map((number) => (number === undefined || number === null ? undefined : Number(number)));
+
+/** $('X'). */
+class StepView {
+  #name;
+  #place;
+  constructor(name, place) {
+    this.#name = stepNamed(name);
+    this.#place = place;
+  }
+  first(...given) {
+    return this.#place.one(itemsOf(this.#name, ...numbers(given))[0]);
+  }
+  last(...given) {
+    return this.#place.one(itemsOf(this.#name, ...numbers(given)).at(-1));
+  }
+  all(...given) {
+    return this.#place.give(itemsOf(this.#name, ...numbers(given)));
+  }
+  itemMatching(item) {
+    return this.#place.one(pairedOf(this.#name, item));
+  }
+  pairedItem(item = this.#place.item) {
+    return this.#place.one(pairedOf(this.#name, item));
+  }
+  get item() {
+    if (this.#place.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
+    return this.#place.one(pairedOf(this.#name, this.#place.item));
+  }
+  get params() {
+    return copied(seenStep(this.#name).params);
+  }
+  get context() {
+    return copied(seenStep(this.#name).context);
+  }
+  get isExecuted() {
+    return Object.hasOwn(world.seen, this.#name);
+  }
+}
 
 /** $node["X"]: the item of the same place. */
-const nodeView = (name, place) => {
-  const key = stepNamed(name);
-  return {
-    get json() {
-      const items = itemsOf(key);
-      const at = place.item ?? 0;
-      if (at >= items.length) fault(`The step “${key}” has no item ${at}. Use $('${key}').first(), .last() or .all().`);
-      return place.one(items[at]).json;
-    },
-    get params() {
-      return copied(seenStep(key).params);
-    },
-    get context() {
-      return copied(seenStep(key).context);
-    },
-    get runIndex() {
-      return seenStep(key).runs.length - 1;
-    },
-  };
-};
+class NodeView {
+  #name;
+  #place;
+  constructor(name, place) {
+    this.#name = stepNamed(name);
+    this.#place = place;
+  }
+  get json() {
+    const items = itemsOf(this.#name);
+    const at = this.#place.item ?? 0;
+    if (at >= items.length) fault(`The step “${this.#name}” has no item ${at}. Use .first(), .last() or .all().`);
+    return this.#place.one(items[at]).json;
+  }
+  get params() {
+    return copied(seenStep(this.#name).params);
+  }
+  get context() {
+    return copied(seenStep(this.#name).context);
+  }
+  get runIndex() {
+    return seenStep(this.#name).runs.length - 1;
+  }
+}
 
 const nodesView = (place) =>
-  new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : nodeView(name, place)) });
+  new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : new NodeView(name, place)) });
 
-const inputView = (place) => {
-  const items = () => wrapped('input', world.items);
-  return {
-    first: () => place.one(items()[0]),
-    last: () => place.one(items().at(-1)),
-    all: () => place.give(items()),
-    get item() {
-      return place.item === null ? fault('There is no single item here. Use first(), last() or all().') : place.one(items()[place.item]);
-    },
-    get params() {
-      return copied(world.scope.input_params);
-    },
-    get context() {
-      return copied(world.scope.input_context);
-    },
-  };
-};
+const inputItems = () => wrapped('input', world.items);
+
+/** $input. */
+class InputView {
+  #place;
+  constructor(place) {
+    this.#place = place;
+  }
+  first() {
+    return this.#place.one(inputItems()[0]);
+  }
+  last() {
+    return this.#place.one(inputItems().at(-1));
+  }
+  all() {
+    return this.#place.give(inputItems());
+  }
+  get item() {
+    return this.#place.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#place.one(inputItems()[this.#place.item]);
+  }
+  get params() {
+    return copied(world.scope.input_params);
+  }
+  get context() {
+    return copied(world.scope.input_context);
+  }
+}
+const inputView = (place) => new InputView(place);
 
 const itemsView = (place) => (name, branch, at) =>
-  name === undefined ? place.give(wrapped('input', world.items)) : place.give(itemsOf(stepNamed(name), branch, at));
+  name === undefined ? place.give(inputItems()) : place.give(itemsOf(stepNamed(name), branch, at));
 
 const closedEnvironment = new Proxy({}, {
   get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
@@ -146,7 +174,7 @@ const isBlank = (value) =>
   value === undefined || value === null || value === '' || (isList(value) && !value.length) || (isPlain(value) && !Object.keys(value).length);
 
 const helpers = {
-  $if: (condition, yes, no) => (condition ? yes : no),
+  $if: (condition, yes, no = false) => (condition ? yes : no),
   $ifEmpty: (value, otherwise) => (isBlank(value) ? otherwise : value),
   $not: (value) => !value,
   $min: (...values) => Math.min(...values),
@@ -155,7 +183,9 @@ const helpers = {
   $jmespath: (value, query) => jmespath.search(copied(value), query),
 };
 
-const luxonNow = () => luxon.DateTime.now();
+// The clock stands still while a message is worked on.
+const luxonNow = () => (world.now_at ??= luxon.DateTime.now());
+const luxonToday = () => (world.today_at ??= luxonNow().startOf('day'));
 const empty = () => ({});
 
 /** Every name, with how its value is found from the place an expression stands at. */
@@ -167,7 +197,7 @@ const NAMES = {
   $itemIndex: (place) => place.item,
   $position: (place) => place.item,
   $runIndex: () => world.scope.run_index,
-  $: (place) => (name) => stepView(name, place),
+  $: (place) => (name) => new StepView(name, place),
   $node: nodesView,
   $items: itemsView,
   $item: () => (item) => {
@@ -181,7 +211,7 @@ const NAMES = {
   $nodeId: () => world.scope.node_id,
   $nodeVersion: () => world.scope.node_version,
   $now: luxonNow,
-  $today: () => luxonNow().startOf('day'),
+  $today: luxonToday,
   DateTime: () => luxon.DateTime,
   Duration: () => luxon.Duration,
   Interval: () => luxon.Interval,

@@ -1,0 +1,122 @@
+"""Recorded steps with expressions and scripts, each worked out from what was recorded before it (imports 14)."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from steward.expressions.paths import UNDEFINED
+from steward.expressions.views import Scope, Seen, Spot, World
+
+Json = Any
+NOW = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """A step of a case that ran once: its node, the items it was given, and what it put out."""
+
+    case: str
+    node: Mapping[str, Json]
+    items: Sequence[Mapping[str, Json]]
+    put_out: Sequence[Mapping[str, Json]] | None
+    failed: bool
+    world: World
+    unstable: frozenset[str]
+
+    @property
+    def kind(self) -> str:
+        return str(self.node["type"]).rpartition(".")[2]
+
+    @property
+    def name(self) -> str:
+        return f"{self.case}:{self.node['name']}"
+
+
+def recorded_steps(folder: Path, families: Sequence[str]) -> Iterator[RecordedStep]:
+    """The steps behind Start of the cases of some families."""
+    for file in sorted(folder.glob("*.json")):
+        if file.stem.rpartition("-")[0] in families:
+            yield from _steps_of(json.loads(file.read_text("utf-8")))
+
+
+def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
+    workflow = case["workflow"]
+    nodes = {node["name"]: node for node in workflow["nodes"]}
+    sources = {
+        edge["node"]: source
+        for source, ports in workflow["connections"].items()
+        for port in ports["main"]
+        for edge in port or []
+    }
+    ran = [name for name, run in case["order"] if run == 0]
+    seen = {name: _seen(case["expected"].get(name), nodes[name]) for name in ran}
+    for name in ran:
+        source = sources.get(name)
+        if source is None or source not in seen or not seen[source].runs[0]:
+            continue
+        items = seen[source].runs[0][0]
+        recorded = case["expected"].get(name)
+        outputs = recorded[0] if recorded else None
+        before = {
+            other: view for other, view in seen.items() if other == "Start" or other in sources.values()
+        }
+        yield RecordedStep(
+            case["name"],
+            nodes[name],
+            items,
+            outputs[0] if outputs else None,
+            bool(case["errors"].get(name)),
+            _world(case, nodes[name], items, before, frozenset(nodes), source),
+            frozenset(path for path in case["unstable"] if path.startswith(f"{name}.")),
+        )
+
+
+def _seen(recorded: Json, node: Mapping[str, Json]) -> Seen:
+    return Seen(runs=recorded or [[[]]], params=node["parameters"])
+
+
+def _world(
+    case: Mapping[str, Json],
+    node: Mapping[str, Json],
+    items: Sequence[Mapping[str, Json]],
+    seen: Mapping[str, Seen],
+    names: frozenset[str],
+    source: str,
+) -> World:
+    def same_place(name: str, place: int) -> Spot:
+        return 0, 0, place
+
+    scope = Scope(
+        now=NOW,
+        timezone=case["workflow"]["settings"].get("timezone", "UTC"),
+        seed=7,
+        node_id="n",
+        node_name=node["name"],
+        node_version=node["typeVersion"],
+        workflow={"id": "w", "name": case["name"], "active": False},
+        execution={"id": "e", "mode": "test"},
+        parameters=node["parameters"],
+        previous={"name": source, "outputIndex": 0, "runIndex": 0},
+        input_params={"a": 1},
+    )
+    return World(items=items, scope=scope, seen=seen, names=names, pairing=same_place)
+
+
+def stored(value: Json) -> Json:
+    """A value as the tool keeps it in an item; UNDEFINED stays."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def equal(one: Json, other: Json) -> bool:
+    """JSON by value, numbers as numbers."""
+    if isinstance(one, bool) or isinstance(other, bool) or one is UNDEFINED or other is UNDEFINED:
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
