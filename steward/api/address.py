@@ -9,7 +9,7 @@ UNKNOWN = "0.0.0.0"
 def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4Network | IPv6Network]) -> str:
     """The peer, or behind trusted proxies the rightmost forwarded address that is not such a proxy."""
     here = peer or UNKNOWN
-    if not proxies or not _is_proxy(here, proxies):
+    if not proxies or not is_among(here, proxies):
         return _counted(here)
     named = b",".join(forwarded).decode("latin-1").split(",")
     for entry in reversed(named):
@@ -17,7 +17,7 @@ def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4N
         if _address(text) is None:
             break
         here = text
-        if not _is_proxy(text, proxies):
+        if not is_among(text, proxies):
             break
     return _counted(here)
 
@@ -29,12 +29,13 @@ def _address(text: str) -> object | None:
         return None
 
 
-def _is_proxy(text: str, proxies: Sequence[IPv4Network | IPv6Network]) -> bool:
+def is_among(text: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether an address lies in one of the networks."""
     try:
         address = ip_address(text)
     except ValueError:
         return False
-    return any(address in network for network in proxies)
+    return any(address in network for network in networks)
 
 
 def _counted(text: str) -> str:

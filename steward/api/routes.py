@@ -21,6 +21,10 @@ R = TypeVar("R", bound=_Routed)
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
+# Below here words name what there is, beside the ids: one that names nothing is no absent record but a path
+# that is not there (contract 1.4 step 4).
+_NAMED = ["v1", "automations"]
+_WORD = re.compile(r"[a-z][a-z-]*")
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
 # What a value of the path must look like, by the parameter's name; every other one is an Id.
 _SHAPES = {
@@ -35,6 +39,7 @@ _SHAPES = {
 class _Node(Generic[R]):
     static: "dict[str, _Node[R]]" = field(default_factory=dict)
     parameter: "_Node[R] | None" = None
+    has_named: bool = False
     methods: dict[str, R] = field(default_factory=dict)
 
 
@@ -57,7 +62,8 @@ class Routes(Generic[R]):
 
     def _add(self, operation: R) -> None:
         node = self._root
-        for name in operation.path.split("/")[1:]:
+        for depth, name in enumerate(names := operation.path.split("/")[1:]):
+            node.has_named = names[:depth] == _NAMED
             if name.startswith("{"):
                 node.parameter = node.parameter or _Node()
                 node = node.parameter
@@ -80,7 +86,7 @@ class Routes(Generic[R]):
             below = node.static.get(name)
             if below is None:
                 below = node.parameter
-                if below is None or not name:
+                if below is None or not name or (node.has_named and _WORD.fullmatch(name)):
                     return None
                 values.append(name)
             node = below

@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from steward import app, worker
+from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.store.migrate import is_sqlite, migrate
@@ -83,7 +84,8 @@ async def run_service(
     beside: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """API, figures and worker of one process until `stop`; `started` is told once requests are taken."""
-    servers = [_server(service.gate), *_figures(service)]
+    edge = Edge(proxies=service.settings.trusted_proxies, metrics=service.metrics)
+    servers = [bounded(service.gate, edge), *_figures(service)]
     sockets: list[list[socket.socket] | None] = [[listening], None]
     running = [
         asyncio.create_task(server.serve(sockets=given))
@@ -174,11 +176,12 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def _server(application: Any) -> _Server:
+def bounded(application: Any, edge: Edge) -> uvicorn.Server:
+    """A server of an application within the bounds of an edge (safety 6)."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
-        http="httptools",
+        http=protocol(edge),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -191,7 +194,7 @@ def _server(application: Any) -> _Server:
     return _Server(config)
 
 
-def _figures(service: app.Wired) -> list[_Server]:
+def _figures(service: app.Wired) -> list[uvicorn.Server]:
     """The server of /metrics, on its own address alone (contract 2.10)."""
     where = service.settings.metrics_listen
     if where is None:
@@ -204,7 +207,7 @@ def _figures(service: app.Wired) -> list[_Server]:
         await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    server = _server(answer)
+    server = bounded(answer, Edge())
     server.config.host, server.config.port = where.host, where.port
     return [server]
 

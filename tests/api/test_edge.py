@@ -1,0 +1,117 @@
+"""Connections at the service's edge: how many, whose, and how long a request's head may take (safety 6)."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from ipaddress import ip_network
+
+import uvicorn
+
+from steward.cli import serve
+from steward.cli.edge import MOST_HEAD, Edge
+from tests.people import Caller
+from tests.processes.running import eventually
+from tests.service import Service
+
+ASKED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Opened = Callable[[], "asyncio.Future[Streams]"]
+
+
+@asynccontextmanager
+async def listening(service: Service, edge: Edge) -> AsyncIterator[int]:
+    """The service on a loopback port within the bounds of an edge."""
+    bound = serve.listen("127.0.0.1", 0)
+    server = serve.bounded(service.gate, edge)
+    task = asyncio.create_task(server.serve(sockets=[bound]))
+    await eventually(partial(_started, server))
+    yield bound.getsockname()[1]
+    server.should_exit = True
+    server.force_exit = True
+    await task
+
+
+async def _started(server: uvicorn.Server) -> bool:
+    return server.started
+
+
+async def _holds(edge: Edge, count: int) -> bool:
+    return edge.held == count
+
+
+async def answered(streams: Streams) -> int:
+    """The status of a health check on a connection that stays open."""
+    reader, writer = streams
+    writer.write(ASKED)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+    await reader.readexactly(int(length.split(b":")[1]))
+    return int(head.split()[1])
+
+
+async def turned_away(port: int) -> None:
+    """A connection that is one too many hears so and is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1" in head
+    assert json.loads(body)["code"] == "unavailable"
+    writer.close()
+
+
+async def test_connections_are_counted_in_all_and_by_address(service: Service) -> None:
+    """safety 6: at the limit served, one past it 503; who leaves makes room; proxies count together only"""
+    edge = Edge(most=4, most_of_one=2)
+    async with listening(service, edge) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        assert [await answered(streams) for streams in held] == [200, 200]
+        await turned_away(port)
+        assert edge.metrics.value("steward_connections") == 2
+        held[0][1].close()
+        await held[0][1].wait_closed()
+        await eventually(partial(_holds, edge, 1))
+        held[0] = await asyncio.open_connection("127.0.0.1", port)
+        assert await answered(held[0]) == 200
+        edge.proxies = (ip_network("127.0.0.0/8"),)
+        held += [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        assert [await answered(streams) for streams in held] == [200] * 4
+        await turned_away(port)
+        assert edge.metrics.value("steward_connections_refused_total") == 2
+        for _, writer in held:
+            writer.close()
+
+
+async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -> None:
+    """safety 6: headers within 10 s, also of the next request on a kept connection, and never without end"""
+    assert Edge().head_seconds == 10.0
+    assert (Edge().most, Edge().most_of_one) == (1_000, 100)
+    edge = Edge(head_seconds=0.15)
+    async with listening(service, edge) as port:
+        for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost:"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(begun)
+            assert await reader.read() == b""
+            writer.close()
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        assert await answered(streams) == 200
+        streams[1].write(b"\r\n")
+        assert await streams[0].read() == b""
+        streams[1].close()
+        assert edge.metrics.value("steward_connections_slow_total") == 3
+    async with listening(service, Edge()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (MOST_HEAD + 1))
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller) -> None:
+    """contract 1.4 step 4: an unknown path is 404 whatever the method; an id's place answers 405"""
+    for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
+        for method in ("GET", "POST", "PATCH", "DELETE"):
+            heard = await member.call(method, path)
+            assert (heard.status, heard.code) == (404, "not_found"), (method, path)
+    heard = await member.call("DELETE", "/v1/automations/01HF7YAT3VWENBYK9N635GV5BA")
+    assert (heard.status, heard.code) == (405, "method_not_allowed")
