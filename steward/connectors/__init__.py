@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steward.connectors.base import Connector, Recovery
+from steward.connectors.cloud_s3.connector import CloudS3
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.spreadsheet.connector import Spreadsheet
 from steward.connectors.teams.connector import Teams
 from steward.connectors.woocommerce.connector import WooCommerce
 
-ALL: list[type[Connector]] = [Shopify, WooCommerce, Spreadsheet, Teams]
+ALL: list[type[Connector]] = [Shopify, WooCommerce, Spreadsheet, Teams, CloudS3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ def build(options: Options) -> Mapping[str, Connector]:
             read_s=options.read_s,
             bounded=options.bounded,
         ),
+        CloudS3(private_hosts=options.private_hosts, read_s=options.read_s),
     )
     for connector in made:
         for name, op in connector.changes.items():

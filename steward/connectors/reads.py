@@ -5,8 +5,10 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from steward.connectors.records import (
+    CloudFile,
     Customer,
     DraftOrder,
+    FileContent,
     Order,
     Product,
     Refund,
@@ -120,6 +122,22 @@ class ValuesAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class FilesAsk:
+    """Files below a folder of the connection's own; null: all of it."""
+
+    below: str | None = None
+    modified_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileAsk:
+    """One whole file, at most 20 MiB; `unless` is the mark of the one read before: not fetched again then."""
+
+    path: str
+    unless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """A read without parameters."""
 
@@ -137,6 +155,8 @@ CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
+FILES = ReadOp("files", FilesAsk, CloudFile)
+FILE = ReadOp("file", FileAsk, FileContent, paged=False)
 TABS = ReadOp("tabs", Nothing, Tab, paged=False)
 TAGS = ReadOp("tags", Nothing, Tag)
 VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)

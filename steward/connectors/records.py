@@ -281,6 +281,24 @@ class Tab:
 
 
 @dataclass(frozen=True, slots=True)
+class CloudFile:
+    """A file of a cloud account: its name within the bucket, bytes, mark of its content, time."""
+
+    path: str
+    size: int
+    etag: str
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file as it was read; `body` null when it still is the one the reader had before."""
+
+    file: CloudFile
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
 class SheetRow:
     """A row with its number in the sheet, from 1; trailing empty cells are absent."""
 

@@ -10,7 +10,7 @@ import msgspec
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonValue
 from steward.outbound.address import origin_of
-from steward.outbound.answer import Answer, Decoded
+from steward.outbound.answer import ANSWER_BYTES, Answer, Decoded
 from steward.outbound.documents import Document
 from steward.outbound.errors import (
     Broken,
@@ -70,20 +70,32 @@ class ReadHttp:
         self._jitter = jitter
 
     async def get(
-        self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        operation: str = "read",
+        headers: Mapping[str, str] | None = None,
+        most_bytes: int = ANSWER_BYTES,
+        total_s: float | None = None,
     ) -> Answer:
         """The answer whatever its status, but never a redirect or 429. Raises CallError.
 
         Up to 3 tries on connect failure, timeout, 429, 502, 503 and 504; a named wait over 60 s is not
-        waited for.
+        waited for. `most_bytes` and `total_s` are for files, which may be larger and take longer.
         """
-        return await self._read("GET", path, params, operation)
+        ask = Ask(
+            "GET", _url(self._line, path, params), operation, headers=headers, most_bytes=most_bytes,
+            total_s=total_s or self._line.link.timeouts.read_s, proof=self._line.link.proof,
+        )  # fmt: skip
+        return await self._read(ask)
 
     async def head(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
     ) -> Answer:
         """As `get`, without a body."""
-        return await self._read("HEAD", path, params, operation)
+        link, url = self._line.link, _url(self._line, path, params)
+        return await self._read(Ask("HEAD", url, operation, proof=link.proof, total_s=link.timeouts.read_s))
 
     async def ask(self, name: str, variables: Mapping[str, JsonValue]) -> Answer:
         """The answer to the document of that name, whatever its status, but never one that was throttled.
@@ -125,18 +137,15 @@ class ReadHttp:
         """Waits before asking again how far the platform is."""
         await self._wire.clock.sleep(seconds)
 
-    async def _read(self, method: str, path: str, params: Mapping[str, str] | None, operation: str) -> Answer:
-        url = _url(self._line, path, params)
+    async def _read(self, ask: Ask) -> Answer:
         for hop in range(_REDIRECTS + 1):
-            link = self._line.link
-            ask = Ask(method, url, operation, proof=link.proof, total_s=link.timeouts.read_s)
             answer = await self._tried(ask)
             if answer.status not in _MOVED:
                 return answer
             target = answer.headers.get("location")
             if target is None or isinstance(self._line.link.proof, AddressSecret) or hop == _REDIRECTS:
                 break
-            url = self._followed(url, target)
+            ask = replace(ask, url=self._followed(ask.url, target))
         raise WrongAddress("The address leads elsewhere. Check the address of the account.")
 
     def _followed(self, url: str, target: str) -> str:

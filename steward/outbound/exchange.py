@@ -11,7 +11,7 @@ import jwt
 from steward.clock import Clock
 from steward.outbound.answer import Answer
 from steward.outbound.errors import Broken, Refused, Unauthorized, Unavailable
-from steward.outbound.link import ClientCredentials, Exchanged, ServiceAccount
+from steward.outbound.link import ClientCredentials, Exchanged, ServiceAccount, UserSignIn
 from steward.telemetry.redact import Register, Secret
 
 _KEPT = 1_000
@@ -21,6 +21,7 @@ _REFUSED = {
     ServiceAccount: "The sign-in of the service account was refused. Its key may have been removed.",
     ClientCredentials: "The store did not accept the app's client id and secret. The app may not be"
     " installed in this store, or its secret was changed.",
+    UserSignIn: "The sign-in is no longer accepted. It may have been revoked. Sign in again.",
 }
 Post = Callable[[str, bytes], Awaitable[Answer]]
 
@@ -83,6 +84,13 @@ class Tokens:
     def _form(self, account: Exchanged) -> dict[str, str]:
         if isinstance(account, ServiceAccount):
             return {"grant_type": _GRANT, "assertion": self._assertion(account)}
+        if isinstance(account, UserSignIn):
+            return {
+                "grant_type": "refresh_token",
+                "refresh_token": account.refresh_token.reveal(),
+                "client_id": account.client_id,
+                "client_secret": account.client_secret.reveal(),
+            }
         return {
             "grant_type": "client_credentials",
             "client_id": account.client_id,

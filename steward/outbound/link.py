@@ -1,6 +1,8 @@
 """What a connection's calls are bound to: address, proof of identity, pace and timeouts; no sockets."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -54,14 +56,42 @@ class ClientCredentials:
 
 
 @dataclass(frozen=True, slots=True)
+class UserSignIn:
+    """A person's refresh token that is exchanged at `token_url`, with the app they signed in to."""
+
+    client_id: str
+    client_secret: Secret
+    refresh_token: Secret
+    token_url: str
+
+
+@dataclass(frozen=True, slots=True)
 class AddressSecret:
     """The whole address is the secret, as with Teams: no redirect is followed, only its host is logged."""
 
     url: Secret
 
 
-Exchanged: TypeAlias = ServiceAccount | ClientCredentials
-Proof: TypeAlias = Basic | Bearer | HeaderSecret | Exchanged | AddressSecret | None
+@dataclass(frozen=True, slots=True)
+class Unsigned:
+    """A request as it is about to leave: what a signer signs; `headers` in lower case."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSigner:
+    """A secret that never leaves: `sign` makes of it and of a request the headers that prove who asks."""
+
+    secret: Secret
+    sign: Callable[[str, Unsigned], Mapping[str, str]]
+
+
+Exchanged: TypeAlias = ServiceAccount | ClientCredentials | UserSignIn
+Proof: TypeAlias = Basic | Bearer | HeaderSecret | Exchanged | AddressSecret | RequestSigner | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import httpx
 from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.address import Origin, Resolver, SystemResolver, origin_of
-from steward.outbound.answer import HEADER_BYTES, Answer, Body, LineCap
+from steward.outbound.answer import ANSWER_BYTES, HEADER_BYTES, Answer, Body, LineCap
 from steward.outbound.errors import Broken, CallError, Refused, Throttled, Unavailable
 from steward.outbound.exchange import Tokens
 from steward.outbound.link import (
@@ -26,8 +26,11 @@ from steward.outbound.link import (
     HeaderSecret,
     Link,
     Proof,
+    RequestSigner,
     ServiceAccount,
     Timeouts,
+    Unsigned,
+    UserSignIn,
 )
 from steward.outbound.pace import Pace, Paces, retry_after
 from steward.outbound.points import Told, told_by
@@ -79,6 +82,7 @@ class Ask:
     tries: int = 1
     still_allowed: Callable[[datetime], None] | None = None
     points: float = 0.0
+    most_bytes: int = ANSWER_BYTES
 
 
 class Wire:
@@ -227,10 +231,13 @@ class Wire:
                 headers["authorization"] = f"Bearer {token.reveal()}"
             case HeaderSecret(header, value):
                 headers[header.lower()] = value.reveal()
-            case ServiceAccount() as account:
+            case ServiceAccount() | UserSignIn() as account:
                 headers["authorization"] = f"Bearer {await self._token(line, account)}"
             case ClientCredentials() as app:
                 headers[app.header.lower()] = await self._token(line, app)
+            case RequestSigner(secret, sign):
+                unsigned = Unsigned(ask.method, ask.url, headers, self.clock.now())
+                headers |= sign(secret.reveal(), unsigned)
         return headers
 
     async def _token(self, line: Line, account: Exchanged) -> str:
@@ -268,7 +275,7 @@ class Wire:
         place = (line.org, line.integration_id, line.origin)
         try:
             async with asyncio.timeout(ask.total_s), self._places:
-                return await self._answered(place, request)
+                return await self._answered(place, request, ask.most_bytes)
         except CallError as error:
             # Before the request: refused or not resolved. After it: the answer was over a cap.
             raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
@@ -276,13 +283,13 @@ class Wire:
             words = "The account did not answer in time." if _is_timeout(error) else None
             raise Failed(Unavailable(words), not_sent=mark.not_sent(error)) from None
 
-    async def _answered(self, place: Place, request: httpx.Request) -> Answer:
+    async def _answered(self, place: Place, request: httpx.Request, most_bytes: int) -> Answer:
         transport = await self._transport(place)
         self._busy[place] = self._busy.get(place, 0) + 1
         try:
             response = await transport.handle_async_request(request)
             try:
-                return await self._read(request, response)
+                return await self._read(request, response, most_bytes)
             finally:
                 await response.aclose()
         finally:
@@ -290,12 +297,12 @@ class Wire:
             if not self._busy[place]:
                 del self._busy[place]
 
-    async def _read(self, request: httpx.Request, response: httpx.Response) -> Answer:
+    async def _read(self, request: httpx.Request, response: httpx.Response, most_bytes: int) -> Answer:
         size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
         if size > HEADER_BYTES:
             raise Broken("its headers are larger than 64 KiB")
         headers = {name.lower(): value for name, value in response.headers.items()}
-        body = Body(headers.get("content-encoding", ""))
+        body = Body(headers.get("content-encoding", ""), most_bytes)
         if request.method != "HEAD":
             async for piece in response.aiter_raw():
                 body.feed(piece)
@@ -358,6 +365,10 @@ def _secrets(proof: Proof) -> tuple[str, ...]:
             pairs = [pair.partition("=") for pair in parts.query.split("&")]
             signed = (value for name, _, value in pairs if name == "sig")
             return (url.reveal(), parts.path, parts.query, *signed)
+        case UserSignIn() as person:
+            return (person.refresh_token.reveal(), person.client_secret.reveal())
+        case RequestSigner(secret, _):
+            return (secret.reveal(),)
         case ClientCredentials() as app:
             return (app.client_secret.reveal(),)
         case ServiceAccount() as account:

@@ -1,0 +1,293 @@
+"""S3-compatible storage, read only: what it offers and how a bucket is connected (connectors 7.5)."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
+from urllib.parse import quote, urlsplit
+
+from steward.connectors.base import (
+    FILE,
+    FILES,
+    BadSettings,
+    Broken,
+    CallError,
+    ChangeOp,
+    CloudFile,
+    Current,
+    Destination,
+    EventSource,
+    Facts,
+    FileAsk,
+    FileContent,
+    FilesAsk,
+    Forbidden,
+    Health,
+    Kind,
+    Link,
+    NotFound,
+    Page,
+    Part,
+    ReadHttp,
+    ReadOp,
+    Refused,
+    Secret,
+    Secrets,
+    Settings,
+    Stale,
+    Timeouts,
+    TopicSpec,
+    Unauthorized,
+    UpkeepHttp,
+    WriteHttp,
+    WriteOutcome,
+    WrongAddress,
+)
+from steward.connectors.cloud_s3.answers import error_of, head_of, listed
+from steward.connectors.cloud_s3.signing import signed_headers
+from steward.model.connection import Auth
+from steward.model.json import JsonObject
+from steward.outbound.address import Origin, looks_like_address, origin_of
+from steward.outbound.link import PaceRule, RequestSigner, Unsigned
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+FILE_BYTES = 20 * 1024 * 1024
+FILE_S = 120.0
+_PACE = PaceRule(at_once=4, after_failure_s=(2.0, 8.0, 30.0))
+_NAMES = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": list(_NAMES),
+    "properties": {
+        "endpoint_url": {
+            "type": "string",
+            "title": "Address of the storage",
+            "format": "uri",
+            "maxLength": 500,
+        },
+        "region": {"type": "string", "title": "Region", "maxLength": 40},
+        "bucket": {"type": "string", "title": "Bucket", "maxLength": 63},
+        "prefix": {"type": "string", "title": "Folder (prefix)", "maxLength": 500},
+        "access_key_id": {"type": "string", "title": "Access key id", "maxLength": 200},
+        "secret_access_key": {
+            "type": "string",
+            "title": "Secret access key",
+            "maxLength": 200,
+            "secret": True,
+        },
+    },
+}
+
+
+class CloudReader:
+    """A reader of one bucket below its prefix."""
+
+    def __init__(self, http: ReadHttp, *, path: str, prefix: str) -> None:
+        self._http = http
+        self._path = path
+        self._prefix = prefix
+
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+        """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
+        reads: dict[str, Callable[[Any], AsyncIterator[Page[Any]]]] = {
+            "files": self._files,
+            "file": self._file,
+        }
+        return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+
+    async def current(self, parts: Sequence[Part]) -> list[Current]:
+        """Nothing is ever written here."""
+        return [Current(part, None) for part in parts]
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Raises KeyError: there are no changes to confirm."""
+        raise KeyError(part.operation)
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Never found."""
+        return False
+
+    async def _files(self, ask: FilesAsk) -> AsyncIterator[Page[CloudFile]]:
+        token: str | None = None
+        while True:
+            page = listed(await self._http.get(self._path, self._query(ask, token), operation="files"))
+            after = ask.modified_after
+            kept = [each for each in page.files if after is None or each.modified_at > after]
+            yield Page(tuple(kept), next=page.next)
+            if page.next is None:
+                return
+            if page.next == token:
+                raise Broken("a list goes on with the same token")
+            token = page.next
+
+    def _query(self, ask: FilesAsk, token: str | None) -> dict[str, str]:
+        query = {"list-type": "2", "max-keys": "1000", "encoding-type": "url"}
+        query["prefix"] = self._prefix + (ask.below or "")
+        return query | ({"continuation-token": token} if token is not None else {})
+
+    async def _file(self, ask: FileAsk) -> AsyncIterator[Page[FileContent]]:
+        """Looked at first, then fetched only while it is still that one. Raises Stale, NotFound."""
+        path = self._place(ask.path)
+        head = head_of(await self._http.head(path, operation="file"), ask.path)
+        if ask.unless == head.etag:
+            yield Page((FileContent(head, None),), total=1)
+            return
+        if head.size > FILE_BYTES:
+            raise Broken(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
+        answer = await self._http.get(
+            path,
+            operation="file",
+            headers={"if-match": head.etag, "accept-encoding": "identity"},
+            most_bytes=FILE_BYTES,
+            total_s=FILE_S,
+        )
+        if not answer.ok:
+            raise error_of(answer)
+        if answer.headers.get("etag", head.etag) != head.etag or len(answer.body) != head.size:
+            raise Stale("The file was replaced while it was read.")
+        yield Page((FileContent(head, answer.body),), total=1)
+
+    def _place(self, name: str) -> str:
+        """The path of a file; a name outside the prefix does not exist for us. Raises NotFound."""
+        whole = name if name.startswith(self._prefix) else self._prefix + name
+        segments = whole.split("/")
+        if not name or len(whole) > 1024 or any(each in ("", ".", "..") for each in segments):
+            raise NotFound("There is no file of this name below the folder of the connection.")
+        return f"{self._path.rstrip('/')}/{quote(whole, safe='/-_.~')}"
+
+
+class CloudS3:
+    """The connector; plain http and other ports only for entries of the operator's list."""
+
+    topics: Mapping[str, TopicSpec] = {}
+    events: EventSource | None = None
+    changes: Mapping[str, ChangeOp[Any]] = {}
+
+    def __init__(self, *, private_hosts: Collection[str], read_s: float) -> None:
+        self._private = frozenset(private_hosts)
+        self._times = Timeouts(read_s=read_s)
+        self.facts = Facts(
+            "cloud_s3", "Cloud storage (S3)", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
+        )
+        self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in (FILES, FILE)}
+
+    def settings(self, given: JsonObject) -> Settings:
+        """endpoint_url, region, bucket, keys, optional prefix (contract 6.4). Raises BadSettings."""
+        known = (*_NAMES, "prefix")
+        errors = {name: ["This is no setting of cloud storage."] for name in given.keys() - set(known)}
+        texts: dict[str, str] = {}
+        for name in known:
+            value = given.get(name, "" if name == "prefix" else None)
+            text = value.strip() if isinstance(value, str) else ""
+            if text.isprintable() and len(text) <= 500 and (text or name == "prefix"):
+                texts[name] = text
+            else:
+                errors[name] = ["This is needed."]
+        checks = {"region": _REGION, "bucket": _BUCKET, "access_key_id": _KEY, "secret_access_key": _KEY}
+        for name, form in checks.items():
+            if name in texts and not form.fullmatch(texts[name]):
+                errors[name] = [f"This is no {name.replace('_', ' ')} of S3-compatible storage."]
+        base = self._address(texts["endpoint_url"], errors) if "endpoint_url" in texts else ""
+        prefix = texts.get("prefix", "").lstrip("/")
+        if any(each in (".", "..") for each in prefix.split("/")) or "//" in prefix:
+            errors["prefix"] = ["A folder is named without dots alone, such as supplier/stock."]
+        if errors:
+            raise BadSettings(errors)
+        if prefix and not prefix.endswith("/"):
+            prefix += "/"
+        plain = {
+            "endpoint_url": base,
+            "region": texts["region"],
+            "bucket": texts["bucket"],
+            "prefix": prefix,
+            "access_key_id": texts["access_key_id"],
+        }
+        sealed = {"secret_access_key": Secret(texts["secret_access_key"])}
+        host = base.partition("://")[2]
+        return Settings(plain, sealed, Auth.KEY, subject=f"{host}/{texts['bucket']}/{prefix}")
+
+    def link(self, secrets: Secrets) -> Link:
+        """Every request is signed for the bucket's region just before it leaves."""
+        plain = secrets.plain
+        sign = partial(_signed, plain["access_key_id"], plain["region"])
+        proof = RequestSigner(secrets.sealed["secret_access_key"], sign)
+        base, _ = self._place(secrets)
+        return Link("cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}")
+
+    def reader(self, http: ReadHttp, secrets: Secrets) -> CloudReader:
+        """A reader of the bucket."""
+        _, path = self._place(secrets)
+        return CloudReader(http, path=path, prefix=secrets.plain["prefix"])
+
+    def writer(self, http: WriteHttp, secrets: Secrets) -> NoReturn:
+        """Raises KeyError: there are no changes."""
+        raise KeyError("cloud_s3")
+
+    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """Lists one key below the prefix: that is all that is asked for."""
+        _, path = self._place(secrets)
+        plain = secrets.plain
+        label = f"{plain['bucket']}/{plain['prefix']}".rstrip("/")
+        query = {"list-type": "2", "max-keys": "1", "prefix": plain["prefix"]}
+        try:
+            listed(await http.get(path, query))
+        except (Unauthorized, Forbidden) as error:
+            field = "secret_access_key" if isinstance(error, Unauthorized) else "bucket"
+            return Health(ok=False, account_label=label, error=error, error_field=field)
+        except WrongAddress as error:
+            field = "region" if "region" in error.message else "bucket"
+            return Health(ok=False, account_label=label, error=error, error_field=field)
+        except CallError as error:
+            return Health(ok=False, account_label=label, error=error)
+        return Health(ok=True, account_label=label, name=label, rights=("read",))
+
+    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+        """None: nothing is written there."""
+        return []
+
+    def _place(self, secrets: Secrets) -> tuple[str, str]:
+        """Base and path of the bucket: its own host where that can be, else a path on the endpoint's.
+
+        A name with dots has no certificate as a host, and an address by number or port has no names below it.
+        """
+        base, bucket = secrets.plain["endpoint_url"], secrets.plain["bucket"]
+        parts = urlsplit(base)
+        host = parts.hostname or ""
+        if bucket == host.partition(".")[0]:
+            return base, "/"
+        if host.endswith(".amazonaws.com") and "." not in bucket and not looks_like_address(host):
+            return f"{parts.scheme}://{bucket}.{parts.netloc}", "/"
+        return base, f"/{bucket}"
+
+    def _address(self, url: str, errors: dict[str, list[str]]) -> str:
+        parts = urlsplit(url)
+        try:
+            if parts.query or parts.fragment:
+                raise Refused("an endpoint has no query")
+            origin: Origin = origin_of(url, self._private)
+        except Refused as refusal:
+            errors["endpoint_url"] = [f"Give the https address of the storage. {refusal.rule}."]
+            return ""
+        path = parts.path.rstrip("/")
+        if any(each in (".", "..") for each in path.split("/")) or "//" in path:
+            errors["endpoint_url"] = ["This is not the address of a storage."]
+        plain_port = origin.port == (443 if origin.scheme == "https" else 80)
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        return f"{origin.scheme}://{host if plain_port else f'{host}:{origin.port}'}{path}"
+
+
+def _signed(access_key: str, region: str, secret: str, request: Unsigned) -> Mapping[str, str]:
+    return signed_headers(
+        access_key,
+        secret,
+        method=request.method,
+        url=request.url,
+        headers={name: value for name, value in request.headers.items() if name == "if-match"},
+        region=region,
+        now=request.at,
+    )
