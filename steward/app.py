@@ -85,10 +85,8 @@ async def build(
     engine = await open_engine(settings, clock, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
-    masters = master_keys(settings)
-    ring = await keys.open_ring(
-        engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
-    )
+    masters, urls = master_keys(settings), {"issuer": settings.auth_url, "audience": settings.base_url}
+    ring = await keys.open_ring(engine, clock.now(), masters, **urls)
     wire = Wire(
         clock, register, log, private_hosts=frozenset(settings.allow_private_hosts), transport=transport
     )
