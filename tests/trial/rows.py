@@ -153,67 +153,71 @@ async def _missing(shop: Shop) -> None:
 
 async def changes(shop: Shop, things: Things, table: Table) -> None:
     """Every change of the connector on the trial's own objects, each undone again."""
-    made = things.made
+    await _product_changes(shop, things, table)
+    await _order_changes(shop, things, table)
 
-    async def product(name: str = "product") -> Product:
-        return (await shop.all(PRODUCT, ById(made[name])))[0]
 
-    async def order() -> Order:
-        return (await shop.all(ORDER, ById(made["order"])))[0]
+async def _product(shop: Shop, things: Things, name: str = "product") -> Product:
+    return (await shop.all(PRODUCT, ById(things.made[name])))[0]
 
+
+async def _product_changes(shop: Shop, things: Things, table: Table) -> None:
     async def price(compare_at: str | None) -> None:
         for name in ("product", "parent"):
-            variants = (await product(name)).variants
+            variants = (await _product(shop, things, name)).variants
             asks = [SetPrice(each, "7.50", compare_at) for each in variants]
             await _there_and_back(shop, "variant.set_price", asks)
 
     async def stock() -> None:
         for name in ("product", "parent"):
-            variants = (await product(name)).variants
+            variants = (await _product(shop, things, name)).variants
             await _there_and_back(shop, "inventory.set", [SetStock(each, 4) for each in variants])
 
     async def tags() -> None:
         for _ in ("made with it", "known by then"):
-            now = await product()
+            now = await _product(shop, things)
             known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
             await _there_and_back(shop, "product.set_tags", [SetTags(now, (*now.tags, things.mark), known)])
 
     async def visible() -> None:
-        shown = replace(await product(), status="publish", visible=True)
+        shown = replace(await _product(shop, things), status="publish", visible=True)
         await _there_and_back(shop, "product.set_visible", [SetVisible(shown, False)])
 
-    async def one(name: str, ask: Any, *, back: bool = True) -> None:
-        await _there_and_back(shop, name, [ask], back=back)
+    async def status() -> None:
+        held_ = await _product(shop, things)
+        await _there_and_back(shop, "product.set_status", [SetStatus(held_, "draft")])
 
     await table.row("change variant.set_price", lambda: price(None))
     await table.row("change variant.set_price with compare-at", lambda: price("9.90"))
     await table.row("change inventory.set, a parent's too", stock)
     await table.row("change product.set_tags, product_tag.create", tags)
     await table.row("change product.set_visible", visible)
+    await table.row("change product.set_status", status)
+    await table.row("a batch with one item that is not there", lambda: _mixed(shop, things))
 
-    async def status() -> None:
-        await one("product.set_status", SetStatus(await product(), "draft"))
+
+async def _order_changes(shop: Shop, things: Things, table: Table) -> None:
+    async def order() -> Order:
+        return (await shop.all(ORDER, ById(things.made["order"])))[0]
 
     async def order_tags() -> None:
-        await one("order.set_tags", SetOrderTags(await order(), ("big", "vip")))
+        await _there_and_back(shop, "order.set_tags", [SetOrderTags(await order(), ("big", "vip"))])
 
     async def customer_tags() -> None:
-        customer = (await shop.all(CUSTOMER, ById(made["customer"])))[0]
-        await one("customer.set_tags", SetCustomerTags(customer, ("gold",)))
+        customer = (await shop.all(CUSTOMER, ById(things.made["customer"])))[0]
+        await _there_and_back(shop, "customer.set_tags", [SetCustomerTags(customer, ("gold",))])
 
     async def order_status() -> None:
-        await one("order.set_status", SetOrderStatus(await order(), "on-hold"))
+        await _there_and_back(shop, "order.set_status", [SetOrderStatus(await order(), "on-hold")])
 
     async def cancel() -> None:
-        await one("order.cancel", CancelOrder(await order()), back=False)
+        await _there_and_back(shop, "order.cancel", [CancelOrder(await order())], back=False)
 
-    await table.row("change product.set_status", status)
     await table.row("change order.set_tags", order_tags)
     await table.row("change customer.set_tags", customer_tags)
     await table.row("change order.set_status", order_status)
     await table.row("change order.add_note, found by its marker", lambda: _note(shop, order))
     await table.row("change order.cancel", cancel)
-    await table.row("a batch with one item that is not there", lambda: _mixed(shop, product))
 
 
 async def _there_and_back(shop: Shop, name: str, asks: list[Any], *, back: bool = True) -> None:
@@ -261,8 +265,8 @@ async def _note(shop: Shop, order: Callable[[], Awaitable[Order]]) -> None:
     held(not await shop.reader().find_marker(proposal.parts[0], "another"), "a note never made was found")
 
 
-async def _mixed(shop: Shop, product: Callable[[], Awaitable[Product]]) -> None:
-    [variant] = (await product()).variants
+async def _mixed(shop: Shop, things: Things) -> None:
+    [variant] = (await _product(shop, things)).variants
     [proposal] = shop.plan("variant.set_price", SetPrice(variant, "8.00")).proposals
     [part] = proposal.parts
     gone = replace(part, target="999999999")
