@@ -60,7 +60,10 @@ class Look:
 
 
 async def listen_due(tools: Tools) -> bool:
-    """Looks at the subscriptions of the stores whose turn it is; one that fails is put off alone. True when there were some."""
+    """Looks at the subscriptions of the stores whose turn it is; True when there were some.
+
+    One that fails is put off alone (engine 16).
+    """
     found = await tools.engine.read(tools.clock.now(), subscriptions.due)
     for org, integration in found:
         error = await tried(look(tools, org, integration))
@@ -212,6 +215,8 @@ async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription]
         await subscriptions.put(tx, org, integration, after)
     over = [one.native for one in look.before.subscribed.values() if one.native not in look.wanted.native]
     await subscriptions.remove(tx, org, integration, over)
+    if not look.wanted.native and not await subscriptions.topics_wanted(tx, org, integration):
+        return await _close(tx, org, integration)
     await _read_again(tx, look, every=every)
     if is_mended:
         await catch_ups.at_once(tx, org, integration)

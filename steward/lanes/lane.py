@@ -6,7 +6,7 @@ from datetime import datetime
 
 from steward.model.account import BY_SERVICE, Maker
 from steward.model.automation import Automation
-from steward.model.ids import AutomationId, OrgId, RunId, new_id
+from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
 from steward.store import fair, lanes, run_queue, runs, starting
 from steward.store.engine import Tx
@@ -119,13 +119,13 @@ async def offer_events(
     room = most_waiting - await lanes.waiting(tx, org, automation.id, most_waiting)
     new: list[runs.NewRun] = []
     holds: RunId | None = None
-    dropped = 0
+    dropped, ids = 0, RisingIds()  # what waits starts in the order of the events
     for wanted in events:
         refused = wanted.refused
         if refused is None and room <= 0:
             refused = TOO_MANY_WAITING
         queue, vt = Queue.DONE, 0
-        run = RunId(new_id(tx.now))
+        run = RunId(ids.next(tx.now))
         if refused is None:
             room -= 1
             queue = Queue.BLOCKED

@@ -1,8 +1,9 @@
 """Listening: subscriptions follow what automations wait for, are checked, mended and removed."""
 
-from typing import Any
+import httpx
 
-from tests.events.world import MANUAL, Ears
+from steward.model.connection import ConnectionState
+from tests.events.world import ADDRESS, Ears
 
 
 async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: Ears) -> None:
@@ -22,3 +23,141 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
     [run] = await ears.runs(made)
     assert (run["started_by"], run["status"], run["created_by"]) == ("event", "succeeded", None)
     assert (run["event"]["topic"], run["event"]["id"]) == ("orders/create", run["result"]["event"]["id"])
+
+
+async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_it(ears: Ears) -> None:
+    """connectors 9.3 shared, checked, removed; engine 14; interface 2.5 listening off"""
+    first = await ears.automation("orders/create")
+    second = await ears.automation("orders/create", "products/update")
+    assert sorted(hook["topic"] for hook in ears.hooks()) == ["order.created", "product.updated"]
+    assert len({hook["delivery_url"] for hook in ears.hooks()}) == 1
+    assert (await ears.act(first, "pause")).data["automation"]["trigger"]["listening"] == "off"
+    await ears.later(minutes=11)
+    assert len(ears.hooks()) == 2
+    archived = (await ears.act(second, "archive")).data["automation"]["trigger"]
+    assert (archived["listening"], archived["reason"]) == ("off", None)
+    await ears.shop.drain()
+    await ears.later(minutes=9)
+    assert len(ears.hooks()) == 2
+    sent = await ears.deliver("order.created", {"id": 9})
+    assert sent.status == 200
+    await ears.later(minutes=2)
+    assert ears.hooks() == []
+    assert await ears.runs(first) == await ears.runs(second) == []
+    assert await ears.rows("SELECT 1 FROM listeners WHERE org_id = :org") == []
+
+
+async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
+    """contract 2.2 trigger, 4.1: an update of the trigger of an active automation"""
+    made = await ears.automation("orders/create")
+    ask = {"version": made["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
+    after = (await ears.token.patch(f"/v1/automations/{made['id']}", ask)).data["automation"]
+    assert (after["state"], after["trigger"]["listening"]) == ("active", "not_yet")
+    await ears.shop.drain()
+    assert (await ears.trigger(made))["listening"] == "yes"
+    assert sorted(hook["topic"] for hook in ears.hooks()) == ["customer.updated", "order.created"]
+    await ears.deliver("order.created", {"id": 8})
+    await ears.deliver("customer.updated", {"id": 7})
+    assert await ears.told(made) == [("customers/update", "7")]
+
+
+async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
+    """connectors 9.3 checked, missing or disabled; interface 2.5 failed, reason"""
+    made = await ears.automation("orders/create")
+    for mended in range(4):
+        if mended % 2:
+            ears.hook("order.created")["status"] = "disabled"
+        else:
+            ears.shop.world.state.shop.webhooks.clear()
+        await ears.later(hours=5, minutes=50)
+        assert [hook["status"] for hook in ears.hooks()] in ([], ["disabled"])
+        await ears.later(minutes=11)
+        assert ears.hook("order.created")["status"] == "active"
+        trigger = await ears.trigger(made)
+        assert trigger["listening"] == ("yes" if mended < 3 else "failed"), mended
+    assert "could not reach Steward" in trigger["reason"]
+    await ears.later(hours=25)
+    assert (await ears.trigger(made))["listening"] == "yes"
+
+
+async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(ears: Ears) -> None:
+    """connectors 8 rules 1, 2 and 5: first fill; first sight is no transition"""
+    ears.shop.fault("status", "GET", "/wp-json/wc/v3/products", status=503, count=100)
+    made = await ears.automation("variants/out_of_stock", listen=False)
+    await ears.act(made, "resume")
+    await ears.shop.drain()
+    assert (await ears.trigger(made))["listening"] == "not_yet"
+    ears.shop.world.state.faults.clear()
+    await ears.later(minutes=2)
+    assert (await ears.trigger(made))["listening"] == "yes"
+    [product] = await ears.woo("GET", "/products?per_page=1&stock_status=instock&type=simple")
+    await ears.woo("PUT", f"/products/{product['id']}", {"name": "Another name"})
+    assert await ears.told(made) == []
+    await ears.woo("PUT", f"/products/{product['id']}", {"manage_stock": True, "stock_quantity": 0})
+    assert await ears.told(made) == [("variants/out_of_stock", str(product["id"]))]
+
+
+async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
+    """engine 16: 1, 2, 4 ... minutes, failed after five"""
+    ears.shop.fault("status", "GET", "/wp-json/wc/v3/webhooks", status=503, count=100)
+    made = await ears.automation("orders/create", listen=False)
+    await ears.act(made, "resume")
+    await ears.shop.drain()
+    for minutes in (1, 2, 4):
+        assert (await ears.trigger(made))["listening"] == "not_yet"
+        await ears.later(minutes=minutes, seconds=1)
+    await ears.later(minutes=9)
+    trigger = await ears.trigger(made)
+    assert (trigger["listening"], bool(trigger["reason"])) == ("failed", True)
+    ears.shop.world.state.faults.clear()
+    await ears.later(minutes=61)
+    assert (await ears.trigger(made))["listening"] == "yes"
+
+
+async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: Ears) -> None:
+    """contract 2.11 endpointKey, 4.5; connectors 10 disconnect; interface 2.5 failed"""
+    made = await ears.automation("orders/create")
+    before = ears.hook("order.created")
+    number = ears.whole.number("woocommerce")
+    await ears.shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
+    trigger = await ears.trigger(made)
+    assert trigger["listening"] == "failed"
+    assert "not connected" in trigger["reason"]
+    await ears.deliver("order.created", {"id": 5})
+    await ears.shop.drain()
+    [refused] = await ears.runs(made)
+    assert (refused["status"], refused["code"]) == ("refused", "not_connected")
+    assert (await ears.trigger(made))["events_dropped"] == 0
+    owner = await ears.whole.service.web("owner")
+    woo = ears.shop.world.described()["woocommerce"]
+    settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
+    assert heard.status == 200, heard.body
+    assert (await ears.post(before["delivery_url"], b"{}")).status == 404
+    await ears.shop.drain()
+    [hook] = [one for one in ears.hooks() if one["delivery_url"] != before["delivery_url"]]
+    assert (await ears.trigger(made))["listening"] == "yes"
+    address = httpx.URL(hook["delivery_url"])
+    assert address.path.startswith(ADDRESS)
+    assert len(address.path) == len(ADDRESS) + 32
+    assert (await owner.post(f"/app/connections/{number}/disconnect")).status == 200
+    assert hook not in ears.hooks()
+    assert (await ears.post(hook["delivery_url"], b"{}")).status == 404
+    after = await ears.read(made)
+    assert (after["state"], after["paused_by"], after["trigger"]["listening"]) == ("paused", "system", "off")
+    await ears.shop.drain()
+    assert await ears.rows("SELECT 1 FROM listeners WHERE org_id = :org") == []
+
+
+async def test_topics_the_shop_cannot_send_are_refused(ears: Ears) -> None:
+    """connectors 8: another topic is 422 on trigger.topics"""
+    body = {
+        "template_id": "tell-events",
+        "integration_id": ears.whole.number("woocommerce"),
+        "name": "n",
+        "inputs": {},
+        "schedule": {"cadence": "manual"},
+        "trigger": {"kind": "event", "topics": ["customers/tags_added"]},
+    }
+    heard = await ears.token.post("/v1/automations", body)
+    assert (heard.status, list(heard.errors)) == (422, ["trigger.topics"])

@@ -1,6 +1,5 @@
 """A whole service that listens to the pretend shop: its webhooks arrive over HTTP, in process."""
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -102,7 +101,7 @@ class Ears:
         return await self.token.post(f"{PATH}/{automation['id']}/{verb}")
 
     async def runs(self, automation: Mapping[str, Any], **query: Any) -> list[dict[str, Any]]:
-        """Its runs, the oldest first."""
+        """Its runs, in the order of their events."""
         found: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -111,14 +110,14 @@ class Ears:
             )
             found += heard.data["runs"]
             if heard.data["next_cursor"] is None:
-                return found[::-1]
+                return sorted(found, key=lambda run: str(run["event"]["id"]))
             cursor = {"cursor": heard.data["next_cursor"]}
 
-    async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str]]:
+    async def told(self, automation: Mapping[str, Any]) -> list[tuple[str, str | None]]:
         """The topic and object of the event of each of its runs, in order."""
         await self.shop.drain()
         results = [(run["result"] or run)["event"] for run in await self.runs(automation)]
-        return [(one["topic"], one["object_id"]) for one in results]
+        return [(one["topic"], one.get("object_id")) for one in results]
 
     async def woo(self, method: str, path: str, body: Any = None) -> Any:
         """Somebody works in the shop; what that causes is delivered before this returns."""
@@ -167,19 +166,25 @@ class Ears:
         nobody = self.whole.service.nobody()
         return await nobody.call("POST", httpx.URL(url).path, content=raw, headers=headers)
 
+    async def later(self, **time: float) -> None:
+        """Time passes, and everything that can go on does; the caller logs in anew."""
+        await self.shop.pass_time(**time)
+        self.token = await self.whole.service.token("member")
+
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""
         hired = await self.shop.hired()
         [tick] = [one for one in worker.ticks(hired) if one.name == name]
-        while await tick.run():
-            await asyncio.sleep(0)
+        again = True
+        while again:
+            again = await tick.run()
 
     async def rows(self, sql: str, **args: object) -> list[dict[str, Any]]:
         """Rows as kept."""
 
         async def look(tx: Any) -> list[dict[str, Any]]:
             found = await tx.all(sql, {"org": self.shop.owner.org, **args})
-            return [{name: row[name] for name in row.keys()} for row in found]
+            return [dict(row) for row in found]
 
         return cast("list[dict[str, Any]]", await self.shop.read(look))
 

@@ -1,0 +1,55 @@
+"""Catching up: what was not delivered enters once, what was delivered does not enter again."""
+
+from typing import Any
+
+import httpx
+
+from tests.events.world import Ears
+
+
+async def sold(ears: Ears, **more: Any) -> str:
+    """A new order in the shop; its number."""
+    made = await ears.woo("POST", "/orders", {"set_paid": True, "line_items": [], **more})
+    return str(made["id"])
+
+
+def unreachable(request: httpx.Request) -> httpx.Response:
+    """The service as a shop sees it during an outage."""
+    raise httpx.ConnectError("nobody answers", request=request)
+
+
+async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
+    """connectors 9.4; contract 8 STEWARD_CATCH_UP_MINUTES; safety 9.6"""
+    created, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
+    ears.shop.clock.tick(60)
+    delivered = await sold(ears)
+    assert await ears.told(created) == [("orders/create", delivered)]
+    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    ears.shop.clock.tick(60)
+    lost = await sold(ears)
+    await ears.shop.drain()
+    assert len(await ears.runs(created)) == 1
+    ears.shop.world.deliver_through(httpx.ASGITransport(app=ears.whole.service.app))
+    await ears.later(minutes=15)
+    for automation, topic in ((created, "orders/create"), (is_paid, "orders/paid")):
+        assert await ears.told(automation) == [(topic, delivered), (topic, lost)]
+    [found] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled")
+    for _ in range(3):
+        await ears.later(minutes=15)
+    assert len(await ears.runs(created)) == len(await ears.runs(is_paid)) == 2
+    assert await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org AND polled") == [found]
+
+
+async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears) -> None:
+    """connectors 9.4: after any gap, from the cursor; 5.5"""
+    made = await ears.automation("orders/create")
+    ears.shop.clock.tick(60)
+    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    lost = await sold(ears)
+    ears.shop.fault("status", "GET", "/wp-json/wc/v3/orders", status=500, count=1000)
+    await ears.later(minutes=16)
+    await ears.later(hours=2)
+    assert await ears.runs(made) == []
+    ears.shop.world.state.faults.clear()
+    await ears.later(hours=1, minutes=1)
+    assert await ears.told(made) == [("orders/create", lost)]

@@ -1,0 +1,161 @@
+"""The intake over HTTP: only what is signed is kept, once, within its limits."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.events.floods import Floods
+from steward.model.refusals import Unavailable
+from tests.events.world import ADDRESS, Ears, order
+
+LIMIT = 256 * 1024
+MIB = 1024 * 1024
+
+
+async def kept(ears: Ears) -> int:
+    """How many events are kept."""
+    [row] = await ears.rows("SELECT count(*) AS n FROM events WHERE org_id = :org")
+    return int(row["n"])
+
+
+def sized(number: int, size: int) -> bytes:
+    """An order's delivery of exactly so many bytes."""
+    head = b'{"id": %d, "note": "' % number
+    return head + b"x" * (size - len(head) - 2) + b'"}'
+
+
+async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
+    """contract 2.11 steps 1, 2 and 4; safety 9.1, 9.2; connectors 9.2"""
+    await ears.automation("orders/create")
+    url, body = ears.hook("order.created")["delivery_url"], order(1)
+    refused: list[Mapping[str, str]] = [
+        {"x-wc-webhook-signature": ""},
+        {"x-wc-webhook-signature": "c2lnbmVk"},
+        {"x-wc-webhook-signature": ears.signature(ears.hook("order.created"), b"another body")},
+    ]
+    for headers in refused:
+        heard = await ears.deliver("order.created", body, **headers)
+        assert (heard.status, heard.code) == (401, "unauthenticated"), headers
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert (await ears.post(url, b"webhook_id=1", **form)).status == 200
+    assert (await ears.post(url, b"webhook_id=1&order=2", **form)).status == 401
+    assert (await ears.post(url, b'{"id": 1}')).status == 401
+    unknown = await ears.post(ADDRESS + "A" * 32, b"webhook_id=1", **form)
+    malformed = await ears.post(ADDRESS + "A" * 31, b"{}")
+    assert (unknown.status, unknown.code, malformed.status) == (404, "not_found", 404)
+    nobody = ears.whole.service.nobody()
+    assert (await nobody.call("GET", url.partition("8400")[2])).status == 405
+    left_over = await ears.deliver("order.created", body, **{"x-wc-webhook-id": "4711"})
+    other = await ears.deliver("order.created", body, **{"x-wc-webhook-topic": "order.updated"})
+    assert (left_over.status, other.status) == (200, 200)
+    assert await kept(ears) == 0
+    good = await ears.deliver("order.created", body)
+    assert (good.status, good.body["data"]) == (200, {})
+    assert await kept(ears) == 1
+
+
+async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: Ears) -> None:
+    """contract 2.11 step 5: delivery id with the body; connectors 9.1"""
+    made = await ears.automation("orders/create", "orders/updated")
+    for _ in range(3):
+        assert (await ears.deliver("order.created", order(1), delivery="same")).status == 200
+    assert (await ears.deliver("order.created", order(2), delivery="same")).status == 200
+    assert (await ears.deliver("order.updated", order(1), delivery="same")).status == 200
+    assert (await ears.deliver("order.created", order(1), delivery="another")).status == 200
+    assert await kept(ears) == 4
+    assert await ears.told(made) == [
+        ("orders/create", "1"),
+        ("orders/create", "2"),
+        ("orders/updated", "1"),
+        ("orders/create", "1"),
+    ]
+
+
+async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears) -> None:
+    """interface 2.5 events_dropped, events_dropped_at; interface 8 Store event size; contract 2.11, 4.3"""
+    made = await ears.automation("orders/create")
+    assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200
+    await ears.shop.drain()
+    assert (await ears.trigger(made))["events_dropped"] == 0
+    assert (await ears.deliver("order.created", sized(2, LIMIT + 1))).status == 200
+    assert await ears.told(made) == [("orders/create", "1"), ("orders/create", None)]
+    refused = (await ears.runs(made))[1]
+    assert (refused["status"], refused["code"]) == ("refused", "event_too_large")
+    trigger = await ears.trigger(made)
+    assert (trigger["events_dropped"], trigger["events_dropped_at"]) == (1, refused["queued_at"])
+    assert (await ears.deliver("order.created", sized(2, LIMIT + 1), delivery="delivery-2")).status == 200
+    await ears.shop.drain()
+    assert (await ears.trigger(made))["events_dropped"] == 1
+
+
+async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
+    """contract 2.11 step 3: 413"""
+    await ears.automation("orders/create")
+    path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
+    answers: list[Any] = []
+    left = [64]
+
+    async def receive() -> dict[str, Any]:
+        left[0] -= 1
+        return {"type": "http.request", "body": b"\0" * MIB, "more_body": left[0] >= 0}
+
+    async def send(message: Any) -> None:
+        answers.append(message.get("status"))
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "headers": [],
+        "query_string": b"",
+        "client": ("203.0.113.9", 1),
+    }
+    await ears.whole.service.app(scope, receive, send)
+    assert answers[0] == 413
+    assert await kept(ears) == 0
+
+
+async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
+    """contract 2.11: any content type; not JSON: an event nothing matches"""
+    made = await ears.automation("orders/create")
+    for body in (b"not json", b"[]", b'{"id": "text"}', b""):
+        heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
+        assert heard.status == 200, body
+    await ears.deliver("order.created", order(3))
+    assert await ears.told(made) == [("orders/create", "3")]
+    states = await ears.rows("SELECT DISTINCT state FROM events WHERE org_id = :org")
+    assert states == [{"state": "matched"}]
+
+
+async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
+    """safety 9.5: 2 MiB a second over 10 s, by one address; 503 with Retry-After"""
+    await ears.automation("orders/create")
+    for number in (1, 2):
+        assert (await ears.deliver("order.created", sized(number, 10 * MIB))).status == 200
+    heard = await ears.deliver("order.created", {"id": 3})
+    assert (heard.status, heard.code, heard.headers["retry-after"]) == (503, "unavailable", "10")
+    assert await kept(ears) == 2
+    ears.shop.clock.tick(9.9)
+    assert (await ears.deliver("order.created", {"id": 3})).status == 503
+    ears.shop.clock.tick(0.2)
+    assert (await ears.deliver("order.created", {"id": 3})).status == 200
+    assert await kept(ears) == 3
+
+
+def test_sixty_events_a_second_are_taken_and_a_wrong_signature_counts_double() -> None:
+    """safety 9.5: 60 events/s over 10 s; 401s count double; each address by itself"""
+    floods = Floods()
+    for number in range(600):
+        floods.take("one", number / 60)
+    with pytest.raises(Unavailable) as full:
+        floods.take("one", 9.99)
+    assert full.value.retry_after == 1
+    floods.take("another", 9.99)
+    floods.take("one", 10.0)
+    for _ in range(300):
+        floods.take("doubtful", 50.0)
+        floods.doubt("doubtful", 50.0)
+    with pytest.raises(Unavailable):
+        floods.take("doubtful", 59.9)
+    floods.take("doubtful", 60.1)

@@ -1,0 +1,149 @@
+"""Matching: topics worked out, runs offered by lane, what is dropped counted, own changes left alone."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+from steward.templates.base import Template
+from steward.templates.hide_out_of_stock_products import TEMPLATE as HIDE
+from tests.events.world import Ears, order
+
+LIMIT = 256 * 1024
+
+
+def paid(number: int, at: str, **more: Any) -> dict[str, Any]:
+    """An order that has been paid."""
+    return order(number, at=at, date_paid_gmt=at, **more)
+
+
+async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
+    """connectors 8: D1 to D4, rules 1, 3 and 4; interface 6"""
+    topics = ("orders/paid", "orders/fulfilled", "orders/cancelled", "refunds/create")
+    made = await ears.automation(*topics)
+    old = order(500, at="2026-04-30T08:00:00")
+    told = [
+        ("order.updated", {**old, "date_paid_gmt": "2026-04-30T08:00:00"}),  # first sight of an old order
+        ("order.created", order(501)),
+        ("order.updated", order(501)),
+        ("order.updated", paid(501, "2026-05-01T09:00:00")),
+        ("order.updated", order(501, at="2026-05-01T08:30:00")),  # older than what was seen
+        ("order.updated", paid(501, "2026-05-01T10:00:00", status="completed", refunds=[{"id": 9}])),
+        ("order.updated", paid(501, "2026-05-01T10:00:01", status="completed", refunds=[{"id": 9}])),
+        ("order.updated", paid(501, "2026-05-01T11:00:00", status="cancelled", refunds=[{"id": 9}])),
+    ]
+    for native, body in told:
+        assert (await ears.deliver(native, body)).status == 200
+    assert await ears.told(made) == [
+        ("orders/paid", "501"),
+        ("orders/fulfilled", "501"),
+        ("orders/cancelled", "501"),
+    ]
+
+
+async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears: Ears) -> None:
+    """connectors 8: D7, false deletion; 9.4 D8: deleted for good without a word"""
+    made = await ears.automation("products/delete")
+    first, second = [str(row["id"]) for row in await ears.woo("GET", "/products?per_page=2&type=simple")]
+    await ears.deliver("product.deleted", {"id": 987654})
+    await ears.woo("DELETE", f"/products/{first}")
+    assert await ears.told(made) == [("products/delete", first)]
+    hooks, ears.shop.world.state.shop.webhooks = ears.shop.world.state.shop.webhooks, {}
+    await ears.woo("DELETE", f"/products/{second}?force=true")
+    ears.shop.world.state.shop.webhooks = hooks
+    await ears.later(hours=23)
+    assert len(await ears.runs(made)) == 1
+    await ears.later(hours=1, minutes=20)
+    assert (await ears.told(made))[1:] == [("products/delete", second)]
+
+
+async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
+    """interface 8 Waiting runs; interface 2.5 events_dropped: 200 of its runs already waiting; engine 8"""
+    made, other = await ears.automation("orders/create"), await ears.automation("orders/create")
+    for number in range(205):
+        await ears.deliver("order.created", order(number + 1))
+    large = b'{"id": 1, "note": "' + b"x" * LIMIT + b'"}'
+    await ears.deliver("order.created", large)
+    await ears.tick("match")
+    for automation in (made, other):
+        runs = await ears.runs(automation)
+        assert [run["status"] for run in runs] == ["queued"] * 200 + ["refused"] * 6
+        assert [run["code"] for run in runs[200:]] == ["too_many_waiting"] * 5 + ["event_too_large"]
+        trigger = await ears.trigger(automation)
+        assert (trigger["events_dropped"], trigger["events_dropped_at"]) == (6, runs[-1]["queued_at"])
+    assert (await ears.token.post(f"/v1/automations/runs/{runs[3]['id']}/cancel")).status == 200
+    await ears.deliver("order.created", order(300))
+    await ears.tick("match")
+    assert [run["status"] for run in await ears.runs(other, status="queued")] == ["queued"] * 200
+    dropped = [(await ears.trigger(automation))["events_dropped"] for automation in (made, other)]
+    assert dropped == [7, 6]
+    ended = (await ears.act(made, "pause")).data["automation"]
+    assert await ears.runs(made, status="queued") == []
+    assert (ended["trigger"]["listening"], ended["trigger"]["events_dropped"]) == ("off", 7)
+    await ears.deliver("order.created", order(301))
+    await ears.tick("match")
+    assert len(await ears.runs(made)) == 207
+    assert len(await ears.runs(other)) == 208
+
+
+async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in_the_end(ears: Ears) -> None:
+    """engine 16: 1, 2, 4 ... minutes; after 5 failures poison; one bad row never stops the next"""
+    made = await ears.automation("orders/create")
+    for number in (1, 2, 3):
+        await ears.deliver("order.created", order(number))
+    [bad] = await ears.rows("SELECT id FROM events WHERE org_id = :org ORDER BY id LIMIT 1")
+    broken = "UPDATE event_bodies SET body = :body WHERE org_id = :org AND event_id = :id"
+    assert await ears.shop.tamper(broken, body=b"no longer what was kept", id=bad["id"]) == 1
+    assert await ears.told(made) == [("orders/create", "2"), ("orders/create", "3")]
+    for tries in range(1, 6):
+        [kept] = await ears.rows("SELECT state, tries FROM events WHERE org_id = :org AND id = :id", **bad)
+        assert kept == {"state": "poison" if tries == 5 else "new", "tries": tries}
+        await ears.later(minutes=2 ** (tries - 1), seconds=1)
+    assert len(await ears.runs(made)) == 2
+
+
+async def hiding(ears: Ears) -> dict[str, Any]:
+    """An automation that hides what is sold out whenever a product changes, and so hears itself."""
+    facts = replace(
+        HIDE.facts,
+        template_id="hide-on-change",
+        topics={"woocommerce": ("products/update",)},
+    )
+    templates = cast("dict[str, Template]", ears.shop.service.tools.templates)
+    templates["hide-on-change"] = replace(HIDE, facts=facts)
+    return await ears.automation("products/update", template_id="hide-on-change")
+
+
+async def approved(ears: Ears, made: dict[str, Any]) -> int:
+    """Approves what the automation waits for; how many runs it has had once all is quiet."""
+    await ears.shop.drain()
+    waiting = await ears.runs(made, status="waiting_approval")
+    for run in waiting:
+        owner = await ears.whole.service.web("owner")
+        heard = await owner.get(f"/v1/automations/approvals/{run['approval_id']}")
+        asked = heard.data["approval"]
+        ask = {"version": asked["version"], "change_hash": asked["change_hash"]}
+        assert (await owner.post(f"/v1/automations/approvals/{asked['id']}/approve", ask)).status == 200
+    await ears.shop.drain()
+    await ears.shop.world.settle()
+    await ears.shop.drain()
+    return len(await ears.runs(made))
+
+
+async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(
+    ears: Ears,
+) -> None:
+    """contract 2.11 own change; connectors 9.5: the guard, and the fifth run of a loop; contract 4.1"""
+    made = await hiding(ears)
+    [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
+    path = f"/products/{row['id']}"
+    await ears.woo("PUT", path, {"manage_stock": True, "stock_quantity": 0})
+    assert await approved(ears, made) == 1
+    assert (await ears.woo("GET", path))["catalog_visibility"] == "hidden"
+    assert (await ears.trigger(made))["events_dropped"] == 0
+    for rounds in range(2, 6):
+        assert (await ears.read(made))["state"] == "active"
+        ears.shop.clock.tick(5)
+        await ears.woo("PUT", path, {"catalog_visibility": "visible"})  # somebody else, within 60 s
+        assert await approved(ears, made) == rounds
+    stopped = await ears.read(made)
+    assert (stopped["state"], stopped["paused_by"]) == ("paused", "system")
+    assert str(row["id"]) in stopped["paused_reason"]
