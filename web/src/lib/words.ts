@@ -109,6 +109,7 @@ export const STARTED_BY: Readonly<Record<string, string>> = {
 /** What a refusal means where the service's message needs no repeating. */
 export const REFUSALS = {
   offline: "The service cannot be reached.",
+  sign_in: "The e-mail or the password is not right. Check both and try again.",
   not_found: "This does not exist, or belongs to another organisation.",
   approvers_only: "Only approvers can do this.",
   owners_only: "Only owners can do this.",

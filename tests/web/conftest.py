@@ -1,0 +1,60 @@
+"""A browser, a service with its cast, and a way to look at it as one of them; absent ones skip loudly."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, async_playwright
+
+from tests.source import ROOT
+from tests.web.looking import CHROMIUM, FLAGS, Seen, look
+from tests.web.site import WebSite, open_web_site
+
+Look = Callable[..., Awaitable[Seen]]
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """The web app is built and Chromium is there; `make test` sees to both."""
+    missing = []
+    if not (ROOT / "steward/static/index.html").is_file():
+        missing.append("the web app is not built (make web)")
+    if not CHROMIUM.exists():
+        missing.append("there is no Chromium (make browser)")
+    if missing and os.environ.get("CI"):
+        pytest.fail(", ".join(missing))
+    if missing:
+        pytest.skip(f"SKIPPED LOUDLY: {', '.join(missing)}")
+
+
+@pytest.fixture(scope="session")
+async def browser(built: None) -> AsyncIterator[Browser]:
+    """One Chromium for all tests of this process; each test has its own profile."""
+    async with async_playwright() as playwright:
+        opened = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture(scope="session")
+async def web(built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebSite]:
+    """The service that tests share; what a test changes is its own automation."""
+    async with open_web_site(tmp_path_factory.mktemp("web")) as site:
+        yield site
+
+
+@pytest.fixture
+async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
+    """Opens pages as one of the cast; at the end nothing may have been reported by the browser."""
+    opened: list[Seen] = []
+
+    async def at(name: str | None, **given: Any) -> Seen:
+        seen = await look(browser, web, name, **given)
+        opened.append(seen)
+        return seen
+
+    yield at
+    for seen in opened:
+        await seen.context.close()
+    assert [report for seen in opened for report in seen.reports] == []

@@ -1,0 +1,144 @@
+"""A page as a person sees it, and everything a browser reports that nobody should see."""
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, BrowserContext, Page
+
+from tests.source import ROOT
+from tests.web.site import WebSite
+
+Size = Literal["desk", "phone"]
+Theme = Literal["light", "dark"]
+SIZES: dict[Size, tuple[int, int]] = {"desk": (1280, 800), "phone": (390, 844)}
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
+_ANSWERED = "Failed to load resource: the server responded with a status of"
+_LOST = "net::ERR_CONNECTION_REFUSED"
+_TELL_POLICY = """document.addEventListener('securitypolicyviolation', (event) =>
+    console.error('page policy: ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + event.sample))"""
+_CUT = """() => [...document.querySelectorAll('button, nav a')]
+    .filter((one) => one.offsetParent && one.scrollWidth > one.clientWidth + 1)
+    .filter((one) => getComputedStyle(one).overflow !== 'visible')
+    .map((one) => one.textContent.trim())"""
+
+
+@dataclass
+class Seen:
+    """One page in one browser context."""
+
+    page: Page
+    context: BrowserContext
+    origin: str
+    reports: list[str] = field(default_factory=list)
+
+    async def open(self, path: str) -> None:
+        """Goes to an address of the app and waits for its heading."""
+        await self.page.goto(self.origin + path)
+        await self.page.locator("h1").wait_for()
+
+    async def settled(self) -> None:
+        """Nothing is loading any more."""
+        await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+
+    async def audit(self) -> list[str]:
+        """What axe finds serious or critical in the page as it is (web 9)."""
+        await self.page.evaluate(_axe())
+        found: dict[str, Any] = await self.page.evaluate(
+            "() => axe.run(document, {resultTypes: ['violations']})"
+        )
+        return [
+            f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
+            for fault in found["violations"]
+            if fault["impact"] in ("serious", "critical")
+            for node in fault["nodes"]
+        ]
+
+    async def layout_faults(self, widths: tuple[int, ...] = (360, 768, 1280)) -> list[str]:
+        """Sideways scrolling, and words cut off in buttons, at these widths (web 12)."""
+        faults: list[str] = []
+        height = (self.page.viewport_size or {"height": 800})["height"]
+        for width in widths:
+            await self.page.set_viewport_size({"width": width, "height": height})
+            wide = await self.page.evaluate("document.documentElement.scrollWidth")
+            if wide > width:
+                faults.append(f"{width} px: the page is {wide} px wide")
+            faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(_CUT)]
+        return faults
+
+    def _heard(self, kind: str, words: str) -> None:
+        if _ANSWERED not in words and _LOST not in words:
+            self.reports.append(f"{kind}: {words}")
+
+    def listen(self) -> None:
+        """Collects errors, dialogs, reports of the page policy, and requests to other hosts."""
+        self.page.on("console", lambda one: one.type == "error" and self._heard("console", one.text))
+        self.page.on("pageerror", lambda error: self._heard("error", str(error)))
+        self.page.on("request", self._asked)
+        self.page.on("dialog", self._asking)
+
+    def _asked(self, request: Any) -> None:
+        url = urlsplit(request.url)
+        if url.scheme.startswith("http") and f"{url.scheme}://{url.netloc}" != self.origin:
+            self.reports.append(f"another host: {request.url}")
+
+    async def _asking(self, dialog: Any) -> None:
+        if dialog.type != "beforeunload":
+            self.reports.append(f"dialog: {dialog.message}")
+        await dialog.accept()
+
+
+async def look(
+    browser: Browser,
+    web: WebSite,
+    name: str | None,
+    *,
+    size: Size = "desk",
+    theme: Theme = "light",
+    zone: str = "Europe/Berlin",
+    cookie: str | None = None,
+) -> Seen:
+    """A fresh browser profile of one of the cast (None: nobody), whose reports are collected."""
+    width, height = SIZES[size]
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        has_touch=size == "phone",
+        color_scheme=theme,
+        timezone_id=zone,
+        locale="en-GB",
+        extra_http_headers={"X-Forwarded-For": web.address()},
+    )
+    context.set_default_timeout(10_000)
+    await context.add_init_script(_TELL_POLICY)
+    if name is not None:
+        value = cookie or (await web.signed(name)).cookie
+        await context.add_cookies([{"name": "steward", "value": value, "url": web.origin}])
+    seen = Seen(await context.new_page(), context, web.origin)
+    seen.listen()
+    return seen
+
+
+@cache
+def _axe() -> str:
+    return (ROOT / "web/node_modules/axe-core/axe.min.js").read_text("utf-8")
+
+
+@cache
+def manifest() -> dict[str, Any]:
+    """What the build consists of."""
+    found: dict[str, Any] = json.loads((ROOT / "steward/static/manifest.json").read_text("utf-8"))
+    return found

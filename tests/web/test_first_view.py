@@ -1,0 +1,35 @@
+"""How much the first view loads (web 10)."""
+
+import gzip
+
+from tests.source import ROOT
+from tests.web.looking import manifest
+
+STATIC = ROOT / "steward/static"
+
+
+def _zipped(name: str) -> int:
+    return len(gzip.compress((STATIC / name).read_bytes(), 9))
+
+
+def test_the_script_of_the_first_view_stays_small(built: None) -> None:
+    """web 10: entry and what it imports at once, at most 100 KB gzip"""
+    chunks = manifest()
+    [entry] = [name for name, chunk in chunks.items() if chunk.get("isEntry")]
+    wanted, found = [entry], set[str]()
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            found.add(name)
+            wanted += chunks[name].get("imports", [])
+    scripts = [chunks[name]["file"] for name in found]
+    assert sum(map(_zipped, scripts)) <= 100 * 1024
+    # With the page itself and the sheet: at most 4 files before the first row.
+    assert len(scripts) <= 2
+
+
+def test_the_sheet_of_the_first_view_stays_small(built: None) -> None:
+    """web 10: at most 15 KB gzip; one sheet for all screens"""
+    sheets = [path.name for path in (STATIC / "assets").glob("*.css")]
+    assert len(sheets) == 1
+    assert _zipped(f"assets/{sheets[0]}") <= 15 * 1024

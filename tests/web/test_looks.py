@@ -1,0 +1,83 @@
+"""Every screen in both themes: nothing serious for axe, no sideways scrolling, no words cut off (web 9)."""
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from tests.web.conftest import Look
+from tests.web.looking import SIZES, Seen, Theme
+from tests.web.site import WebSite
+
+# Screens as one finds them: name and address. A new screen adds its line, and its states as functions below.
+OPEN: tuple[tuple[str, str], ...] = (
+    ("sign-in", "/sign-in"),
+    ("invitation", "/invitation#token=abc"),
+)
+SCREENS: tuple[tuple[str, str], ...] = (
+    ("overview", "/"),
+    ("account", "/account"),
+    ("missing", "/automations/none/none"),
+)
+
+
+async def _keys(seen: Seen) -> None:
+    await seen.open("/")
+    await seen.page.get_by_role("heading", name="Overview").focus()
+    await seen.page.keyboard.press("?")
+    await expect(seen.page.get_by_role("dialog", name="Keys of this screen")).to_be_visible()
+
+
+async def _menu(seen: Seen) -> None:
+    await seen.open("/")
+    await seen.page.get_by_role("button", name="Account: The Approver").click()
+    await expect(seen.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+
+async def _wrong(seen: Seen) -> None:
+    await seen.open("/account")
+    await seen.page.get_by_label("Current password").fill("wrong password")
+    await seen.page.get_by_label("New password", exact=True).fill("short")
+    await seen.page.get_by_label("New password again").fill("other")
+    await seen.page.get_by_role("button", name="Change password").click()
+    await expect(seen.page.get_by_text("The two passwords differ.")).to_be_visible()
+
+
+STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
+    ("keys", _keys),
+    ("menu", _menu),
+    ("wrong", _wrong),
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite, theme: Theme) -> None:
+    """web 9: axe, serious and critical: 0; web 8: from 360 px without sideways scrolling"""
+    made = await web.automation(f"Looked at {theme}")
+    await web.run(made["id"], f"look-{theme}")
+    faults: list[str] = []
+    nobody = await looking(None, theme=theme)
+    for name, path in OPEN:
+        await nobody.open(path)
+        faults += await _judge(nobody, name, theme)
+    seen = await looking("approver", theme=theme)
+    for name, path in SCREENS:
+        await seen.open(path)
+        await seen.settled()
+        faults += await _judge(seen, name, theme)
+    for name, reach in STATES:
+        await reach(seen)
+        faults += await _judge(seen, name, theme)
+    assert faults == []
+
+
+async def _judge(seen: Seen, name: str, theme: Theme) -> list[str]:
+    found = [f"{name}: {fault}" for fault in await seen.audit()]
+    found += [f"{name}: {fault}" for fault in await seen.layout_faults()]
+    if folder := os.environ.get("SCREENSHOTS"):
+        for size, (width, height) in SIZES.items():
+            await seen.page.set_viewport_size({"width": width, "height": height})
+            await seen.page.screenshot(path=Path(folder) / f"{name}-{theme}-{size}.png")
+    return found

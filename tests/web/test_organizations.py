@@ -1,0 +1,70 @@
+"""Invitations, and a person of two organisations: nothing of the other is left (web 12, flows 16 and 17)."""
+
+from urllib.parse import urlsplit
+
+from playwright.async_api import expect
+
+from tests.processes.running import PASSWORD
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.1, 6.11; the invitation's token leaves the address at once"""
+    await web.automation("Only of the test shop", schedule={"cadence": "hourly"})
+    owner = await web.signed("owner")
+    stranger = await web.signed("stranger")
+    body = {"email": "newcomer@shop.example", "role": "member"}
+    invited = await owner.call("POST", "/app/people", body)
+    seen = await looking(None)
+    page = seen.page
+    link = urlsplit(invited["invite_url"])
+    await seen.open(f"{link.path}#{link.fragment}")
+    assert page.url == f"{web.origin}/invitation"
+    await page.get_by_label("First name").fill("New")
+    await page.get_by_label("Last name").fill("Comer")
+    await page.get_by_label("New password", exact=True).fill(PASSWORD)
+    await page.get_by_label("New password again").fill(PASSWORD)
+    await page.get_by_role("button", name="Accept and sign in").click()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    await expect(page.get_by_text("Only of the test shop").first).to_be_visible()
+
+    again = await stranger.call("POST", "/app/people", body)
+    second = await looking(None)
+    link = urlsplit(again["invite_url"])
+    await second.open(f"{link.path}#{link.fragment}")
+    await second.page.get_by_label("I already sign in to Steward").check()
+    await second.page.get_by_label("Your password").fill(PASSWORD)
+    await second.page.get_by_role("button", name="Accept and sign in").click()
+    await expect(second.page.get_by_role("button", name="Organisation: Other Shop. Switch")).to_be_visible()
+    await expect(second.page.get_by_text("First steps")).to_be_visible()
+
+    await second.page.get_by_role("button", name="Organisation: Other Shop. Switch").click()
+    await second.page.get_by_role("button", name="Test Shop").click()
+    await expect(second.page.get_by_text("Only of the test shop").first).to_be_visible()
+    await expect(second.page.get_by_text("First steps")).to_be_hidden()
+    await second.page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
+    await second.page.get_by_role("button", name="Other Shop").click()
+    await expect(second.page.get_by_text("Other Shop").first).to_be_visible()
+    await expect(second.page.get_by_text("Only of the test shop")).to_have_count(0)
+
+    # The same link once more, in a browser nobody is signed in on.
+    third = await looking(None)
+    await third.open(f"{link.path}#{link.fragment}")
+    await third.page.get_by_label("I already sign in to Steward").check()
+    await third.page.get_by_label("Your password").fill(PASSWORD)
+    await third.page.get_by_role("button", name="Accept and sign in").click()
+    await expect(third.page.get_by_role("main").get_by_text("Ask an owner for a new link")).to_be_visible()
+
+    # Of two organisations one is chosen at sign-in.
+    await second.page.get_by_role("button", name="Account: New Comer").click()
+    await second.page.get_by_role("button", name="Sign out").click()
+    await second.page.get_by_label("E-mail").fill("newcomer@shop.example")
+    await second.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await second.page.keyboard.press("Enter")
+    await expect(second.page.get_by_role("heading", name="Choose an organisation")).to_be_visible()
+    assert await second.audit() == []
+    await second.page.get_by_role("button", name="Test Shop Member").click()
+    await expect(second.page.get_by_role("heading", name="Overview")).to_be_visible()

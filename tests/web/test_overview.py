@@ -1,0 +1,74 @@
+"""The overview: what needs a person, skipping the next run, and the service going away under the page."""
+
+from playwright.async_api import expect
+
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
+    """web 6.2: approvals waiting, per automation"""
+    made = await web.automation("Hide <b>what</b> is gone")
+    run = await web.run(made["id"], "overview-waits")
+    assert run["status"] == "waiting_approval"
+    seen = await looking("member", zone="America/New_York")
+    await seen.open("/")
+    row = seen.page.get_by_role("list", name="Approvals waiting").get_by_role("listitem")
+    mine = row.filter(has_text="Hide <b>what</b> is gone")
+    await expect(mine).to_contain_text(f"{run['summary']['counts']['proposed']} change")
+    await expect(mine).to_contain_text("expires")
+
+
+async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
+    """web 2, Actions: a quiet note with Undo"""
+    made = await web.automation("To skip", schedule={"cadence": "hourly"})
+    member = await web.signed("member")
+    query = f"/v1/automations/occurrences?automation_id={made['id']}&limit=1"
+    seen = await looking("member")
+    await seen.open("/")
+    rows = seen.page.get_by_role("list", name="Next runs").get_by_role("listitem").filter(has_text="To skip")
+    await rows.first.get_by_role("button", name="Skip").click()
+    await expect(rows.first).to_contain_text("Skipped by a person")
+    assert (await member.call("GET", query))["occurrences"][0]["state"] == "skipped"
+    await seen.page.get_by_role("button", name="Undo").click()
+    await expect(rows.first.get_by_role("button", name="Skip")).to_be_visible()
+    assert (await member.call("GET", query))["occurrences"][0]["state"] == "pending"
+
+
+async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite) -> None:
+    """web 6.2, 7: j and k through rows; g o from everywhere; keys are text in fields"""
+    await web.automation("To walk", schedule={"cadence": "hourly"})
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/account")
+    await page.get_by_label("Current password").press_sequentially("go")
+    await expect(page.get_by_label("Current password")).to_have_value("go")
+    await page.get_by_label("Current password").fill("")
+    await page.get_by_role("heading", name="Account").focus()
+    await page.keyboard.press("g")
+    await page.keyboard.press("o")
+    await expect(page.get_by_role("heading", name="Overview")).to_be_focused()
+    await page.get_by_role("list", name="Next runs").wait_for()
+    await page.keyboard.press("j")
+    first = page.locator("main [data-row]").first
+    await expect(first.locator(":focus")).to_have_count(1)
+
+
+async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
+    """web 2, Offline: shown data stay, actions say why they are off; the page goes on by itself"""
+    seen = await looking("member")
+    page = seen.page
+    await web.automation("To stay", schedule={"cadence": "hourly"})
+    await seen.open("/")
+    rows = page.get_by_role("list", name="Next runs").get_by_role("listitem")
+    await expect(rows.first).to_be_visible()
+    await web.site.service.stop()
+    skip = rows.first.get_by_role("button", name="Skip")
+    await skip.click()
+    await expect(page.get_by_text("Trying again in")).to_be_visible()
+    await expect(rows.first).to_be_visible()
+    await expect(page.get_by_text("As of").first).to_be_visible()
+    await web.site.serve_again()
+    await page.get_by_role("button", name="Try now").click()
+    await expect(page.get_by_text("Trying again in")).to_be_hidden()
+    await expect(rows.first).to_be_visible()

@@ -1,0 +1,85 @@
+"""The app's pure functions against what others say: Python's zones, the schemas of all templates (web 12)."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
+
+from tests.shared_data import shared
+from tests.source import ROOT
+
+FIRST, LAST = datetime(2020, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+Case = tuple[str, str, int, str]
+
+
+def _vitest(file: str, **env: str) -> None:
+    command = ["npx", "--no-install", "vitest", "run", file]
+    told = subprocess.run(
+        command, cwd=ROOT / "web", env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+def _changes(zone: ZoneInfo) -> Iterator[tuple[datetime, timedelta]]:
+    """Each change of the zone's offset, to the minute, and by how much."""
+    at = FIRST
+    before = at.astimezone(zone).utcoffset()
+    while at < LAST:
+        after = (at + DAY).astimezone(zone).utcoffset()
+        if before is not None and after is not None and after != before:
+            low, high = at, at + DAY
+            while high - low > timedelta(minutes=1):
+                middle = low + (high - low) / 2
+                middle -= timedelta(seconds=middle.second, microseconds=middle.microsecond)
+                middle = max(middle, low + timedelta(minutes=1))
+                if middle.astimezone(zone).utcoffset() == before:
+                    low = middle
+                else:
+                    high = middle
+            yield high, after - before
+        before, at = after, at + DAY
+
+
+def _cases(name: str) -> Iterator[Case]:
+    zone = ZoneInfo(name)
+    for at, by in _changes(zone):
+        wall = (at - abs(by) / 2).astimezone(zone).replace(tzinfo=None)
+        for moved in (-abs(by), timedelta(0), abs(by)):
+            yield _case(name, zone, wall + moved)
+
+
+def _case(name: str, zone: ZoneInfo, wall: datetime) -> Case:
+    """What the house's policy makes of a wall time: fold=0, so a missing one is later by the gap."""
+    instant = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    later = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    fit = "exact" if instant == later else "fold" if instant < later else "gap"
+    return name, wall.strftime("%Y-%m-%dT%H:%M"), int(instant.timestamp() * 1000), fit
+
+
+def _zones() -> list[str]:
+    """One zone of each kind of clock since 2020: the others are the same by another name."""
+    kinds: dict[tuple[object, ...], str] = {}
+    step = timedelta(days=7)
+    for name in sorted(available_timezones()):
+        if "/" in name and not name.startswith(("Etc/", "SystemV/")):
+            zone = ZoneInfo(name)
+            moments = (FIRST + step * week for week in range(0, 16 * 52, 4))
+            kinds.setdefault(tuple(moment.astimezone(zone).utcoffset() for moment in moments), name)
+    return list(kinds.values())
+
+
+def test_wall_clocks_are_those_of_python_on_every_change_day(built: None, tmp_path: Path) -> None:
+    """web 5, 12: all zones, every change day of 2020 to 2035"""
+    cases = [case for name in _zones() for case in _cases(name)]
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps(cases))
+    _vitest("src/lib/time.test.ts", WALL_CLOCK=str(file))
+
+
+def test_every_template_has_a_form(built: None) -> None:
+    """web 6.5.2: the schemas that exist"""
+    _vitest("src/lib/schema.test.ts", TEMPLATES=str(shared("templates.json")))

@@ -1,0 +1,98 @@
+"""Flow 1 of web 12: wrong password, too many tries, a session that ends while somebody types."""
+
+import httpx
+from playwright.async_api import expect
+
+from tests.processes.running import PASSWORD
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_where_was_asked(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.1: after sign-in the address first asked for"""
+    seen = await looking(None)
+    page = seen.page
+    await seen.open("/account")
+    await expect(page).to_have_url(f"{web.origin}/sign-in?next=%2Faccount")
+    await expect(page.get_by_label("E-mail")).to_be_focused()
+    await page.get_by_label("E-mail").fill(web.email("visitor"))
+    await page.get_by_label("Password", exact=True).fill("not the password")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_text("The e-mail or the password is not right")).to_be_visible()
+    await expect(page.get_by_label("E-mail")).to_have_value(web.email("visitor"))
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Account")).to_be_visible()
+    await expect(page).to_have_url(f"{web.origin}/account")
+
+
+async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
+    looking: Look, web: WebSite
+) -> None:
+    """web 2, 429: for an action says the seconds and keeps the button off until then"""
+    seen = await looking(None)
+    async with httpx.AsyncClient(base_url=web.origin) as client:
+        for _ in range(10):
+            body = {"email": "nobody@shop.example", "password": "guess"}
+            await client.post("/app/session", json=body, headers={"X-Forwarded-For": web.address()})
+    page = seen.page
+    await seen.open("/")
+    await page.get_by_label("E-mail").fill("nobody@shop.example")
+    await page.get_by_label("Password", exact=True).fill("guess")
+    button = page.get_by_role("button", name="Sign in")
+    await button.click()
+    await expect(button).to_contain_text(" s)")
+    await expect(button).to_have_attribute("aria-disabled", "true")
+    await expect(page.get_by_label("Password", exact=True)).to_have_value("guess")
+
+
+async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: Look, web: WebSite) -> None:
+    """web 2, 401: sign in over the page, and it goes on"""
+    session = await web.sign_in("visitor")
+    seen = await looking("visitor", cookie=session.cookie)
+    page = seen.page
+    await seen.open("/account")
+    await page.get_by_label("Current password").fill(PASSWORD)
+    await page.get_by_label("New password", exact=True).fill("short")
+    await page.get_by_label("New password again").fill("short")
+    await session.call("DELETE", "/app/session")
+    await session.client.aclose()
+    await page.get_by_role("button", name="Change password").click()
+    dialog = page.get_by_role("dialog", name="Sign in again")
+    await expect(dialog).to_be_visible()
+    assert await seen.audit() == []
+    await dialog.get_by_label("Password", exact=True).fill(PASSWORD)
+    await dialog.get_by_role("button", name="Sign in").click()
+    await expect(dialog).to_be_hidden()
+    # What was asked for goes on by itself, and its answer lands at the field with everything still there.
+    await expect(page.get_by_label("New password", exact=True)).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_label("New password again")).to_have_value("short")
+
+
+async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
+    """web 2, Unsaved"""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/account")
+    await page.get_by_label("Current password").fill("typed")
+    await page.get_by_role("link", name="Overview").click()
+    question = page.get_by_role("dialog", name="Leave without saving?")
+    await question.get_by_role("button", name="Stay").click()
+    await expect(page.get_by_label("Current password")).to_have_value("typed")
+    await page.get_by_role("link", name="Overview").click()
+    await question.get_by_role("button", name="Leave and discard it").click()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+async def test_nobody_is_sent_elsewhere_after_signing_in(looking: Look, web: WebSite) -> None:
+    """web 6.1: only an address of the app"""
+    seen = await looking(None)
+    page = seen.page
+    await seen.open("/sign-in?next=https%3A%2F%2Fevil.example%2F")
+    await page.get_by_label("E-mail").fill(web.email("visitor"))
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert page.url == f"{web.origin}/"

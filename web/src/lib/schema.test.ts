@@ -1,0 +1,79 @@
+import { existsSync, readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { check, type Field, formOf, type Schema, sent, splitWords, startOf } from "./schema";
+
+const ROOT: Schema = {
+  type: "object",
+  required: ["sheet", "tag"],
+  $defs: {
+    tag: { type: "string", minLength: 1, maxLength: 5, pattern: "^[^,\\s]+$" },
+    sheet: { type: "object", required: ["integration_id"], properties: { integration_id: { type: "integer" } } },
+  },
+  properties: {
+    sheet: { $ref: "#/$defs/sheet", description: "Where prices are" },
+    tag: { $ref: "#/$defs/tag" },
+    note: { type: "string", maxLength: 2000 },
+    limit: { type: "integer", minimum: 1, maximum: 10, default: 5 },
+    window_days: { anyOf: [{ type: "integer", minimum: 1 }, { type: "null" }], default: null },
+    tags: { type: "array", items: { $ref: "#/$defs/tag" }, uniqueItems: true, maxItems: 2 },
+    tiers: { type: "array", items: { type: "object", required: ["tag"], properties: { tag: { $ref: "#/$defs/tag" } } } },
+    when: {
+      oneOf: [
+        { type: "object", required: ["kind", "day"], properties: { kind: { const: "day" }, day: { type: "integer" } } },
+        { type: "object", required: ["kind"], properties: { kind: { const: "never" } } },
+      ],
+    },
+    odd: { not: { type: "string" } } as Schema,
+  },
+};
+const form = formOf(ROOT);
+const at = (name: string): Field => form.fields.find((field) => field.name === name)!;
+
+describe("a form from a schema", () => {
+  it("has the field each schema asks for", () => {
+    const kinds = Object.fromEntries(form.fields.map((field) => [field.name, field.kind]));
+    expect(kinds).toEqual({
+      sheet: "connection", tag: "line", note: "box", limit: "whole", window_days: "whole", tags: "words", tiers: "list",
+      when: "variants", odd: "json",
+    });
+    expect(at("sheet")).toMatchObject({ named: "sheet", required: true, hint: "Where prices are" });
+    expect(at("window_days").nullable).toBe(true);
+    expect(at("when").variants.map(({ value }) => value)).toEqual(["day", "never"]);
+  });
+
+  it("starts with the defaults and sends nothing for what is left empty", () => {
+    expect(startOf(form)).toEqual({ limit: 5, window_days: null });
+    expect(sent(form, { tag: "a", note: "", limit: 5 })).toEqual({ tag: "a", limit: 5 });
+  });
+
+  it("finds what is wrong, at the path the service would name", () => {
+    const faults = check(form, { tag: "a b", limit: 11, tags: ["a", "a", "b"], tiers: [{}], when: { kind: "day" } });
+    expect(Object.keys(faults).sort()).toEqual(["limit", "sheet", "tag", "tags", "tiers.0.tag", "when.day"]);
+    expect(faults.tags).toHaveLength(2);
+    expect(check(form, { sheet: { integration_id: 1 }, tag: "abcde", limit: 10 })).toEqual({});
+    expect(check(form, { sheet: { integration_id: 1 }, tag: "abcdef" })).toHaveProperty("tag");
+  });
+
+  it("splits pasted text at commas and lines", () => {
+    expect(splitWords(" a, b\nc,,a ")).toEqual(["a", "b", "c"]);
+  });
+});
+
+// Every template's schema, where the data are at hand: no field is left to the JSON box without need.
+const SHARED = process.env.TEMPLATES;
+describe.runIf(SHARED && existsSync(SHARED))("the schemas of all templates", () => {
+  it("become forms whose own defaults are sound", () => {
+    const { templates, $defs } = JSON.parse(readFileSync(SHARED!, "utf8")) as {
+      templates: { template_id: string; inputs_schema: Schema }[];
+      $defs?: Record<string, Schema>;
+    };
+    for (const { template_id, inputs_schema } of templates) {
+      const made = formOf({ ...inputs_schema, $defs: { ...$defs, ...inputs_schema.$defs } });
+      expect(made.fields.length, template_id).toBeGreaterThan(0);
+      const faults = Object.values(check(made, startOf(made))).flat();
+      // What must be given by the person may be missing; nothing else may be wrong with a fresh form.
+      const missing = ["This field is required.", "Give at least 1."];
+      expect(faults.filter((words) => !missing.includes(words)), template_id).toEqual([]);
+    }
+  });
+});
