@@ -15,7 +15,8 @@ from typing import Any
 import uvloop
 
 from bench.service import wire
-from steward.cli.serve import _server
+from steward.cli.edge import Edge
+from steward.cli.serve import bounded
 from steward.clock import SystemClock
 
 USED = "/used"
@@ -48,10 +49,10 @@ async def main(handle: int, what: str, folder: str) -> None:
     """Serves until the process is ended."""
     listening = socket.socket(fileno=handle)
     if what == "bare":
-        await _server(telling(bare)).serve(sockets=[listening])
+        await bounded(telling(bare), Edge()).serve(sockets=[listening])
         return
     house = await wire(what, Path(folder), clock=SystemClock())
-    await _server(telling(house.service.gate)).serve(sockets=[listening])
+    await bounded(telling(house.service.gate), Edge()).serve(sockets=[listening])
 
 
 if __name__ == "__main__":

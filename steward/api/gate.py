@@ -224,7 +224,7 @@ class Gate:
 
         try:
             reply = await self._bounded(
-                fittings.engine.read(fittings.clock.now(), act, small=True),
+                fittings.engine.read(fittings.clock.now(), act, small=True, opens=True),
                 None if self._is_near or operation is None else operation.seconds,
             )
             if reply is None and operation is not None:

@@ -18,6 +18,14 @@ MOST_HEADERS = 32 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
+def _length(received: list[tuple[bytes, bytes]]) -> int:
+    """Bytes of the headers as they were sent."""
+    length = 4 * len(received)
+    for name, value in received:
+        length += len(name) + len(value)
+    return length
+
+
 class Request:
     """One request as the gate reads it."""
 
@@ -61,7 +69,7 @@ class Request:
         self.is_overlong: int | None = None
         if len(raw) + len(self.query_string) > LONGEST_TARGET:
             self.is_overlong = TARGET_TOO_LONG
-        elif sum(len(name) + len(value) + 4 for name, value in received) > MOST_HEADERS:
+        elif _length(received) > MOST_HEADERS:
             self.is_overlong = HEADERS_TOO_LARGE
 
     @property

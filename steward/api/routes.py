@@ -57,12 +57,17 @@ class Routes(Generic[R]):
     def __init__(self, operations: Iterable[R]) -> None:
         self._root: _Node[R] = _Node()
         self._exact: dict[str, Found[R]] = {}
+        self._folders: dict[str, _Node[R]] = {}
         for operation in operations:
             self._add(operation)
 
     def _add(self, operation: R) -> None:
         node = self._root
+        folder: str | None = ""
         for depth, name in enumerate(names := operation.path.split("/")[1:]):
+            if folder is not None:
+                self._folders[folder] = node
+                folder = None if name.startswith("{") else f"{folder}/{name}"
             node.has_named = names[:depth] == _NAMED
             if name.startswith("{"):
                 node.parameter = node.parameter or _Node()
@@ -80,6 +85,12 @@ class Routes(Generic[R]):
         exact = self._exact.get(path)
         if exact is not None:
             return exact
+        # Most paths are a folder without parameters and one value.
+        above, _, last = path.rpartition("/")
+        folder = self._folders.get(above)
+        if folder is not None and last and last not in folder.static:
+            below = None if folder.has_named and _WORD.fullmatch(last) else folder.parameter
+            return Found(below.methods, (last,)) if below is not None and below.methods else None
         node = self._root
         values: list[str] = []
         for name in path.split("/")[1:]:

@@ -28,10 +28,9 @@ from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
 from steward.runs.start import RunNow
-from steward.store import changes, runs, steps
-from steward.store.engine import Tx
+from steward.store import changes, runs
+from steward.store.engine import Row, Tx
 from steward.store.runs import RunFilter
-from steward.store.steps import StepRow
 
 STEPS_AT_ONCE = 200
 CHANGES_SHOWN = 50
@@ -204,26 +203,25 @@ async def get(tx: Tx, call: Call) -> Answer:
     """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
-    answer = record(await runs.get(tx, call.actor.org, run))
-    if answer.last_seq <= query.after_seq:
-        answer.steps, answer.more_steps = [], False
-        return RunAnswer(answer)
-    rows = await steps.after(tx, call.actor.org, run, seq=query.after_seq, limit=STEPS_AT_ONCE + 1)
+    found, rows = await runs.shown(
+        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_AT_ONCE + 1
+    )
+    answer = record(found)
     answer.more_steps = len(rows) > STEPS_AT_ONCE
     shown = rows[:STEPS_AT_ONCE]
-    names = {row.name for row in shown if row.changes_total}
+    names = {row["name"] for row in shown if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     if names:
         first = await changes.first_of(tx, call.actor.org, run, names=names, most=CHANGES_SHOWN)
-    answer.steps = [_step(row, first.get((row.name, row.iteration), [])) for row in shown]
+    answer.steps = [_step(row, first) for row in shown]
     return RunAnswer(answer)
 
 
-def _step(row: StepRow, first: list[str]) -> msgspec.Raw:
+def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
     """A row of the log with its first changes as they are now."""
-    listed = ",".join(first) if row.changes_total else ""
-    wire = f'{row.wire[:-1]},"changes":[{listed}],"changes_total":{row.changes_total}}}'
-    return msgspec.Raw(wire.encode("utf-8"))
+    total = row["changes_total"]
+    listed = ",".join(first.get((row["name"], row["iteration"]), ())) if total else ""
+    return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
 
 
 async def find_changes(tx: Tx, call: Call) -> Answer:

@@ -122,9 +122,16 @@ class Engine(Protocol):
         ...
 
     async def read(
-        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        opens: bool = False,
     ) -> T:
-        """Runs `act` without writing; `small` promises a few rows by primary key (engine 2)."""
+        """Runs `act` without writing; `small` promises a few rows by primary key (engine 2), and `opens` that
+        its first statement opens the wall itself, as the gate's functions do."""
         ...
 
     async def close(self) -> None:

@@ -190,7 +190,8 @@ class PostgresEngine:
         self._test = test
         self._urgent: Any = None
         self._urgent_turn = asyncio.Lock()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: set[asyncio.Future[None]] = set()
+        self._open: set[int] = set()  # connections on which a small read has left its wall
         self._groups: dict[object, _Group] = {}
 
     @classmethod
@@ -256,7 +257,13 @@ class PostgresEngine:
         raise Unavailable(retry_after=1)
 
     async def read(
-        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        opens: bool = False,
     ) -> T:
         """Runs `act` without a transaction; longer reads see one snapshot."""
         try:
@@ -265,31 +272,35 @@ class PostgresEngine:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         try:
             tx = PostgresTx(connection, now, local=not small, test=self._test)
-            if small:
-                if org != ():
+            if not small:
+                async with connection.transaction(isolation="repeatable_read", readonly=True):
                     await tx.enter(orgs_of(org))
-                return await act(tx)
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                    return await act(tx)
+            if org != ():
                 await tx.enter(orgs_of(org))
-                return await act(tx)
+            elif not opens:
+                await self._shut(connection)
+            self._open.add(connection.get_server_pid())
+            return await act(tx)
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         finally:
-            self._hand_back(connection, clear=small)
+            self._hand_back(connection)
 
-    def _hand_back(self, connection: Any, *, clear: bool) -> None:
-        task = asyncio.ensure_future(self._leave(connection, clear=clear))
+    async def _shut(self, connection: Any) -> None:
+        """Takes back the wall a small read has left open on the connection.
+
+        Whoever takes a connection sets a wall of his own or comes by here first, so none is ever used by
+        another caller; taking it back after each read would be a third round trip for every one.
+        """
+        if connection.get_server_pid() in self._open:
+            await connection.execute(_LEAVE)
+            self._open.discard(connection.get_server_pid())
+
+    def _hand_back(self, connection: Any) -> None:
+        task = asyncio.ensure_future(self._pool.release(connection))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-
-    async def _leave(self, connection: Any, *, clear: bool) -> None:
-        try:
-            if clear and not connection.is_closed():
-                await connection.execute(_LEAVE)
-        except (*_LOST, asyncpg.PostgresError):
-            connection.terminate()  # a wall that could not be cleared must not serve another caller
-        finally:
-            await self._pool.release(connection)
 
     async def close(self) -> None:
         """Ends every connection."""

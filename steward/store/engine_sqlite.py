@@ -18,7 +18,7 @@ from typing import IO, Any, TypeVar, cast
 from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.store.engine import Act, Args, Busy, Dialect, ForeignAwait, Row, Sql, bind, prepare
+from steward.store.engine import Act, Args, Busy, Dialect, ForeignAwait, Row, Sql, Statement, bind, prepare
 from steward.store.space import DiskFull
 
 T = TypeVar("T")
@@ -59,6 +59,28 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.row_factory = None  # see _columns
+    return connection
+
+
+# A row as a dictionary, its names worked out once a statement: sqlite3's own compares every look-up with each
+# name in turn, which for thirty columns was a tenth of a request.
+_names: dict[str, tuple[str, ...]] = {}
+
+
+def _columns(statement: Statement, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+    names = _names.get(statement.text)
+    if names is None:
+        names = tuple(column[0] for column in cursor.description)
+        if len(set(names)) < len(names):
+            raise ValueError(f"two columns of one name: {statement.text}")
+        if len(_names) >= _STATEMENTS * 4:
+            _names.clear()
+        _names[statement.text] = names
+    return names
+
+
 class SqliteTx:
     """A transaction whose methods never suspend, so an act ends in one drive."""
 
@@ -78,24 +100,31 @@ class SqliteTx:
         """None: the bound instant is the only clock here."""
         return None
 
-    def _run(self, sql: Sql, args: Args | None) -> sqlite3.Cursor:
+    def _run(self, sql: Sql, args: Args | None) -> tuple[Statement, sqlite3.Cursor]:
         statement = prepare(sql, "sqlite")
-        return self._connection.execute(statement.text, bind(statement, args, self.now, dialect="sqlite"))
+        values = bind(statement, args, self.now, dialect="sqlite")
+        return statement, self._connection.execute(statement.text, values)
 
     async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""
-        cursor = self._run(sql, args)
-        row = cursor.fetchone()
+        statement, cursor = self._run(sql, args)
+        values = cursor.fetchone()
+        row = None if values is None else dict(zip(_columns(statement, cursor), values, strict=True))
         cursor.close()
-        return cast("Row | None", row)
+        return row
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
         """Every row."""
-        return cast("list[Row]", self._run(sql, args).fetchall())
+        statement, cursor = self._run(sql, args)
+        found = cursor.fetchall()
+        if not found:
+            return []
+        names = _columns(statement, cursor)
+        return [dict(zip(names, values, strict=True)) for values in found]
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
         """Runs a statement; the number of rows it touched."""
-        return self._run(sql, args).rowcount
+        return self._run(sql, args)[1].rowcount
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
         """Runs a statement for each of `rows`; the number of rows it touched."""
@@ -130,7 +159,7 @@ class _Writer:
     """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = connect(path)
+        self._connection = _plain(connect(path))
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Condition()
         self._closed = False
@@ -270,7 +299,7 @@ class SqliteEngine:
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
         self._writer = _Writer(path)
-        self._near = connect(path, read_only=True)
+        self._near = _plain(connect(path, read_only=True))
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()
         self._far: list[sqlite3.Connection] = []
@@ -300,7 +329,13 @@ class SqliteEngine:
         raise Unavailable(retry_after=1)
 
     async def read(
-        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        opens: bool = False,
     ) -> T:
         """Runs `act` on the loop's own reader when `small`, else on a reader thread with one snapshot."""
         if small:
@@ -310,7 +345,7 @@ class SqliteEngine:
     def _read_far(self, now: datetime, act: Act[T]) -> T:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = connect(self._path, read_only=True)
+            connection = _plain(connect(self._path, read_only=True))
             self._local.connection = connection
             self._far.append(connection)
         connection.execute("BEGIN")

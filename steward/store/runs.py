@@ -1,9 +1,11 @@
 """Runs as records: made, read and listed; their moves between workers are store/run_queue.py's."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from steward.model.account import Maker, Via
 from steward.model.automation import Automation
@@ -11,7 +13,8 @@ from steward.model.ids import ApprovalId, AutomationId, OrgId, PersonId, RunId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotFound
 from steward.model.run import EventRef, Mode, Queue, Run, RunStatus, StartedBy
-from steward.store.engine import Row, Tx, at, at_or_none
+from steward.store import steps
+from steward.store.engine import Both, Row, Tx, at, at_or_none
 
 _COLUMNS = """
     runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
@@ -20,6 +23,29 @@ _COLUMNS = """
     f.template_version, f.started_by, f.event_id, f.event_topic, f.event_received_at, f.idempotency_key,
     f.created_by, f.created_via, f.api_client_id, f.code, f.message, f.current_step, f.summary, f.result
 """
+
+
+# Calling an enumeration costs ten look-ups.
+_STATUSES = {one.value: one for one in RunStatus}
+_MODES = {one.value: one for one in Mode}
+_STARTERS = {one.value: one for one in StartedBy}
+_VIAS = {one.value: one for one in Via}
+_decoded = msgspec.json.Decoder().decode
+_GET = (
+    f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+    " WHERE runs.org_id = :org AND runs.id = :run"
+)
+
+
+# One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
+_SHOWN = Both(
+    sqlite=_GET,
+    postgresql=f"SELECT {_COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
+    " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
+    ") AS steps"
+    " FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+    " WHERE runs.org_id = :org AND runs.id = :run",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +139,23 @@ async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
 
 async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
     """The run. Raises NotFound, also for a run of another organisation."""
-    row = await tx.one(
-        f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
-        " WHERE runs.org_id = :org AND runs.id = :run",
-        {"org": org, "run": run},
-    )
+    row = await tx.one(_GET, {"org": org, "run": run})
     if row is None:
         raise NotFound
     return _run(row)
+
+
+async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Run, Sequence[Row]]:
+    """The run, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
+    row = await tx.one(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
+    if row is None:
+        raise NotFound
+    found = _run(row)
+    if tx.dialect == "postgresql":
+        return found, _decoded(row["steps"]) if row["steps"] else ()
+    if found.last_seq <= after_seq:
+        return found, ()
+    return found, await steps.after(tx, org, run, seq=after_seq, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +220,7 @@ async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
 
 
 def _run(row: Row) -> Run:
-    status = RunStatus(row["status"])
+    status = _STATUSES[row["status"]]
     event = (
         EventRef(row["event_id"], row["event_topic"], at(row["event_received_at"]))
         if row["event_id"] is not None
@@ -201,8 +236,8 @@ def _run(row: Row) -> Run:
         template_id=row["template_id"],
         template_version=row["template_version"],
         plan_version=row["plan_version"],
-        mode=Mode(row["mode"]),
-        started_by=StartedBy(row["started_by"]),
+        mode=_MODES[row["mode"]],
+        started_by=_STARTERS[row["started_by"]],
         status=status,
         code=row["code"],
         message=row["message"],
@@ -216,13 +251,13 @@ def _run(row: Row) -> Run:
         cancel_requested_at=at_or_none(row["cancel_at"]),
         expires_at=at_or_none(row["expires_at"]),
         approval_id=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
-        current_step=json.loads(row["current_step"]) if shown else None,
+        current_step=_decoded(row["current_step"]) if shown else None,
         last_seq=row["last_seq"],
-        summary=json.loads(row["summary"]) if row["summary"] else None,
-        result=json.loads(row["result"]) if row["result"] else None,
+        summary=_decoded(row["summary"]) if row["summary"] else None,
+        result=_decoded(row["result"]) if row["result"] else None,
         maker=Maker(
             PersonId(row["created_by"]) if row["created_by"] is not None else None,
-            Via(row["created_via"]) if row["created_via"] else None,
+            _VIAS[row["created_via"]] if row["created_via"] else None,
             row["api_client_id"],
         ),
     )

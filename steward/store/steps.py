@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonValue
-from steward.store.engine import Json, Tx
+from steward.store.engine import Json, Row, Tx
 
 OUTPUT_BYTES = 8 * 1024 * 1024
 RUN_BYTES = 64 * 1024 * 1024
@@ -155,15 +155,10 @@ async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
     return [row["wire"] for row in rows]
 
 
-async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[StepRow]:
-    """Rows after `seq`, ascending, at most `limit`."""
-    rows = await tx.all(
-        "SELECT seq, name, iteration, changes_total, wire FROM steps"
+async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[Row]:
+    """`name`, `iteration`, `changes_total` and `wire` of the rows after `seq`, ascending, at most `limit`."""
+    return await tx.all(
+        "SELECT name, iteration, changes_total, wire FROM steps"
         " WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit",
         {"org": org, "run": run, "seq": seq, "limit": limit},
     )
-    epoch = tx.now
-    return [
-        StepRow(row["seq"], row["name"], row["iteration"], 1, "", epoch, row["changes_total"], row["wire"])
-        for row in rows
-    ]
