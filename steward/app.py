@@ -19,6 +19,7 @@ from steward.api.gate import Gate
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import Environment, Settings
+from steward.confined.pool import Children
 from steward.connections.opening import RunAccess
 from steward.connections.vault import Vault
 from steward.connectors import Options
@@ -63,6 +64,7 @@ class Wired:
     async def close(self) -> None:
         """Ends sockets, threads and connections."""
         await self.outbound.aclose()
+        await self.tools.children.close()
         self.fittings.hashing.close()
         await self.engine.close()
 
@@ -96,6 +98,7 @@ async def build(
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
     metrics = Metrics()
+    children = Children(settings.confined_processes)
     fittings = Fittings(
         engine=edge,
         space=space,
@@ -107,6 +110,7 @@ async def build(
         templates=offered,
         connectors=made,
         vault=vault,
+        children=children,
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.wake,
     )
@@ -122,6 +126,7 @@ async def build(
         access=RunAccess(engine, clock, vault),
         vault=vault,
         keeping=_keeping(settings),
+        children=children,
         wake=hints.wake,
     )
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))

@@ -12,6 +12,7 @@ from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import Hashing
 from steward.api.fields import Body, EmptyBody, Query
 from steward.clock import Clock
+from steward.confined.pool import Children
 from steward.connections.destinations import KeptDestinations
 from steward.events.receive import Intake
 from steward.model.account import Actor, Role, Scope
@@ -63,6 +64,7 @@ class Fittings:
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
+    children: Children = field(default_factory=lambda: Children(2))
     intake: Intake | None = None
     destinations: KeptDestinations = field(default_factory=KeptDestinations)
     space: Space | None = None

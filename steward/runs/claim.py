@@ -16,7 +16,7 @@ from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.runs import finish
 from steward.runs.tools import Fenced, Tools
 from steward.steps.base import StoreEvent
-from steward.store import automations, events, fair, run_queue, runs, steps, streaks
+from steward.store import automations, events, fair, organizations, run_queue, runs, steps, streaks
 from steward.store.engine import Tx
 from steward.store.run_queue import Hot, Lease
 from steward.store.steps import StepValue, ValueState
@@ -102,6 +102,10 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automatio
         "integration_id": automation.integration_id,
         "connections": [[one.integration_id, one.kind] for one in automation.connections],
     }
+    if automation.kind is Kind.WORKFLOW:  # a run keeps the send mode it started with (contract 2.3)
+        organization = await organizations.get(tx, lease.org)
+        may = organization is not None and organization.send_without_approval
+        started["asks"] = not may or automation.send_mode != "send"
     if run.event is not None:
         started["event"] = await _event(tx, run, run.event, is_workflow=automation.kind is Kind.WORKFLOW)
     value = StepValue(START, "", 0, ValueState.DONE, started)
@@ -114,6 +118,12 @@ async def _event(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> Jso
     """What the run is told of its event, kept with it: the event itself is not kept as long."""
     pointer, body = await events.handed(tx, run.org, event.id, with_body=is_workflow)
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
+
+
+def asks(taken: "Taken") -> bool:
+    """Whether the sends of a workflow's run wait for approval, as when it started."""
+    kept = next((value.output for value in taken.journal if value.name == START), None)
+    return not isinstance(kept, dict) or kept.get("asks") is not False
 
 
 def event_of(taken: "Taken") -> StoreEvent | None:

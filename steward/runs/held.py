@@ -41,6 +41,7 @@ class HeldStep:
     message: str | None
     memory: tuple[MemoryWrite, ...]
     counts: Counts
+    item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
 
     def kept(self) -> JsonObject:
         """As journaled."""
@@ -50,6 +51,7 @@ class HeldStep:
             "message": self.message,
             "memory": [one.to_kept() for one in self.memory],
             "counts": self.counts.wire(),
+            **({} if self.item_of is None else {"item_of": list(self.item_of)}),
         }
 
     @classmethod
@@ -62,25 +64,54 @@ class HeldStep:
             message=kept["message"],
             memory=tuple(MemoryWrite.from_kept(one) for one in kept["memory"]),
             counts=Counts(**kept["counts"]),
+            item_of=tuple(kept["item_of"]) if "item_of" in kept else None,
         )
 
+    def after(self, outcomes: Mapping[int, Outcome]) -> JsonValue:
+        """The output once decided; of a workflow without the items nothing became of (engine 10.1.7)."""
+        if self.item_of is None or not isinstance(self.output, dict):
+            return self.output
+        lost = {item for place, item in enumerate(self.item_of) if outcomes.get(place) not in DID}
+        first, *rest = self.output["out"]
+        kept = [item for place, item in enumerate(first) if place not in lost]
+        return {**self.output, "out": [kept, *rest]}
 
-async def propose(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
-    """Takes a change or send step's proposals to where its class and the run's mode lead (engine 10)."""
+
+def key(name: str, iteration: str) -> str:
+    """How an execution stands in the journal of a walk: a step's name, and which of its runs."""
+    return f"{name}\x00{iteration}" if iteration else name
+
+
+async def propose(
+    walk: Walk,
+    step: PlanStep,
+    produced: Produced,
+    started_at: datetime,
+    *,
+    iteration: str = "",
+    asks: bool = False,
+) -> None:
+    """Takes a change or send step's proposals to where its class and the run's mode lead (engine 10).
+
+    `asks`: a send waits for approval as a change does (`send_mode: ask`). Of a workflow's step `iteration`
+    says which of its runs it is.
+    """
     if await walk.proposed_so_far() + len(produced.proposals) > MOST_CHANGES:
         raise TooManyChanges(len(produced.proposals), MOST_CHANGES)
     if walk.run.mode is Mode.TEST:
-        await _refuse(walk, step, produced, started_at)
-    elif step.kind is StepKind.CHANGE:
-        await _hold(walk, step, produced, started_at)
+        await _refuse(walk, step, produced, started_at, iteration)
+    elif step.kind is StepKind.CHANGE or asks:
+        await _hold(walk, step, produced, started_at, iteration)
     else:
-        await _prepare(walk, step, produced)
-        await apply_step(walk, step, started_at)
+        await _prepare(walk, step, produced, iteration)
+        await apply_step(walk, step, started_at, iteration)
 
 
-async def _refuse(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+async def _refuse(
+    walk: Walk, step: PlanStep, produced: Produced, started_at: datetime, iteration: str
+) -> None:
     """A test run: everything is shown, nothing is sent, and the walk goes on as if it had been."""
-    items = _changes(walk, step, produced, Outcome.REFUSED_TEST)
+    items = _changes(walk, step, produced, Outcome.REFUSED_TEST, iteration)
     ended = Ended(
         step=step,
         title=produced.title or step.title,
@@ -89,17 +120,23 @@ async def _refuse(walk: Walk, step: PlanStep, produced: Produced, started_at: da
         connection=walk.opened.row() or _connection(walk, items),
         counts=produced.counts.plus(Counts(proposed=len(items))),
         attempt=walk.lease.attempt,
+        iteration=iteration,
         message=produced.message or "A test run: this was worked out and not done.",
         changes_total=len(items),
     )
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, changes=items)
-    walk.outcomes[step.name] = [item.outcome for item in items]
+    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
-    items = _changes(walk, step, produced, Outcome.PROPOSED)
+async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime, iteration: str) -> None:
+    items = _changes(walk, step, produced, Outcome.PROPOSED, iteration)
     kept = HeldStep(
-        produced.output, produced.title or step.title, produced.message, produced.memory, Counts()
+        produced.output,
+        produced.title or step.title,
+        produced.message,
+        produced.memory,
+        Counts(),
+        produced.item_of,
     )
     ended = Ended(
         step=step,
@@ -109,26 +146,32 @@ async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: date
         connection=walk.opened.row() or _connection(walk, items),
         counts=produced.counts.plus(Counts(proposed=len(items))),
         attempt=walk.lease.attempt,
+        iteration=iteration,
         message=produced.message,
         changes_total=len(items),
     )
     await walk.checkpoint(ended, kept.kept(), state=ValueState.HELD, changes=items)
-    walk.outcomes[step.name] = [item.outcome for item in items]
+    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _prepare(walk: Walk, step: PlanStep, produced: Produced) -> None:
+async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: str) -> None:
     """A send needs no approval, but its messages are durable before one leaves (engine 11.2 step 0)."""
-    items = _changes(walk, step, produced, Outcome.APPROVED, round_=NEVER_ASKED)
+    items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NEVER_ASKED)
     counts = produced.counts.plus(Counts(proposed=len(items)))
     kept = HeldStep(
-        produced.output, produced.title or step.title, produced.message, produced.memory, counts
+        produced.output,
+        produced.title or step.title,
+        produced.message,
+        produced.memory,
+        counts,
+        produced.item_of,
     ).kept()
     point = Checkpoint(
         lease=walk.lease,
         automation=walk.run.automation_id,
         seq=walk.seq,
         ended=None,
-        value=StepValue(step.name, "", walk.seq + 1, ValueState.HELD, kept),
+        value=StepValue(step.name, iteration, walk.seq + 1, ValueState.HELD, kept),
         output=steps.packed(kept),
         changes=items,
     )
@@ -136,11 +179,19 @@ async def _prepare(walk: Walk, step: PlanStep, produced: Produced) -> None:
         walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
     )
     crashpoint("after_prepare")
-    walk.journal[step.name] = StepValue(step.name, "", walk.seq + 1, ValueState.HELD, kept)
+    walk.journal[key(step.name, iteration)] = StepValue(
+        step.name, iteration, walk.seq + 1, ValueState.HELD, kept
+    )
 
 
 def _changes(
-    walk: Walk, step: PlanStep, produced: Produced, outcome: Outcome, *, round_: int | None = None
+    walk: Walk,
+    step: PlanStep,
+    produced: Produced,
+    outcome: Outcome,
+    iteration: str,
+    *,
+    round_: int | None = None,
 ) -> list[Change]:
     now = walk.tools.clock.now()
     return [
@@ -149,7 +200,7 @@ def _changes(
             run_id=walk.run.id,
             seq=walk.seq + 1,
             name=step.name,
-            iteration="",
+            iteration=iteration,
             position=position,
             round=walk.round if round_ is None else round_,
             proposal=proposal,
@@ -170,24 +221,24 @@ def _connection(walk: Walk, items: Sequence[Change]) -> JsonObject | None:
     return {"integration_id": integration, "kind": connection.kind} if connection else None
 
 
-async def waits_for_decision(walk: Walk, step: PlanStep) -> bool:
+async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") -> bool:
     """Whether a held step's changes are still to be decided."""
-    items = await walk.read(partial(of_step, walk=walk, step=step))
+    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     return any(item.outcome in WAITING for item in items)
 
 
-async def of_step(tx: Tx, *, walk: Walk, step: PlanStep) -> list[Change]:
+async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") -> list[Change]:
     """The changes a step proposed, in order."""
     found = await changes.of_run(tx, walk.lease.org, walk.run.id)
-    return [item for item in found if item.name == step.name]
+    return [item for item in found if (item.name, item.iteration) == (step.name, iteration)]
 
 
-async def apply_step(walk: Walk, step: PlanStep, started_at: datetime) -> None:
+async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str = "") -> None:
     """Applies what was approved of a held step and writes its last row.
 
     Raises Fenced, CancelAsked, MustWait (sleep, then come again), ApprovalMismatch.
     """
-    items = await walk.read(partial(of_step, walk=walk, step=step))
+    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, step, items)
     applying = Applying(
         tools=walk.tools,
@@ -203,9 +254,9 @@ async def apply_step(walk: Walk, step: PlanStep, started_at: datetime) -> None:
     if until is not None:
         raise MustWait(max((until - walk.tools.clock.now()).total_seconds(), 0.001))
     if await _sends_again(walk):
-        await apply_step(walk, step, started_at)
+        await apply_step(walk, step, started_at, iteration)
         return
-    await _end(walk, step, started_at)
+    await _end(walk, step, started_at, iteration)
 
 
 async def _settled(walk: Walk) -> list[Effect]:
@@ -225,7 +276,7 @@ async def _sends_again(walk: Walk) -> bool:
 async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
     """The hash of the approved set, worked out anew from the rows (engine 12). Raises ApprovalMismatch."""
     _same_as_hashed(items)
-    if step.kind is not StepKind.CHANGE or walk.run.approval_id is None:
+    if walk.run.approval_id is None or all(item.round == NEVER_ASKED for item in items):
         return ""
     approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=walk.run.approval_id))
     asked = await walk.read(
@@ -242,12 +293,12 @@ def _same_as_hashed(items: Sequence[Change]) -> None:
         raise ApprovalMismatch
 
 
-async def stop_step(walk: Walk, step: PlanStep) -> None:
+async def stop_step(walk: Walk, step: PlanStep, iteration: str = "") -> None:
     """Tells what became of a decided step that will not be applied to its end. Raises Fenced.
 
     What was written stays and is remembered; what was not is cancelled; what is open stays unknown.
     """
-    items = await walk.read(partial(of_step, walk=walk, step=step))
+    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     if all(item.outcome in UNTOUCHED for item in items):
         return
 
@@ -260,13 +311,13 @@ async def stop_step(walk: Walk, step: PlanStep) -> None:
     await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
     crashpoint("after_drop")
     with suppress(CancelAsked):  # asked already: this is the end of it
-        await _end(walk, step, walk.tools.clock.now())
+        await _end(walk, step, walk.tools.clock.now(), iteration)
 
 
-async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
+async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
     """The step's last row: what became of each change, and what is remembered because of it."""
-    items = await walk.read(partial(of_step, walk=walk, step=step))
-    kept = HeldStep.read(walk.journal[step.name].output)
+    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
+    kept = HeldStep.read(walk.journal[key(step.name, iteration)].output)
     tally: dict[Outcome, int] = {}
     for item in items:
         tally[item.outcome] = tally.get(item.outcome, 0) + 1
@@ -281,6 +332,7 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
         connection=_connection(walk, items),
         counts=kept.counts.plus(counts),
         attempt=walk.lease.attempt,
+        iteration=iteration,
         code=code,
         message=message or kept.message,
         changes_total=len(items),
@@ -292,8 +344,8 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime) -> None:
     writes = [one for one in kept.memory if one.is_due(outcomes) and (one.position is not None or went_well)]
     if counts.unknown or counts.failed:
         state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
-    await walk.checkpoint(ended, kept.output, state=state, memory=writes)
-    walk.outcomes[step.name] = [item.outcome for item in items]
+    await walk.checkpoint(ended, kept.after(outcomes), state=state, memory=writes)
+    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
 
 
 def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
-from steward.model.json import JsonValue
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan
 from steward.model.run import Counts, Run
 from steward.runs import approval, checkpoint
@@ -39,7 +39,7 @@ class Walk:
 
     tools: Tools
     taken: Taken
-    template: Template
+    template: Template | None  # None: a workflow, whose plan was kept with the automation
     plan: Plan
     opened: Opened
     seq: int
@@ -50,6 +50,9 @@ class Walk:
     kept_bytes: int = 0
     said: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
+    bindings: JsonObject = field(default_factory=dict)
+
+    asks: bool = True  # a workflow's sends wait for approval (`send_mode: ask`)
 
     @property
     def lease(self) -> Lease:
@@ -111,8 +114,9 @@ class Walk:
         crashpoint("after_checkpoint")
         self.seq += 1
         self.kept_bytes += len(packed)
-        self.journal[ended.step.name] = value
+        key = f"{ended.step.name}\x00{ended.iteration}" if ended.iteration else ended.step.name
+        self.journal[key] = value
         self.totals = self.totals.plus(ended.counts)
-        self.said[ended.step.name] = (ended.code, ended.message)
+        self.said[key] = (ended.code, ended.message)
         if cancel is not None:
             raise CancelAsked(cancel)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
+from steward.confined.pool import Children
 from steward.connections.vault import Vault
 from steward.connectors.base import ChangeOp, Reader, WriteOutcome
 from steward.model.change import Batch
@@ -95,6 +96,7 @@ class Tools:
     templates: Mapping[str, Template]
     access: Access
     vault: Vault
+    children: Children = field(default_factory=lambda: Children(2))
     keeping: Keeping = field(default_factory=Keeping)
     space: Space | None = None
     confirmed: Confirmed = field(default_factory=Confirmed)

@@ -9,13 +9,14 @@ import msgspec
 
 from steward.connectors.base import CallError
 from steward.crashpoint import crashpoint
+from steward.model.automation import Kind
 from steward.model.change import Outcome
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject
-from steward.model.plan import PlanStep, StepKind, StepStatus
+from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
-from steward.runs import approval, claim, context, finish, held, reconcile
+from steward.runs import approval, claim, context, finish, held, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import Taken
@@ -85,20 +86,24 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
 
 
 async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
-    template = tools.templates[taken.run.template_id]
+    is_workflow = taken.automation.kind is Kind.WORKFLOW
+    template = None if is_workflow else tools.templates[taken.run.template_id]
     walk = Walk(
         tools=tools,
         taken=taken,
         template=template,
-        plan=template.plan,
+        plan=Plan((), ()) if template is None else template.plan,
         opened=opened,
         seq=taken.hot.last_seq,
         round=1,
-        journal={value.name: value for value in taken.journal},
+        journal={held.key(value.name, value.iteration): value for value in taken.journal},
         totals=Counts(),
         began=tools.clock.monotonic(),
         kept_bytes=sum(value.kept_bytes for value in taken.journal),
     )
+    if template is None:
+        walk.plan, walk.bindings = await workflow.plan_of(walk)
+        walk.asks = claim.asks(taken)
     if taken.hot.last_seq or len(taken.journal) > 1:
         await walk.read(partial(_resume, walk=walk))
     return walk
@@ -110,10 +115,11 @@ async def _resume(tx: Tx, *, walk: Walk) -> None:
     for wire in await steps.wires(tx, org, run):
         row = msgspec.json.decode(wire)
         walk.totals = walk.totals.plus(Counts(**row["counts"]))
-        walk.said[row["name"]] = (row["code"], row["message"])
+        iteration = "" if row["iteration"] is None else str(row["iteration"])
+        walk.said[held.key(row["name"], iteration)] = (row["code"], row["message"])
     outcomes: dict[str, list[Outcome]] = {}
     for item in await changes.of_run(tx, org, run):
-        outcomes.setdefault(item.name, []).append(item.outcome)
+        outcomes.setdefault(held.key(item.name, item.iteration), []).append(item.outcome)
     walk.outcomes = {name: list(found) for name, found in outcomes.items()}
     if walk.run.approval_id is not None:
         asked = await approvals.get(tx, org, walk.run.approval_id)
@@ -123,7 +129,7 @@ async def _resume(tx: Tx, *, walk: Walk) -> None:
 async def _go(walk: Walk) -> None:
     """Steps until none can be taken, then asks or ends."""
     try:
-        failure = await _steps(walk)
+        failure = await (_steps(walk) if walk.template is not None else workflow.advance(walk))
         if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
             await _ask(walk)
             return
@@ -156,10 +162,9 @@ async def _close(walk: Walk, end: End) -> None:
     if until is not None:
         await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms(), settles=True)
         return
-    for step in walk.plan.steps:
-        value = walk.journal.get(step.name)
-        if value is not None and value.state is ValueState.HELD:
-            await held.stop_step(walk, step)
+    for value in list(walk.journal.values()):
+        if value.state is ValueState.HELD:
+            await held.stop_step(walk, walk.plan.step(value.name), value.iteration)
     await _end(walk.tools, walk.taken, replace(end, summary=_summary(walk)))
 
 
@@ -220,6 +225,8 @@ async def _produce(walk: Walk, step: PlanStep) -> Produced:
     """What the step's function gives within what is left of the run's time. Raises TimedOut."""
     try:
         async with asyncio.timeout(walk.seconds_left()):
+            if walk.template is None:
+                raise AssertionError("a workflow's steps run in workflow.py")
             return await walk.template.steps[step.name](_context(walk))
     except TimeoutError:
         raise TimedOut from None
@@ -360,6 +367,8 @@ def _result(walk: Walk, failure: Ended | None) -> End:
 
 
 def _last_words(walk: Walk) -> LastWords:
+    if walk.template is None:
+        return workflow.last_words(walk)
     ended = LastState(
         mode=walk.run.mode,
         inputs=walk.taken.automation.inputs,

@@ -153,6 +153,7 @@ class Produced:
     message: str | None = None
     proposals: tuple[Proposal, ...] = ()
     memory: tuple[MemoryWrite, ...] = ()
+    item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
 
 
 # A step's function. Raises StepFailed; a CallError of a reader passes through, for the walker to put right

@@ -7,6 +7,7 @@ order is order.py's, journaling and holding changes runs/.
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from steward.expressions import template
@@ -45,6 +46,7 @@ class Bench:
     scene: Scene
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
+    clock: Callable[[], datetime]
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     _branches: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -140,9 +142,10 @@ async def _call(
     bench: Bench, execution: Execution, inputs: Sequence[Items], kind: StepType, memory: dict[str, Any]
 ) -> Call:
     step, origin = execution.step, origin_of(execution.step)
+    now = bench.clock()
 
     def look(names: Iterable[str] | None) -> World:
-        return world_of(bench, execution, names)
+        return world_of(bench, execution, names, now)
 
     params = await _params(bench, step, inputs, kind, look)
 
@@ -159,12 +162,12 @@ async def _call(
         params=params,
         evaluator=bench.evaluator,
         look=look_at_inputs,
-        scene=bench.scene,
+        scene=replace(bench.scene, now=now),
         memory=memory,
     )
 
 
-def world_of(bench: Bench, execution: Execution, names: Iterable[str] | None) -> World:
+def world_of(bench: Bench, execution: Execution, names: Iterable[str] | None, now: datetime) -> World:
     """What the step's expressions look at; `names` are the steps they ask for, None: any."""
     history = bench.history
     wanted = history.keys() if names is None else [name for name in names if name in history]
@@ -172,7 +175,7 @@ def world_of(bench: Bench, execution: Execution, names: Iterable[str] | None) ->
     first = next((source for source in execution.sources if source is not None), None)
     return World(
         items=[item.json for item in execution.inputs[0]],
-        scope=_scope(bench, execution, first),
+        scope=_scope(bench, execution, first, now),
         seen={name: _seen(bench, name, step.name) for name in wanted if _has_run(history, name)},
         names=frozenset((bench.entry, *(one.name for one in bench.plan.steps))),
         pairing=_pairing(history, execution),
@@ -214,12 +217,12 @@ def _pairing(history: History, execution: Execution) -> Callable[[str, int], See
     return paired
 
 
-def _scope(bench: Bench, execution: Execution, source: Source | None) -> Scope:
+def _scope(bench: Bench, execution: Execution, source: Source | None, now: datetime) -> Scope:
     step, scene = execution.step, bench.scene
     seed = hashlib.sha256(f"{scene.seed}|{step.name}|{execution.run}".encode()).digest()
     before = next((one for one in bench.plan.steps if source is not None and one.name == source.step), None)
     return Scope(
-        now=scene.now,
+        now=now,
         timezone=scene.zone,
         run_index=execution.run,
         seed=int.from_bytes(seed[:6], "big"),

@@ -6,6 +6,7 @@ memory. It runs what the journal does not have, and replays the rest in the same
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol
 
@@ -37,7 +38,7 @@ class Settled:
 class Journal(Protocol):
     """Where executions are kept."""
 
-    def kept(self, execution: Execution) -> Settled | Waiting | None:
+    async def kept(self, execution: Execution) -> Settled | Waiting | None:
         """What is already there of it."""
         ...
 
@@ -74,6 +75,7 @@ class Means:
     scene: Scene
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
+    clock: Callable[[], datetime]
 
 
 async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: Journal) -> Walked:
@@ -99,6 +101,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         scene=scene,
         types=types,
         sleep=means.sleep,
+        clock=means.clock,
     )
     walked = Walked(order)
     count = 0
@@ -128,7 +131,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
 
 
 async def _one(bench: Bench, execution: Execution, journal: Journal) -> Settled | Waiting:
-    settled = journal.kept(execution)
+    settled = await journal.kept(execution)
     if settled is None:
         await journal.before(execution)
         return await journal.keep(execution, await execute(bench, execution))
@@ -159,7 +162,7 @@ class InMemory:
 
     ran: list[tuple[str, int]] = field(default_factory=list)
 
-    def kept(self, execution: Execution) -> Settled | Waiting | None:
+    async def kept(self, execution: Execution) -> Settled | Waiting | None:
         """Nothing is."""
         return None
 

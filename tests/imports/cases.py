@@ -58,7 +58,7 @@ async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
         zone=plan.timezone or case.get("process_timezone", "UTC"), now=NOW, seed=case["name"], mode="live"
     )
     evaluator = Evaluator(children, "cases", "all")
-    means = Means(evaluator=evaluator, scene=scene, types=BY_TYPE, sleep=_no_sleep)
+    means = Means(evaluator=evaluator, scene=scene, types=BY_TYPE, sleep=_no_sleep, clock=lambda: NOW)
     journal = Recording()
     entry = plan.entry()
     assert entry is not None

@@ -1,0 +1,366 @@
+"""A workflow's run: the items walk of steps/ with the run's rows as its journal (engine 10, imports 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from steward.connectors.base import CallError
+from steward.expressions.evaluate import Evaluator
+from steward.model import kept_plan
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan, PlanStep, PlanTrigger, StepKind, StepStatus
+from steward.model.run import Counts, Mode
+from steward.runs import claim, context, held
+from steward.runs.apply import MustWait
+from steward.runs.checkpoint import Ended
+from steward.runs.state import TimedOut, Walk
+from steward.runs.tools import Progress
+from steward.steps import BY_TYPE, js_dates
+from steward.steps.base import Produced, StepFailed
+from steward.steps.execute import Done, origin_of
+from steward.steps.items import Items, of_trigger, read_outputs
+from steward.steps.kinds import Result, Scene
+from steward.steps.order import Execution
+from steward.steps.repeats import repeating
+from steward.steps.walking import Means, Settled, Waiting, walk
+from steward.store import plans
+from steward.store.steps import ValueState
+from steward.templates.base import LastWords
+
+SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory (engine 6)
+
+
+async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
+    """The plan of the run's own version and what its steps are bound to."""
+    run = walk_.run
+    kept = await walk_.read(
+        partial(plans.get, org=run.org, automation=run.automation_id, version=run.plan_version or 1)
+    )
+    if kept is None:
+        raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
+    return kept_plan.from_kept(kept.plan), kept.bindings
+
+
+async def advance(walk_: Walk) -> Ended | None:
+    """Takes every step that can be taken now; the failed one that stopped it, or None."""
+    plan = walk_.plan
+    entry = plan.entry(walk_.taken.automation.trigger.kind)
+    if entry is None:
+        return None
+    run = walk_.run
+    scene = Scene(
+        zone=walk_.taken.automation.timezone,
+        now=walk_.tools.clock.now(),
+        seed=run.id,
+        mode=run.mode,
+        workflow_id=run.automation_id,
+        context=context.step_context(walk_.tools, walk_.taken, walk_.opened, {}),
+        binding=partial(_binding, walk_.bindings),
+    )
+    means = Means(
+        evaluator=Evaluator(walk_.tools.children, str(run.org), run.id),
+        scene=scene,
+        types=BY_TYPE,
+        sleep=walk_.tools.clock.sleep,
+        clock=walk_.tools.clock.now,
+    )
+    rows = Rows(walk_, repeating(plan))
+    try:
+        walked = await walk(plan, entry.name, _given(walk_, entry), means=means, journal=rows)
+    except CallError as error:
+        return await rows.call_failed(error)
+    if walked.too_many and walked.failed is not None:
+        words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
+        return await rows.fail(walked.failed, "step_failed", words)
+    if walked.failed is not None:
+        failure = walked.failure
+        words = (failure.error if failure is not None else None) or "This step failed."
+        code = (failure.code if failure is not None else None) or "step_failed"
+        return rows.failed_row(walked.failed, code, words)
+    if not walked.held:
+        for step in walked.starved:
+            await rows.skip(step)
+    return None
+
+
+def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
+    found = bindings.get(name)
+    return found if isinstance(found, Mapping) else None
+
+
+def _given(walk_: Walk, entry: PlanTrigger) -> Items:
+    """What the trigger gives: the event's body, the schedule's time, or one empty item (imports 10)."""
+    start = walk_.journal.get(claim.START)
+    event = start.output.get("event") if start is not None and isinstance(start.output, dict) else None
+    if isinstance(event, Mapping):
+        payload = event.get("payload", {})
+        if entry.replaced == "webhook":
+            return of_trigger([{"body": payload, "headers": {}, "query": {}, "params": {}}])
+        return of_trigger([payload if isinstance(payload, Mapping) else {"body": payload}])
+    if entry.kind == "schedule":
+        return of_trigger([_moment(walk_)])
+    return of_trigger([{}])
+
+
+def _moment(walk_: Walk) -> JsonObject:
+    """The start's time, as the origin's schedule gives it."""
+    name = walk_.taken.automation.timezone
+    began = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
+    here = began.astimezone(js_dates.zone_of(name))
+    day = f"{here.day}{_ending(here.day)}"
+    clock = js_dates.formatted(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
+    return {
+        "timestamp": js_dates.iso(here),
+        "Readable date": f"{js_dates.formatted(here, 'LLLL')} {day} {here.year}, {clock}",
+        "Readable time": clock,
+        "Day of week": js_dates.DAYS[here.weekday()],
+        "Year": f"{here.year}",
+        "Month": js_dates.MONTHS[here.month - 1],
+        "Day of month": f"{here.day:02d}",
+        "Hour": f"{here.hour:02d}",
+        "Minute": f"{here.minute:02d}",
+        "Second": f"{here.second:02d}",
+        "Timezone": f"{name} (UTC{js_dates.offset_text(here.utcoffset() or timedelta())})",
+    }
+
+
+def _ending(day: int) -> str:
+    if 11 <= day <= 13:
+        return "th"
+    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+
+
+@dataclass(slots=True)
+class Rows:
+    """The run's journal: what has a row is not run again; what is run gets one."""
+
+    walk: Walk
+    repeats: frozenset[str]
+    began: dict[str, datetime] = field(default_factory=dict)
+    now_at: Execution | None = None
+
+    def iteration(self, execution: Execution) -> str:
+        """Which run of its step: counted from 1, empty for a step that can run only once."""
+        return str(execution.run + 1) if execution.step.name in self.repeats else ""
+
+    def key(self, execution: Execution) -> str:
+        """How the execution stands in the walk's journal."""
+        return held.key(execution.step.name, self.iteration(execution))
+
+    async def kept(self, execution: Execution) -> Settled | Waiting | None:
+        """What the rows have of it. Raises MustWait while it sleeps."""
+        value = self.walk.journal.get(self.key(execution))
+        if value is None:
+            return None
+        if value.state is ValueState.HELD:
+            return await self._undecided(execution)
+        kept: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
+        if value.state is ValueState.FAILED:
+            code, words = self.walk.said.get(self.key(execution), (None, None))
+            return Settled(None, words, code)
+        if "until" in kept:
+            left = (datetime.fromisoformat(kept["until"]) - self.walk.tools.clock.now()).total_seconds()
+            if left > 0:
+                raise MustWait(left)
+        if kept.get("held"):
+            return Waiting.HELD  # as it was when it ran: what follows it comes where it came then
+        return _settled(kept)
+
+    async def _undecided(self, execution: Execution) -> Settled | Waiting:
+        if self._asks(execution.step):
+            return Waiting.HELD
+        await self._apply(execution)  # a send at its step that was cut short
+        return self._outcome(execution)
+
+    def _asks(self, step: PlanStep) -> bool:
+        if self.walk.run.mode is Mode.TEST:
+            return False
+        if step.kind is StepKind.CHANGE:
+            return True
+        return step.kind is StepKind.SEND and self.walk.asks
+
+    async def before(self, execution: Execution) -> None:
+        """The lease holds and there is time left. Raises Fenced, Stopping, TimedOut."""
+        if self.walk.seconds_left() <= 0:
+            raise TimedOut
+        tools = self.walk.tools
+        await tools.hold(self.walk.lease)
+        self.now_at = execution
+        self.walk.opened.touched.clear()
+        began = tools.clock.now()
+        self.began[self.key(execution)] = began
+        current: JsonObject = {
+            "name": execution.step.name,
+            "title": execution.step.title,
+            "kind": execution.step.kind,
+            "started_at": wire_time(began),
+            "done": 0,
+            "total": None,
+        }
+        tools.progress[self.walk.run.id] = Progress(self.walk.lease, current, began)
+
+    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+        """Writes its row. Raises MustWait for a wait that sleeps."""
+        self.walk.tools.progress.pop(self.walk.run.id, None)
+        if done.outputs is None:
+            await self.fail(execution, done.code or "step_failed", done.error or "This step failed.")
+            return Settled(None, done.error, done.code)
+        result = done.result
+        if result is not None and result.proposals:
+            return await self._propose(execution, done, result)
+        output = _output(done)
+        wait = self._wait(result)
+        if wait is not None:
+            output["until"] = wait.isoformat()
+        await self.walk.checkpoint(self._ended(execution, done), output, state=ValueState.DONE)
+        if wait is not None:
+            left = (wait - self.walk.tools.clock.now()).total_seconds()
+            if left > SHORT_WAIT:
+                raise MustWait(left)
+            await self.walk.tools.clock.sleep(max(left, 0))
+        return Settled(done.outputs, done.error, done.code)
+
+    def _wait(self, result: Result | None) -> datetime | None:
+        if result is None or self.walk.run.mode is Mode.TEST:
+            return None
+        return result.wait_until
+
+    def _ended(self, execution: Execution, done: Done) -> Ended:
+        result = done.result
+        off = origin_of(execution.step).disabled
+        message = "Switched off in the tool: items passed it unchanged." if off else None
+        if done.error is not None:
+            message = f"A failure was tolerated: {done.error}"
+        return Ended(
+            step=execution.step,
+            title=execution.step.title,
+            status=StepStatus.SKIPPED if off else StepStatus.SUCCEEDED,
+            started_at=self.began[self.key(execution)],
+            connection=self.walk.opened.row(),
+            counts=result.counts if result is not None else Counts(),
+            attempt=self.walk.lease.attempt,
+            iteration=self.iteration(execution),
+            message=message or (result.message if result is not None else None),
+        )
+
+    async def _propose(self, execution: Execution, done: Done, result: Result) -> Settled | Waiting:
+        asks = self._asks(execution.step)
+        output = _output(done)
+        if asks:
+            output["held"] = True
+        produced = Produced(
+            output=output,
+            counts=result.counts,
+            message=result.message,
+            proposals=result.proposals,
+            item_of=result.item_of,
+        )
+        began = self.began[self.key(execution)]
+        try:
+            await held.propose(
+                self.walk, execution.step, produced, began, iteration=self.iteration(execution), asks=asks
+            )
+        except StepFailed as failure:
+            await self.fail(execution, failure.code, failure.message)
+            return Settled(None, failure.message, failure.code)
+        return Waiting.HELD if asks else self._outcome(execution)
+
+    async def _apply(self, execution: Execution) -> None:
+        await self.walk.tools.hold(self.walk.lease)
+        now = self.walk.tools.clock.now()
+        await held.apply_step(self.walk, execution.step, now, self.iteration(execution))
+
+    async def decided(self, execution: Execution) -> Settled | None:
+        """What a held one hands on after the decision; None while it waits."""
+        value = self.walk.journal[self.key(execution)]
+        if value.state is ValueState.HELD:
+            if await held.waits_for_decision(self.walk, execution.step, self.iteration(execution)):
+                return None
+            await self._apply(execution)
+        return self._outcome(execution)
+
+    def _outcome(self, execution: Execution) -> Settled:
+        value = self.walk.journal[self.key(execution)]
+        if value.state is ValueState.FAILED:
+            code, words = self.walk.said.get(self.key(execution), (None, None))
+            return Settled(None, words, code)
+        return _settled(value.output if isinstance(value.output, dict) else {})
+
+    async def fail(self, execution: Execution, code: str, words: str) -> Ended:
+        """The row of an execution that failed and ended the run."""
+        ended = replace(self.failed_row(execution, code, words), attempt=self.walk.lease.attempt)
+        await self.walk.checkpoint(ended, None, state=ValueState.FAILED)
+        return ended
+
+    def failed_row(self, execution: Execution, code: str, words: str) -> Ended:
+        """The same, not written."""
+        return Ended(
+            step=execution.step,
+            title=execution.step.title,
+            status=StepStatus.FAILED,
+            started_at=self.began.get(self.key(execution)) or self.walk.tools.clock.now(),
+            connection=self.walk.opened.row(),
+            counts=Counts(),
+            iteration=self.iteration(execution),
+            code=code,
+            message=words[:500],
+        )
+
+    async def call_failed(self, error: CallError) -> Ended:
+        """A call that is asked to wait long sleeps the run; another one failed for good."""
+        wait = getattr(error, "wait_s", None)
+        run = self.walk.run
+        age = self.walk.tools.clock.now() - (run.started_at or run.queued_at)
+        if wait is not None and age < timedelta(hours=1):
+            raise MustWait(wait) from error
+        if self.now_at is None:
+            raise error
+        return await self.fail(self.now_at, error.kind, error.message)
+
+    async def skip(self, step: PlanStep) -> None:
+        """The row of a step whose inputs never came."""
+        if step.name in self.walk.said:
+            return
+        ended = Ended(
+            step=step,
+            title=step.title,
+            status=StepStatus.SKIPPED,
+            started_at=self.walk.tools.clock.now(),
+            connection=None,
+            counts=Counts(),
+            attempt=self.walk.lease.attempt,
+            code="input_missing",
+            message="One of its inputs never came, so it did not run.",
+        )
+        await self.walk.checkpoint(ended, {"out": []}, state=ValueState.SKIPPED)
+
+
+def _output(done: Done) -> dict[str, JsonValue]:
+    outputs = done.outputs or []
+    kept: dict[str, JsonValue] = {"out": [[item.kept() for item in items] for items in outputs]}
+    if done.error is not None:
+        kept["error"] = done.error
+    return kept
+
+
+def _settled(kept: Mapping[str, Any]) -> Settled:
+    return Settled(read_outputs(kept.get("out")), kept.get("error"))
+
+
+def last_words(walk_: Walk) -> LastWords:
+    """The run in one sentence, and how often its steps ran."""
+    counts = walk_.totals
+    parts = [f"{counts.read} read"] if counts.read else []
+    parts += [f"{counts.applied} changed"] if counts.applied else []
+    parts += [f"{counts.sent} sent"] if counts.sent else []
+    parts += [f"{counts.unchanged} already so"] if counts.unchanged else []
+    waiting = counts.proposed - counts.applied - counts.sent - counts.unchanged - counts.declined
+    if waiting > 0 and not counts.applied and not counts.sent:
+        parts.append(f"{waiting} would change" if walk_.run.mode is Mode.TEST else f"{waiting} proposed")
+    ran = sum(not name.startswith("@") for name in walk_.journal)
+    text = f"{ran} steps ran" + (f": {', '.join(parts)}." if parts else ".")
+    names = sorted({value.name for value in walk_.journal.values() if not value.name.startswith("@")})
+    return LastWords(text, {"steps_run": ran, "steps": names[:200]})
