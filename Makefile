@@ -53,7 +53,7 @@ types: $(TYPES) ## the web app's types, from the operations the service has
 	@echo "$(TYPES)"
 
 web-check: $(WEB) ## the web app: types, lint, tests of its pure functions
-	@cd web && npm run --silent check >../.cache/web-check.txt 2>&1 || { cat ../.cache/web-check.txt; exit 1; }
+	@mkdir -p .cache; cd web && npm run --silent check >../.cache/web-check.txt 2>&1 || { cat ../.cache/web-check.txt; exit 1; }
 	@cd web && npm run --silent test -- --reporter=dot
 
 wheel: $(RUN) $(WEB) ## the package with the web app in it, into dist/
@@ -150,7 +150,7 @@ $(NODE): web/package.json web/package-lock.json web/.npmrc
 		echo "Building the web app needs Node 20.19 or newer with npm on the PATH (nodejs.org, or your system's packages);"; \
 		echo "$$(command -v node >/dev/null && echo "found: Node $$(node --version)." || echo "none was found.")"; exit 1; }
 	@echo "Installing what the web app is built with"
-	@cd web && npm ci --silent --no-audit --no-fund
+	@cd web && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 # What the API answers is part of the types; the file is written only when it has changed.
@@ -173,6 +173,7 @@ browser: ## Debian's Chromium, which the browser tests drive
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 		else echo "Install chromium (Debian, Ubuntu: apt-get install chromium); the browser tests need it."; exit 1; fi; }
 
-soak: $(DEV) postgres ## the random tests at length: slots, races, the calendar against its model (ARGS="-k races")
+soak: $(DEV) postgres ## the random tests at length: slots, races, the calendar against its model, store events (ARGS="-k races")
 	@STEWARD_SLOT_CASES=20000 RACE_TRIES=1000 MODEL_EXAMPLES=120 STEWARD_TEST_REQUIRE_POSTGRES=1 \
-		$(PYTEST) -n 2 --dist worksteal -q tests/scheduling tests/occurrences $(ARGS)
+		EVENT_DELIVERIES=10000 \
+		$(PYTEST) -n 2 --dist worksteal -q tests/scheduling tests/occurrences tests/events/test_counting.py $(ARGS)

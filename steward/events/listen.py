@@ -108,6 +108,7 @@ async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
         settle = partial(_asked, org=org, look=at_hand, rows=rows, every=tools.rules.catch_up)
     crashpoint("after_subscribe")
     await tools.engine.write(tools.clock.now(), settle, org=org)
+    tools.wake("catch_up")  # a first fill, or what was lost while a subscription was away
 
 
 async def _ask(vault: Vault, at_hand: Look) -> list[Subscription]:

@@ -136,7 +136,7 @@ class Ears:
     def hook(self, native: str) -> dict[str, Any]:
         """The one webhook of a native topic."""
         [found] = [hook for hook in self.hooks() if hook["topic"] == native]
-        return cast("dict[str, Any]", found)
+        return found
 
     async def deliver(self, native: str, body: Any, *, delivery: str | None = None, **headers: str) -> Heard:
         """A delivery as the shop sends it, each with an id of its own unless given."""
@@ -170,6 +170,13 @@ class Ears:
         """Time passes, and everything that can go on does; the caller logs in anew."""
         await self.shop.pass_time(**time)
         self.token = await self.whole.service.token("member")
+
+    async def waits_at_most(self, runs: int) -> None:
+        """As with STEWARD_MAX_WAITING_EVENTS."""
+        service = self.shop.service
+        rules = replace(service.tools.rules, max_waiting_events=runs)
+        self.shop.service = replace(service, tools=replace(service.tools, rules=rules))
+        (await self.shop.hired()).tools = self.shop.service.tools
 
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""

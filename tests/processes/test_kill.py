@@ -1,10 +1,11 @@
-"""kill -9 in the middle of applying, and answers lost on the way: the ledger is the judge."""
+"""Real processes: kill -9 in the middle of applying, answers lost, a webhook on its way to a run."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from steward.model.ids import new_id
@@ -127,3 +128,45 @@ async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
     await site.world.delete("/sandbox/faults")
     await site.serve_again()
     await _judge(site, run, approved, before)
+
+
+async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
+    """interface 2.5, 6; contract 2.11: the shop's own webhook, over sockets, to a run that has read"""
+    body = {
+        "template_id": "hide-out-of-stock-products",
+        "name": "Hide at once",
+        "inputs": {},
+        "schedule": {"cadence": "manual"},
+        "integration_id": site.store,
+        "trigger": {"kind": "event", "topics": ["inventory_levels/update"]},
+    }
+    made = (await site.call("POST", "/v1/automations", body))["automation"]
+    path = f"/v1/automations/{made['id']}"
+    await site.call("POST", f"{path}/resume", {})
+
+    async def listens() -> bool:
+        trigger = (await site.call("GET", path))["automation"]["trigger"]
+        return bool(trigger["listening"] == "yes")
+
+    await eventually(listens)
+    shop = site.sandbox.facts["woocommerce"]
+    keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
+    products = "/wp-json/wc/v3/products"
+    query = {"type": "simple", "stock_status": "instock", "per_page": 1}
+    [product] = (await site.world.get(products, params=query, auth=keys)).json()
+    sold_out = {"manage_stock": True, "stock_quantity": 0}
+    answer = await site.world.put(f"{products}/{product['id']}", json=sold_out, auth=keys)
+    assert answer.status_code == 200
+
+    async def started() -> list[dict[str, Any]]:
+        found = await site.call("GET", f"/v1/automations/runs?automation_id={made['id']}")
+        runs: list[dict[str, Any]] = found["runs"]
+        return runs
+
+    [run] = await eventually(started)
+    assert (run["started_by"], run["event"]["topic"]) == ("event", "inventory_levels/update")
+    waiting = await site.reaches(run["id"], "waiting_approval", "succeeded", "failed", "refused")
+    assert waiting["status"] == "waiting_approval", waiting
+    [change] = await site.changes(run["id"])
+    assert change["object"]["id"] == str(product["id"])
+    await site.call("POST", f"{path}/archive", {})

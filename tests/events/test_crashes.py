@@ -1,0 +1,98 @@
+"""The service killed at every point of intake, matching, listening and catching up: each event runs once."""
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+
+from steward.crashpoint import watch
+from tests.crash.killing import Killed, Killer, bury, watching
+from tests.events.world import Ears, open_ears, order
+from tests.whole import Whole
+
+
+@pytest.fixture
+async def mortal(whole: Whole) -> AsyncIterator[Ears]:
+    """A listening service that may be killed."""
+    yield await open_ears(whole)
+    watch(None)
+
+
+async def again(ears: Ears) -> None:
+    """Another process serves after a kill: the API's tests call that one."""
+    service, fresh = ears.whole.service, ears.shop.service
+    service.fittings = fresh.fittings
+    service.restart()
+    await open_ears(ears.whole)
+    ears.token = await service.token("member")
+
+
+@pytest.mark.parametrize("point", ["before_event", "after_event"])
+async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
+    mortal: Ears, point: str
+) -> None:
+    """contract 2.11 step 5, 6: stored durably before the answer, and once"""
+    made = await mortal.automation("orders/create")
+    killer = Killer(points=[point])
+    with watching(mortal.shop, killer):
+        with suppress(Killed):
+            await mortal.deliver("order.created", order(1), delivery="one")
+        assert killer.kills == [point]
+        await bury(mortal.shop, killer)
+    await again(mortal)
+    assert (await mortal.deliver("order.created", order(1), delivery="one")).status == 200
+    assert await mortal.told(made) == [("orders/create", "1")]
+
+
+async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
+    """engine 14: the event leaves `new` in the transaction that offers its runs"""
+    made, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
+    for number in (1, 2, 3):
+        paid = order(number, date_paid_gmt="2026-05-01T08:00:00")
+        assert (await mortal.deliver("order.created", paid)).status == 200
+    killer = Killer(points=["before_match", "after_match", "after_claim"])
+    with watching(mortal.shop, killer):
+        for _ in killer.points:
+            with suppress(Killed):
+                await mortal.shop.drain()
+            await bury(mortal.shop, killer)
+            await again(mortal)
+        await mortal.shop.drain()
+    assert killer.kills == list(killer.points)
+    for automation, topic in ((made, "orders/create"), (other, "orders/paid")):
+        assert await mortal.told(automation) == [(topic, str(number)) for number in (1, 2, 3)]
+
+
+async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(mortal: Ears) -> None:
+    """connectors 9.3: found by address before it is made; 8 rule 2: a fill begun is done anew"""
+    made = await mortal.automation("variants/out_of_stock", listen=False)
+    assert (await mortal.act(made, "resume")).status == 200
+    killer = Killer(points=["before_subscribe", "after_subscribe", "after_fill_page"])
+    with watching(mortal.shop, killer):
+        for _ in killer.points:
+            with suppress(Killed):
+                await mortal.shop.drain()
+            await bury(mortal.shop, killer)
+            await again(mortal)
+        await mortal.shop.drain()
+    assert killer.kills == list(killer.points)
+    assert (await mortal.trigger(made))["listening"] == "yes"
+    assert [hook["topic"] for hook in mortal.hooks()] == ["product.updated"]
+
+
+async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ears) -> None:
+    """connectors 9.4: what enters has a key of its own"""
+    made = await mortal.automation("orders/create")
+    mortal.shop.clock.tick(60)
+    hooks, mortal.shop.world.state.shop.webhooks = mortal.shop.world.state.shop.webhooks, {}
+    lost = await mortal.woo("POST", "/orders", {"line_items": []})
+    mortal.shop.world.state.shop.webhooks = hooks
+    await mortal.shop.clock.advance(15 * 60)
+    killer = Killer(points=["before_caught_up"])
+    with watching(mortal.shop, killer):
+        with suppress(Killed):
+            await mortal.shop.drain()
+        await bury(mortal.shop, killer)
+    await again(mortal)
+    assert killer.kills == ["before_caught_up"]
+    assert await mortal.told(made) == [("orders/create", str(lost["id"]))]
