@@ -34,6 +34,11 @@ class Caller(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are no subclass
         self._next()
 
+    def next_of(self, requests: Iterator[bytes], left: Left) -> None:
+        """Sends the first of other requests, once everything before was answered."""
+        self._requests, self._left = requests, left
+        self._next()
+
     def _next(self) -> None:
         if self._left.to_send and self._transport is not None:
             self._left.to_send -= 1

@@ -17,7 +17,16 @@ from typing import Any
 import uvloop
 
 from bench import postgres
-from bench.cases import calendar, checkpoints, create, due_slots, five_steps, get_run, idle_start
+from bench.cases import (
+    calendar,
+    checkpoints,
+    create,
+    due_slots,
+    five_steps,
+    get_run,
+    idle_start,
+    store_events,
+)
 from bench.references import rows_a_second, syncs_a_second
 from bench.rounds import Case, Place, measure
 from steward.clock import SystemClock
@@ -31,6 +40,7 @@ ALL: list[Case] = [
     *calendar.CASES,
     *five_steps.CASES,
     *due_slots.CASES,
+    *store_events.CASES,
 ]
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
