@@ -84,7 +84,8 @@ async def build(
     zones.use_packaged_zones()
     register = Register()
     log = make_log(settings, clock, register, write_log)
-    engine = await open_engine(settings, clock, serve=serve)
+    metrics = Metrics()
+    engine = await open_engine(settings, clock, serve=serve, told=_batches(metrics))
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters, urls = master_keys(settings), {"issuer": settings.auth_url, "audience": settings.base_url}
@@ -97,7 +98,6 @@ async def build(
     vault = Vault(masters, made, outbound, register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
-    metrics = Metrics()
     children = Children(settings.confined_processes)
     fittings = Fittings(
         engine=edge,
@@ -130,6 +130,7 @@ async def build(
         wake=hints.wake,
     )
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
+    metrics.before_showing(lambda: _answers(metrics, gate))
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
 
 
@@ -151,15 +152,32 @@ def make_log(settings: Settings, clock: Clock, register: Register, write: Callab
     return Log(write, clock, register, level=level)
 
 
-async def open_engine(settings: Settings, clock: Clock, *, serve: bool) -> Engine:
+def _batches(metrics: Metrics) -> Callable[[int], None]:
+    """Tells how many writes shared each commit."""
+
+    def told(count: int) -> None:
+        metrics.observe("steward_commit_batch_size", count, bounds=(1, 2, 5, 10, 20, 50, 100, 200, 500))
+
+    return told
+
+
+def _answers(metrics: Metrics, gate: Gate) -> None:
+    for status, count in gate.answered.items():
+        metrics.total("steward_requests_total", count, status=str(status))
+
+
+async def open_engine(
+    settings: Settings, clock: Clock, *, serve: bool, told: Callable[[int], None] = lambda count: None
+) -> Engine:
     """The database the settings name. Raises AlreadyServed, Unavailable."""
     if is_sqlite(settings.database_url):
-        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve)
+        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, told=told)
     return await PostgresEngine.open(
         settings.database_url,
         size=settings.database_pool,
         clock=clock,
         test=settings.env is Environment.TEST,
+        told=told,
     )
 
 

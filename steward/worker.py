@@ -13,17 +13,19 @@ from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.occurrences import audit, zone_change
-from steward.runs import approval, claim, dispatch, reconcile, recover, retention, walk
+from steward.runs import approval, claim, dispatch, reconcile, recover, retention, upkeep, walk
 from steward.runs.tools import Tools
 from steward.store import approvals, effects, fair, run_queue, runs, workers
 from steward.store import ticks as ticks_kept
 from steward.store.engine import Tx
 from steward.store.space import RETRY_SECONDS
+from steward.store.stats import DELAY_STEPS
 
 VERSION = "0.1.0"
 HEARTBEATS_A_LEASE = 3
 RECOVERIES_A_LEASE = 5
 CONFIRMED_SHARE = 0.8
+NOT_DRAINED = ("heartbeat", "recover", "retention", "months", "space", "figures")
 SHOW_AFTER = timedelta(seconds=1)
 
 
@@ -116,14 +118,15 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.tools), hint="catch_up"),
         Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
+        Tick("figures", 15 * second, lambda: upkeep.tell_figures(worker.tools)),
         Tick("wake", second, lambda: wake_sleeping(worker)),
         Tick("expire_approvals", half_minute, lambda: expire_approvals(worker)),
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
         Tick("settle", half_minute, lambda: settle_finished(worker)),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         Tick("retention", minute, lambda: retain(worker)),
-        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: watch_space(worker)),
-        Tick("months", timedelta(hours=1), lambda: turn_months(worker)),
+        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: upkeep.watch_space(worker.tools)),
+        Tick("months", timedelta(hours=1), lambda: upkeep.turn_months(worker.tools)),
     ]
 
 
@@ -139,6 +142,7 @@ async def heartbeat(worker: Worker) -> bool:
     if alive:
         tools.confirmed.until = asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds()
         return False
+    tools.metrics.count("steward_leases_lost_total")
     tools.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
     tools.confirmed.lost = True
     for task in worker.in_hand.values():
@@ -154,6 +158,7 @@ async def take_over(worker: Worker) -> bool:
     if tools.clock.monotonic() < tools.confirmed.until:
         freed = await recover.recover(tools.engine, tools.clock.now(), worker.id)
         if freed:
+            tools.metrics.count("steward_runs_recovered_total", freed)
             tools.log.warning("runs_recovered", worker=worker.id, runs=freed)
             worker.hints.wake("ready")
     return False
@@ -245,6 +250,10 @@ async def audit_slots(worker: Worker) -> bool:
 async def tell_delays(worker: Worker) -> bool:
     """Tells the status page how late slots were dispatched."""
     told, worker.delays = worker.delays, []
+    for delay in told:
+        worker.tools.metrics.observe(
+            "steward_dispatch_delay_seconds", delay.total_seconds(), bounds=DELAY_STEPS
+        )
     tell = partial(dispatch.tell, delays=told)
     await worker.tools.engine.write(worker.tools.clock.now(), tell)
     return False
@@ -332,6 +341,7 @@ async def _each(
             message = f"{type(error).__name__}: {error}"
             put_off = partial(ticks_kept.put_off, tick=tick, key=key, message=message)
             failures = await tools.engine.write(tools.clock.now(), put_off)
+            tools.metrics.count("steward_rows_put_off_total", tick=tick)
             tools.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
     return done
 
@@ -364,34 +374,6 @@ async def retain(worker: Worker) -> bool:
     await _each(worker, "retention", [(OrgId(0), table) for table in retention.SWEEPS], sweep)
     await retention.shrink(tools.engine, tools.clock.now(), tools.keeping)
     return bool(full)
-
-
-async def watch_space(worker: Worker) -> bool:
-    """Looks how full the disk is, and while it is full whether there is room again (engine 18)."""
-    tools, space = worker.tools, worker.tools.space
-    if space is None:
-        return False
-    space.measure()
-    tools.metrics.set("steward_disk_free_ratio", space.free_share)
-    tools.metrics.set("steward_disk_full", float(space.is_full))
-    if not space.is_full:
-        space.make_reserve()
-    elif await space.try_again(tools.engine, tools.clock.now()):
-        tools.log.warning("disk_has_room", free=round(space.free_share, 3))
-        worker.hints.wake("ready")
-        worker.hints.wake("due")
-    else:
-        tools.log.error("disk_full", free=round(space.free_share, 3))
-    return False
-
-
-async def turn_months(worker: Worker) -> bool:
-    """Makes and drops the months of the tables that grow with every run."""
-    tools = worker.tools
-    made, dropped = await retention.turn_months(tools.engine, tools.clock.now())
-    if made or dropped:
-        tools.log.info("months_turned", made=made, dropped=dropped)
-    return False
 
 
 async def keep(worker: Worker, tick: Tick) -> None:
@@ -470,9 +452,7 @@ async def _hand_back(worker: Worker) -> None:
 
 async def drain(worker: Worker, table: Sequence[Tick]) -> None:
     """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
-    turns = [
-        tick for tick in table if tick.name not in ("heartbeat", "recover", "retention", "months", "space")
-    ]
+    turns = [tick for tick in table if tick.name not in NOT_DRAINED]
     while True:
         is_idle = True
         for tick in turns:

@@ -1,6 +1,7 @@
 """The edge: every request goes through the order of refusals of contract 1.4, then to its endpoint."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -57,6 +58,7 @@ class Gate:
         pages: Pages | None = None,
     ) -> None:
         self._fittings = fittings
+        self.answered: Counter[int] = Counter()  # by status, for the operator's metrics
         self._routes = Routes(operations)
         self._raw_routes = Routes(raw_operations)
         self._pages = pages
@@ -102,6 +104,7 @@ class Gate:
                 (b"access-control-expose-headers", b"X-Request-Id, Retry-After, Idempotent-Replayed"),
                 (b"vary", b"Origin"),
             ]
+        self.answered[reply.status] += 1
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 

@@ -2,7 +2,7 @@
 
 from asyncio import BaseTransport, TimerHandle, Transport
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import ClassVar, cast
@@ -31,8 +31,12 @@ class Edge:
     most_of_one: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
     metrics: Metrics = field(default_factory=Metrics)
+    record: Callable[[float], None] = field(init=False)
     held: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.record = self.metrics.recorder("steward_request_seconds")
 
     def admit(self, peer: str | None) -> str | None:
         """Counts a connection: the name it counts under, None when there are too many."""
@@ -62,6 +66,7 @@ class _Guarded(HttpToolsProtocol):
     _name: str | None = None
     _head: TimerHandle | None = None
     _head_bytes = 0
+    _asked_at = 0.0
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast("Transport", transport))
@@ -92,7 +97,12 @@ class _Guarded(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_is_there()
+        self._asked_at = self.loop.time()
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        self.edge.record(self.loop.time() - self._asked_at)
+        super().on_response_complete()
 
     def _expect_head(self) -> None:
         self._head_bytes = 0

@@ -47,6 +47,9 @@ async def work(tools: Tools, lease: Lease) -> None:
         )
         crashpoint("after_start")
         if taken is not None:
+            if taken.hot.last_seq == 0 and lease.attempt == 1:
+                waited = tools.clock.now() - taken.run.queued_at
+                tools.metrics.observe("steward_run_start_seconds", waited.total_seconds())
             await _take_on(tools, taken)
     except Fenced:
         tools.metrics.count("steward_runs_fenced_total")

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -141,6 +141,7 @@ class _Group:
 
     async def _commit(self, batch: list[_Waiting]) -> None:
         """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
+        self._engine.told(len(batch))
         first, items = batch[0], [one.act.item for one in batch]
         orgs = sorted({org for one in batch for org in one.orgs})
 
@@ -183,7 +184,16 @@ def _settle(one: _Waiting, answer: Any) -> None:
 class PostgresEngine:
     """A PostgreSQL database shared by any number of processes."""
 
-    def __init__(self, pool: Any, url: str, *, clock: Clock, test: bool) -> None:
+    def __init__(
+        self,
+        pool: Any,
+        url: str,
+        *,
+        clock: Clock,
+        test: bool,
+        told: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self.told = told  # how many items went in one call
         self._pool = pool
         self._url = url
         self._clock = clock
@@ -195,7 +205,15 @@ class PostgresEngine:
         self._groups: dict[object, _Group] = {}
 
     @classmethod
-    async def open(cls, url: str, *, size: int, clock: Clock, test: bool = False) -> "PostgresEngine":
+    async def open(
+        cls,
+        url: str,
+        *,
+        size: int,
+        clock: Clock,
+        test: bool = False,
+        told: Callable[[int], None] = lambda count: None,
+    ) -> "PostgresEngine":
         """Connects `size` connections as the role that serves; refuses a server that may lose commits."""
         try:
             pool = await asyncpg.create_pool(
@@ -206,7 +224,7 @@ class PostgresEngine:
         if not test and await pool.fetchval("SHOW fsync") != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
-        return cls(pool, url, clock=clock, test=test)
+        return cls(pool, url, clock=clock, test=test, told=told)
 
     @property
     def dialect(self) -> Dialect:

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -158,7 +158,8 @@ class _Job:
 class _Writer:
     """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
+        self._told = told
         self._connection = _plain(connect(path))
         self._jobs: deque[_Job] = deque()
         self._wake = threading.Condition()
@@ -216,6 +217,7 @@ class _Writer:
                 for job in done:
                     job.error = _passing(error)
             _answer(done)
+            self._told(len(done))
 
     def _batch(self, done: list[_Job]) -> None:
         """All waiting jobs in one transaction; savepoints only once a job has failed after writing.
@@ -294,11 +296,21 @@ def _settle(jobs: list[_Job]) -> None:
 class SqliteEngine:
     """The embedded database: every write waits for its own commit, commits ready together share one."""
 
-    def __init__(self, path: Path, *, clock: Clock, serve: bool = False) -> None:
-        """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock,
+        serve: bool = False,
+        told: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it.
+
+        `told` hears from the writing thread how many writes each commit carried.
+        """
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
-        self._writer = _Writer(path)
+        self._writer = _Writer(path, told)
         self._near = _plain(connect(path, read_only=True))
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()

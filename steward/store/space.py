@@ -14,6 +14,7 @@ from typing import TypeVar
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.store.engine import Act, Dialect, Engine, Tx
+from steward.store.upkeep import log_size
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class Space:
         self._reserve = file.with_name(file.name + ".reserve")
         self.is_full = False
         self.free_share = 1.0
+        self.database_bytes = 0
 
     @property
     def is_low(self) -> bool:
@@ -48,6 +50,7 @@ class Space:
         """Looks how much is free; what the reserve holds counts as taken."""
         usage = shutil.disk_usage(self._file.parent)
         self.free_share = usage.free / usage.total
+        self.database_bytes = self._file.stat().st_size + log_size(self._file)
 
     def make_reserve(self) -> bool:
         """Makes the reserve where it is missing; False when there is no room for it."""

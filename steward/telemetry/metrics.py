@@ -3,9 +3,11 @@
 import re
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TypeVar
+
+from steward.telemetry.known import KNOWN
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -26,6 +28,7 @@ class Metrics:
         self._gauges: dict[str, dict[Labels, float]] = {}
         self._histograms: dict[str, dict[Labels, list[float]]] = {}
         self._bounds: dict[str, tuple[float, ...]] = {}
+        self._fills: list[Callable[[], None]] = []
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Adds to a counter."""
@@ -50,6 +53,27 @@ class Metrics:
             row[-2] += value
             row[-1] += 1
 
+    def total(self, name: str, value: float, **labels: str) -> None:
+        """Sets a counter to what somebody has counted by themselves."""
+        with self._turn:
+            _series(self._counters, name, labels)[_labels(labels)] = value
+
+    def recorder(self, name: str, bounds: Sequence[float] = SECONDS) -> Callable[[float], None]:
+        """`observe` of one histogram without labels, for what happens with every request; of one thread."""
+        edges = self._bounds.setdefault(name, tuple(bounds))
+        row = _series(self._histograms, name, {}).setdefault((), [0.0] * (len(edges) + 3))
+
+        def record(value: float) -> None:
+            row[bisect_left(edges, value)] += 1
+            row[-2] += value
+            row[-1] += 1
+
+        return record
+
+    def before_showing(self, fill: Callable[[], None]) -> None:
+        """Calls `fill` whenever the text is made, for counts kept elsewhere."""
+        self._fills.append(fill)
+
     def value(self, name: str, **labels: str) -> float:
         """A counter's or gauge's value, or how many values a histogram holds; 0 when it has none."""
         key = _labels(labels)
@@ -62,13 +86,17 @@ class Metrics:
 
     def text(self) -> str:
         """Everything in the Prometheus text form."""
+        for fill in self._fills:
+            fill()
         lines: list[str] = []
         with self._turn:
             for kind, table in (("counter", self._counters), ("gauge", self._gauges)):
                 for name, series in sorted(table.items()):
+                    lines += _help(name)
                     lines.append(f"# TYPE {name} {kind}")
                     lines += [f"{name}{_shown(key)} {value:g}" for key, value in sorted(series.items())]
             for name, rows in sorted(self._histograms.items()):
+                lines += _help(name)
                 lines.append(f"# TYPE {name} histogram")
                 for key, row in sorted(rows.items()):
                     lines += self._histogram(name, key, row)
@@ -82,6 +110,10 @@ class Metrics:
             for edge, value in zip(edges, sums, strict=True)
         ]
         return [*buckets, f"{name}_sum{_shown(key)} {row[-2]:g}", f"{name}_count{_shown(key)} {row[-1]:g}"]
+
+
+def _help(name: str) -> list[str]:
+    return [f"# HELP {name} {KNOWN[name]}"] if name in KNOWN else []
 
 
 def _series(table: dict[str, dict[Labels, T]], name: str, labels: dict[str, str]) -> dict[Labels, T]:

@@ -13,6 +13,7 @@ import pytest
 from steward import worker
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.run import RunStatus
+from steward.runs import upkeep
 from steward.store.engine import Tx
 from steward.store.migrate import sqlite_path
 from steward.store.space import RESERVE_BYTES, DiskFull
@@ -111,7 +112,7 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "ok"
 
     filled.fill()
-    await worker.watch_space(hired)
+    await upkeep.watch_space(hired.tools)
     assert hired.tools.metrics.value("steward_disk_free_ratio") == 0
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "delayed"
     await filled.write_until_refused()
@@ -124,14 +125,14 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get(path)).data["automation"]["version"] == 1
     await worker.take_runs(hired)
     await worker.dispatch_due(hired)
-    await worker.watch_space(hired)
+    await upkeep.watch_space(hired.tools)
     assert (await shop.run(queued)).status is RunStatus.QUEUED
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert shop.writes() == []
     assert hired.tools.metrics.value("steward_disk_full") == 1
 
     filled.make_room()
-    await worker.watch_space(hired)
+    await upkeep.watch_space(hired.tools)
     assert filled.reserve.stat().st_size == RESERVE_BYTES
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     assert (await shop.until_settled(queued)).status is RunStatus.WAITING_APPROVAL

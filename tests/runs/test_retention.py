@@ -11,8 +11,9 @@ import pytest
 from steward import worker
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import retention
-from steward.store import limits, sessions, ticks, upkeep
+from steward.runs import retention, upkeep
+from steward.store import limits, sessions, ticks
+from steward.store import upkeep as files
 from steward.store.engine import Tx
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import sqlite_path
@@ -191,7 +192,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     """engine 17: old months are dropped, not deleted from; one an unfinished run needs stays"""
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.hired()
-    await worker.turn_months(hired)
+    await upkeep.turn_months(hired.tools)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
     ended = await finished(shop)
@@ -209,16 +210,16 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_rest") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
-    await worker.turn_months(hired)
+    await upkeep.turn_months(hired.tools)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
     await shop.cancel(waiting)
-    await worker.turn_months(hired)
+    await upkeep.turn_months(hired.tools)
     assert "2026_05" not in await months("step_values")
     assert "2026_05" in await months("steps")
     await shop.clock.advance((HISTORY + STORED).total_seconds())
     await worker.retain(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
-    await worker.turn_months(hired)
+    await upkeep.turn_months(hired.tools)
     now = shop.clock.now()
     left = await months("steps")
     assert f"{now:%Y_%m}" in left
@@ -243,15 +244,15 @@ async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp
             )
 
     await engine.write(clock.now(), fill)
-    assert upkeep.log_size(file) > 2_000_000
-    assert not await upkeep.shorten_log(file, longest=upkeep.log_size(file))
-    assert await upkeep.shorten_log(file, longest=upkeep.log_size(file) - 1)
-    assert upkeep.log_size(file) == 0
+    assert files.log_size(file) > 2_000_000
+    assert not await files.shorten_log(file, longest=files.log_size(file))
+    assert await files.shorten_log(file, longest=files.log_size(file) - 1)
+    assert files.log_size(file) == 0
     full = file.stat().st_size
     for _ in range(2):
         await retention.SWEEPS["tick_failures"](engine, clock.now(), retention.Keeping())
     for _ in range(3):
         await retention.shrink(engine, clock.now(), retention.Keeping(file=file))
-    await upkeep.shorten_log(file, longest=0)
+    await files.shorten_log(file, longest=0)
     assert file.stat().st_size < full / 2
     await engine.close()

@@ -1,0 +1,40 @@
+"""What the operator's metrics tell of queue, slots, leases and writes; docs/operate.md says what to do."""
+
+from datetime import datetime
+
+from steward.runs.tools import Tools
+from steward.store import figures, health, schedules
+from steward.store.engine import Tx
+
+
+async def tell(tools: Tools) -> None:
+    """Sets the gauges of what waits, what is late and who works."""
+    metrics = tools.metrics
+
+    async def look(
+        tx: Tx,
+    ) -> tuple[datetime, list[figures.Waiting], dict[str, int], datetime | None, health.Leases]:
+        return (
+            tx.now,
+            await figures.queues(tx),
+            await figures.open_effects(tx),
+            await schedules.next_due(tx),
+            await health.leases(tx),
+        )
+
+    now, queues, effects, due, leases = await tools.engine.read(tools.clock.now(), look)
+    for waiting in queues:
+        metrics.set("steward_queue_runs", waiting.many, state=waiting.queue)
+        metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)
+    for state, many in effects.items():
+        metrics.set("steward_effects_open", many, state=state)
+    metrics.set("steward_schedule_behind_seconds", _age(now, due))
+    metrics.set("steward_workers", leases.alive, lease="held")
+    metrics.set("steward_workers", leases.expired, lease="expired")
+    left = tools.confirmed.until - tools.clock.monotonic()
+    metrics.set("steward_lease_left_seconds", round(max(left, 0.0), 3))
+
+
+def _age(now: datetime, since: datetime | None) -> float:
+    """Seconds since an instant; 0 for none and for one still to come."""
+    return 0.0 if since is None else max((now - since).total_seconds(), 0.0)

@@ -1,0 +1,36 @@
+"""Every metric the service tells, by name, and what it is; docs/operate.md says what to do about each."""
+
+from collections.abc import Mapping
+
+KNOWN: Mapping[str, str] = {
+    "steward_commit_batch_size": "Writes that shared one commit.",
+    "steward_connections": "Connections held now.",
+    "steward_connections_refused_total": "Connections turned away: too many in all or of one address.",
+    "steward_connections_slow_total": "Connections ended because a request's head did not come.",
+    "steward_database_bytes": "Size of the SQLite file with its log.",
+    "steward_disk_free_ratio": "Free share of the disk the SQLite file lies on.",
+    "steward_disk_full": "1 while a write found no room and nothing new is begun.",
+    "steward_dispatch_delay_seconds": "From a slot's time to the moment it was decided.",
+    "steward_effects_open": "Writes to stores under way (intent) or whose outcome is not known (unknown).",
+    "steward_events_failed_total": "Store events that could not be matched.",
+    "steward_events_not_run_total": "Store events that started no run.",
+    "steward_events_received_total": "Store events received.",
+    "steward_lease_left_seconds": "How long this worker's confirmed lease still holds.",
+    "steward_leases_lost_total": "Times this worker was declared dead while it lived.",
+    "steward_queue_oldest_seconds": "Age of the oldest run in a state of the queue.",
+    "steward_queue_runs": "Runs in a state of the queue.",
+    "steward_request_seconds": "From a request's head to the end of its answer.",
+    "steward_requests_total": "Requests answered, by status.",
+    "steward_rows_put_off_total": "Rows a tick could not deal with and put off.",
+    "steward_rows_removed_total": "Rows removed because their time was over.",
+    "steward_run_start_seconds": "From a run's order to its first step.",
+    "steward_runs_fenced_total": "Writes refused because the run had gone to another worker.",
+    "steward_runs_finished_total": "Runs ended, by status.",
+    "steward_runs_recovered_total": "Runs taken over from dead workers.",
+    "steward_schedule_behind_seconds": "How long the oldest due slot has waited.",
+    "steward_slots_late_total": "Slots skipped because their time had passed by more than the limit.",
+    "steward_slots_missing_total": "Slots that had no record until the auditor wrote one.",
+    "steward_slots_unexpected_total": "Records of slots nobody asked for.",
+    "steward_tick_failures_total": "Passes of a tick that failed as a whole.",
+    "steward_workers": "Workers that hold their lease, and such whose lease has expired.",
+}

@@ -1,0 +1,74 @@
+"""docs/operate.md against the source: every metric and every warning is told, with what to do about it."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from steward.telemetry.known import KNOWN
+from steward.telemetry.metrics import Metrics
+from tests.source import ROOT, python_files, tree_of
+
+PAGE = (ROOT / "docs/operate.md").read_text("utf-8")
+TELLING = {"count", "set", "observe", "total", "recorder"}
+
+
+def called(*methods: str) -> Iterator[tuple[str, str]]:
+    """Each call of these methods in the service with a name as first argument: the method and the name."""
+    for path in python_files("steward"):
+        for node in ast.walk(tree_of(path)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            first = node.args[0]
+            if node.func.attr in methods and isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield node.func.attr, first.value
+
+
+def rows(heading: str) -> dict[str, list[str]]:
+    """The first table below a heading: each word in code of its first column, and the other columns."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found = {}
+    for line in section.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        for name in re.findall(r"`([a-z_]+)`", cells[0]):
+            if line.startswith("| `") and "_" in name:
+                found[name] = cells[1:]
+    return found
+
+
+def test_every_metric_is_known_and_told_with_what_to_do() -> None:
+    """issue: metrics for everything an operator must see; the page says what each means and what to do"""
+    told = {name for method, name in called(*TELLING) if name.startswith("steward_")}
+    assert told == set(KNOWN)
+    page = rows("Metrics")
+    assert set(page) == set(KNOWN)
+    assert all(len(cells) == 2 and all(cells) for cells in page.values())
+
+
+def test_every_warning_and_error_is_told_with_what_to_do() -> None:
+    """safety 10: a fixed word an event; somebody has to know what it asks for"""
+    logged = {name for method, name in called("warning", "error") if re.fullmatch(r"[a-z_]+", name)}
+    assert set(rows("The log")) >= logged
+    every = {name for _, name in called("warning", "error", "info", "debug")}
+    assert set(rows("The log")) <= every
+
+
+def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
+    """the Prometheus text form"""
+    metrics = Metrics()
+    metrics.before_showing(lambda: metrics.total("steward_requests_total", 7, status="200"))
+    record = metrics.recorder("steward_request_seconds", (0.1, 1.0))
+    for value in (0.05, 0.1, 5.0):
+        record(value)
+    metrics.observe("steward_request_seconds", 0.5)
+    assert metrics.text().splitlines() == [
+        f"# HELP steward_requests_total {KNOWN['steward_requests_total']}",
+        "# TYPE steward_requests_total counter",
+        'steward_requests_total{status="200"} 7',
+        f"# HELP steward_request_seconds {KNOWN['steward_request_seconds']}",
+        "# TYPE steward_request_seconds histogram",
+        'steward_request_seconds_bucket{le="0.1"} 2',
+        'steward_request_seconds_bucket{le="1"} 3',
+        'steward_request_seconds_bucket{le="+Inf"} 4',
+        "steward_request_seconds_sum 5.65",
+        "steward_request_seconds_count 4",
+    ]
