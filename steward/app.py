@@ -88,12 +88,8 @@ async def build(
     engine = await open_engine(settings, clock, serve=serve, told=_batches(metrics))
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
-    masters, urls = master_keys(settings), {"issuer": settings.auth_url, "audience": settings.base_url}
-    ring = await keys.open_ring(engine, clock.now(), masters, **urls)
-    wire = Wire(
-        clock, register, log, private_hosts=frozenset(settings.allow_private_hosts), transport=transport
-    )
-    outbound = Outbound(wire)
+    masters = master_keys(settings)
+    outbound = _outbound(settings, clock, register, log, transport)
     made = connectors.build(_options(settings))
     vault = Vault(masters, made, outbound, register)
     offered = {template.template_id: template for template in templates.ALL}
@@ -104,7 +100,7 @@ async def build(
         space=space,
         clock=clock,
         rules=_rules(settings),
-        keys=ring,
+        keys=await _ring(settings, engine, clock, masters),
         hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
         log=log,
         templates=offered,
@@ -132,6 +128,17 @@ async def build(
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
     metrics.before_showing(lambda: _answers(metrics, gate))
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
+
+
+def _outbound(settings: Settings, clock: Clock, register: Register, log: Log, transport: Any) -> Outbound:
+    hosts = frozenset(settings.allow_private_hosts)
+    return Outbound(Wire(clock, register, log, private_hosts=hosts, transport=transport))
+
+
+async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[MasterKey]) -> keys.KeyRing:
+    return await keys.open_ring(
+        engine, clock.now(), masters, issuer=settings.auth_url, audience=settings.base_url
+    )
 
 
 def _space(settings: Settings) -> Space | None:
