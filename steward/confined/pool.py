@@ -34,6 +34,7 @@ Owner: TypeAlias = tuple[str, str]
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
 START_SECONDS: Final = 30.0
+_REMEMBERED: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
 CPU_SECONDS: Final = 12.0
 MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
@@ -75,9 +76,15 @@ class Children:
         self._live: list[_Child] = []
         self._starting = 0
         self._waiting: list[_Waiting] = []
+        self._turns: dict[str, None] = {}
         self._spares: set[asyncio.Task[None]] = set()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._closed = False
+
+    @property
+    def live(self) -> int:
+        """How many processes there are now, the spare one among them."""
+        return len(self._live) + self._starting
 
     async def ask(
         self, owner: Owner, kind: str, asked: dict[str, object], given: bytes, seconds: float
@@ -131,6 +138,7 @@ class Children:
                 child = await self._fresh(kind)
             if child is not None:
                 child.busy, child.owner = True, owner
+                self._note(owner[0])
                 return child
             waiting = _Waiting(owner)
             self._waiting.append(waiting)
@@ -156,16 +164,17 @@ class Children:
 
     async def _fresh(self, kind: str) -> _Child | None:
         """A new child, in the place of an idle one where all places are taken; None: all are busy."""
-        if len(self._live) + self._starting >= self._count:
-            idle = next((child for child in self._live if not child.busy), None)
-            if idle is None:
-                return None
-            await self._end(idle)
-        return await self._start(kind)
+        if self.live < self._count:
+            return await self._start(kind)
+        idle = next((child for child in self._live if not child.busy), None)
+        return None if idle is None else await self._start(kind, instead=idle)
 
-    async def _start(self, kind: str) -> _Child:
+    async def _start(self, kind: str, instead: _Child | None = None) -> _Child:
+        """Takes a place at once, before anything is awaited, then starts a process."""
         self._starting += 1
         try:
+            if instead is not None:
+                await self._end(instead)
             process = await _spawn(kind, self._place())
             try:
                 child = await _ready(process, kind)
@@ -189,17 +198,23 @@ class Children:
             self._live.remove(child)
         await _kill(child.process)
 
+    def _note(self, organization: str) -> None:
+        """Remembers whose turn it was last, of the organisations of late."""
+        self._turns.pop(organization, None)
+        self._turns[organization] = None
+        if len(self._turns) > _REMEMBERED:
+            del self._turns[next(iter(self._turns))]
+
     def _next(self) -> None:
-        """Wakes those who wait, an organisation without a child first; each looks again for itself."""
-        serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
-        for waiting in sorted(self._waiting, key=lambda one: one.owner[0] in serving):
+        """Wakes those who wait, whoever had a turn longest ago first; each looks again for itself."""
+        places = {organization: place for place, organization in enumerate(self._turns)}
+        for waiting in sorted(self._waiting, key=lambda one: places.get(one.owner[0], -1)):
             if not waiting.turn.done():
                 waiting.turn.set_result(None)
 
     def _keep_spare(self, kind: str) -> None:
-        taken = len(self._live) + self._starting + len(self._spares)
         unused = any(child.owner is None and child.kind == kind for child in self._live)
-        if self._closed or unused or self._spares or self._waiting or taken >= self._count:
+        if self._closed or unused or self._spares or self._waiting or self.live >= self._count:
             return
         task = asyncio.ensure_future(self._spare(kind))
         self._spares.add(task)
@@ -207,8 +222,9 @@ class Children:
 
     async def _spare(self, kind: str) -> None:
         with contextlib.suppress(Stopped):
-            await self._start(kind)
-            self._next()
+            if self.live < self._count:
+                await self._start(kind)
+                self._next()
 
 
 async def _spawn(kind: str, place: str) -> Process:

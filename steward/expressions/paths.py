@@ -200,4 +200,13 @@ def as_text(value: Value) -> str | None:
         return "true" if value else "false"
     if isinstance(value, int) and -(2**53) <= value <= 2**53:
         return str(value)
+    if isinstance(value, float):
+        return _number_text(value)
     return None
+
+
+def _number_text(value: float) -> str | None:
+    """A fraction as JavaScript writes it; the very large and the very small are left to it."""
+    if value.is_integer() and abs(value) <= 2**53:
+        return str(int(value))
+    return repr(value) if 1e-4 <= abs(value) < 1e16 else None

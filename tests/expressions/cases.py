@@ -1,4 +1,4 @@
-"""Recorded steps with expressions and scripts, each worked out from what was recorded before it (imports 14)."""
+"""Recorded steps with expressions and scripts, each worked out from what was recorded before (imports 14)."""
 
 import json
 import math
@@ -119,4 +119,6 @@ def equal(one: Json, other: Json) -> bool:
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return float(one) == float(other)
     return bool(one == other)

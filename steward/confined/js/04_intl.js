@@ -18,7 +18,7 @@ const compact = (number) => {
   const steps = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
   const [by, sign] = steps.find(([size]) => Math.abs(number) >= size) ?? [1, ''];
   const small = number / by;
-  return written(small, 0, Math.abs(small) < 100 && by > 1 ? 1 : 0, true) + sign;
+  return written(small, 0, Math.abs(small) < 10 ? 1 : 0, true) + sign;
 };
 
 class NumberFormat {

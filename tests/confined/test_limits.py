@@ -1,0 +1,169 @@
+"""Foreign code that runs away is stopped, and the next message works (safety 8, 12 sandbox_escape)."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.confined.pool import Children
+from steward.confined.protocol import MESSAGE_BYTES
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.paths import UNDEFINED
+from steward.expressions.template import read, read_liquid
+from steward.expressions.views import (
+    CodeFailed,
+    CodeStopped,
+    Fault,
+    Mode,
+    Outcome,
+    Scope,
+    Script,
+    World,
+)
+from tests.expressions.cases import NOW
+
+SCOPE = Scope(now=NOW, timezone="UTC")
+ONE = World(items=[{"a": 1}], scope=SCOPE)
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    """Places for two."""
+    children = Children(2)
+    try:
+        yield children
+    finally:
+        await children.close()
+
+
+async def _come_to(children: Children, code: str, world: World = ONE) -> Outcome:
+    """What a chunk comes to, or the code it was stopped with; and that the next message works."""
+    evaluator = Evaluator(children, "org", "run")
+    outcome: Outcome
+    try:
+        ((outcome,),) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
+    except CodeStopped as end:
+        outcome = end.code
+    assert await evaluator.evaluate([read("={{ $json.a + 1 }}")], ONE) == [[2]]
+    return outcome
+
+
+RUNAWAYS = {
+    "(() => { for (;;) { try { null.x } catch {} } })()": "code_timeout",
+    "/^(a+)+$/.test('a'.repeat(50) + 'b')": "code_timeout",
+    "(() => { class A { toJSON() { while (true); } } return [new A()] })()": "code_timeout",
+    "new Proxy({}, { ownKeys() { while (true); } })": "code_timeout",
+    "(() => { const a = []; while (true) a.push(new Array(1000).fill(7)); })()": "code_memory",
+    "(() => { let s = 'x'; while (s.length < 2 ** 29) s += s; return [s, s + 'y'].join() })()": "code_memory",
+    "(() => { const a = []; try { while (true) a.push('x'.repeat(9e5) + 1); } catch { return 1 } })()": "",
+    "new Array(1e7).fill(0).map((x, i) => i * 7919 % 1e6).sort((a, b) => a - b).length": "code_memory",
+    "JSON.stringify('x'.repeat(9 * 2 ** 20))": "code_memory",
+}
+
+
+async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: Children) -> None:
+    """safety 8: 1 s CPU an expression, 128 MiB; safety 12: stopped in limit + 1 s; the next message works"""
+    for code, wanted in RUNAWAYS.items():
+        began = time.monotonic()
+        outcome = await _come_to(children, code)
+        assert outcome == (wanted or 1), code
+        assert time.monotonic() - began < 1 + 1 + 2, code  # and what a start takes on a busy machine
+
+
+REFUSED_BY_THE_ENGINE = [
+    "(function f() { return f(); })()",
+    "(() => { const g = () => g(); return g(); })()",
+    "JSON.parse('['.repeat(100000))",
+    "new Array(-1)",
+    "'x'.repeat(2 ** 31)",
+    "2n ** 100000000n",
+    "new RegExp('('.repeat(50000) + ')'.repeat(50000))",
+]
+
+
+async def test_what_javascript_itself_refuses_is_undefined(children: Children) -> None:
+    """imports 5.1: any JavaScript error inside becomes undefined, the end of the stack too"""
+    for code in REFUSED_BY_THE_ENGINE:
+        assert await _come_to(children, code) is UNDEFINED, code
+
+
+async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: Children) -> None:
+    """safety 8: a death is a failed step, never more"""
+    deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
+    assert isinstance(await _come_to(children, deep), Fault)
+
+
+async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> None:
+    """imports 5.3: above 8 MiB of data for one message the step fails code_memory"""
+    room = MESSAGE_BYTES - 2000
+    evaluator = Evaluator(children, "org", "run")
+    whole = World(items=[{"a": "x" * room}], scope=SCOPE)
+    assert await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], whole) == [[room + 1]]
+    past = World(items=[{"a": "x" * MESSAGE_BYTES}], scope=SCOPE)
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], past)
+    assert stopped.value.code == "code_memory"
+    wide = World(items=[{"a": "x" * 1000}] * 5, scope=SCOPE)
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.evaluate([read("={{ 'x'.repeat(2 ** 21) }}")], wide)
+    assert stopped.value.code == "code_memory"
+
+
+async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -> None:
+    """safety 8: 10 s CPU a code step, 15 s of wall time; the timer of an expression does not hold for it"""
+    evaluator = Evaluator(children, "org", "run")
+    longer = "let n = 0; for (let i = 0; i < 12e6; i++) n += i % 7; return { n };"
+    total = 12_000_000 // 7 * 21 + sum(range(12_000_000 % 7))
+    assert (await evaluator.run_code(Script(longer, Mode.ALL), ONE)).items[0].json["n"] == total
+    with pytest.raises(CodeFailed, match="waits"):
+        await evaluator.run_code(Script("await new Promise(() => {}); return []", Mode.ALL), ONE)
+    hungry = "const a = []; while (true) a.push(new Array(1000).fill(7));"
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.run_code(Script(hungry, Mode.ALL), ONE)
+    assert stopped.value.code == "code_memory"
+    assert (await evaluator.run_code(Script("return { a: 1 }", Mode.ALL), ONE)).items[0].json == {"a": 1}
+
+
+async def test_two_items_past_one_expression_begin_the_clock_anew(children: Children) -> None:
+    """safety 8: the limit is an expression's, however many items a step has"""
+    items = [{"a": n} for n in range(900)]
+    slow = "={{ (() => { let n = 0; for (let i = 0; i < 15000; i++) n += i; return $json.a })() }}"
+    world = World(items=items, scope=SCOPE)
+    (outcomes,) = await Evaluator(children, "org", "run").evaluate([read(slow)], world)
+    assert outcomes == [item["a"] for item in items]
+
+
+LIQUID = {
+    "{% for i in (1..100001) %}x{% endfor %}": None,
+    "{% for i in (1..400) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}": None,
+    "{% assign s = 'xxxxxxxxxx' %}{% for i in (1..40) %}{% assign s = s | append: s %}{% endfor %}": None,
+    "{{ (1..10001) | join: ',' }}": None,
+    "{% if true %}" * 60 + "{% endif %}" * 60: None,
+    "{{ 'x' | append: 'y' }}": "xy",
+    "{% for i in (1..10000) %}{{ i | times: 0 }}{% endfor %}": "0" * 10000,
+    "{{ (1..10000) | join: '' | size }}": "38894",
+}
+
+
+async def test_liquid_has_its_own_limits(children: Children) -> None:
+    """safety 8: loop iterations 100,000, output 1 MiB, depth 30, ranges 10,000"""
+    evaluator = Evaluator(children, "org", "run")
+    for text, wanted in LIQUID.items():
+        answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
+        assert answers[0] == wanted if wanted else isinstance(answers[0], Fault), text
+        assert answers[1] == "1"
+
+
+async def test_other_runs_go_on_while_one_runs_away(children: Children) -> None:
+    """issue 9: the service unharmed, other runs not slowed"""
+    other = Evaluator(children, "other", "run")
+    one = [read("={{ $json.a + 1 }}")]
+    await other.evaluate(one, ONE)
+    wild = asyncio.ensure_future(_come_to(children, "(() => { while (true); })()"))
+    began = time.monotonic()
+    for _ in range(20):
+        assert await other.evaluate(one, ONE) == [[2]]
+    assert not wild.done()
+    assert time.monotonic() - began < 1
+    assert await wild == "code_timeout"

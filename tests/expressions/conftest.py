@@ -1,0 +1,27 @@
+"""An evaluator with children of its own, and the plainest world."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.views import Scope, World
+from tests.expressions.cases import NOW
+
+
+@pytest.fixture
+async def evaluator() -> AsyncIterator[Evaluator]:
+    """One run's evaluator; its children end with the test."""
+    children = Children(2)
+    try:
+        yield Evaluator(children, "org", "run")
+    finally:
+        await children.close()
+
+
+@pytest.fixture
+def world() -> Callable[[Sequence[Any]], World]:
+    """A world of some items and nothing else, in Berlin."""
+    return lambda items: World(items=items, scope=Scope(now=NOW, timezone="Europe/Berlin", seed=3))

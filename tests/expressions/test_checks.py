@@ -1,0 +1,83 @@
+"""What is found by compiling at import, before anything runs (imports 5.4, 11, 12)."""
+
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.template import read, read_liquid
+from steward.expressions.views import Mode, Script, ToCheck
+
+TEMPLATES = {
+    "={{ $json.a }}": [],
+    "={{ $json.a + 1 }}": [],
+    "=ab {{ 1 + }}": [("expression_feature", "error", True, 7)],
+    "={{ }}": [("expression_feature", "error", True, 4)],
+    "={{ '}}' }}": [("expression_feature", "error", True, 4)],
+    "={{ 1) + (2 }}": [("expression_feature", "error", True, 4)],
+    "={{ $json.x.constructor }}": [("expression_feature", "error", False, 4)],
+    "=a{{ 1 }}b{{ $fromAI('x') }}": [("expression_feature", "error", False, 14)],
+    "={{ $binary.data }}": [("expression_feature", "error", False, 5)],
+    "={{ $vars.x + 1 }}": [("expression_feature", "warning", False, 5)],
+    "={{ $json.$vars + '$vars' }}": [],
+    "={{ $env.HOME }}": [("expression_feature", "error", False, 5)],
+    "={{ $execution.resumeUrl }}": [("expression_feature", "error", False, 16)],
+    "={{ $now.setLocale('de').toFormat('LLLL') }}": [("locale_fallback", "note", False, 20)],
+    "={{ $now.setLocale('en-GB').toFormat('LLLL') }}": [],
+    "={{ (5).toLocaleString('de-DE') }}": [("locale_fallback", "note", False, 24)],
+    "={{ x => x / 2 / 3 }}": [],
+    "={{ $json.a.match(/[}/]+/g) }}": [],
+    "={{ `a${`b${1}`}` }}": [],
+}
+
+SCRIPTS = {
+    "return items;": [],
+    "return await x;": [],
+    "return {": ["error"],
+    "const fs = require('fs'); return [];": ["error"],
+    "import fs from 'fs'; return [];": ["error"],
+    "const r = await fetch('https://x.example'); return [];": ["error"],
+    "const r = await this.helpers.httpRequest({}); return [];": ["error"],
+    "setTimeout(() => 1, 1); return [{ json: process.env }];": ["error", "error"],
+    "const s = $getWorkflowStaticData('global'); return [];": ["error"],
+    "// require('fs')\nreturn [{ json: { require: 1, fetch: 'fetch' } }];": [],
+    "return [{ json: { v: $vars.x } }];": ["warning"],
+    "return $input.all().map(i => ({ a: i.json.price.toLocaleString('fr-FR') }));": ["note"],
+}
+
+
+async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> None:
+    """contract 3.6, imports 11: expression_feature once per expression, with its column"""
+    checked = await evaluator.check(ToCheck(templates=[read(text) for text in TEMPLATES]))
+    for (text, wanted), problems in zip(TEMPLATES.items(), checked.templates, strict=True):
+        assert [(one.code, one.level, one.syntax, one.column) for one in problems] == wanted, text
+        assert all(one.message and one.what_to_do.endswith(".") for one in problems)
+
+
+async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
+    """imports 5.4: found by parsing at import; imports 12.5: compiling never runs them"""
+    scripts = [Script(text, Mode.ALL) for text in SCRIPTS]
+    checked = await evaluator.check(ToCheck(scripts=[*scripts, Script("while (true) {}", Mode.ALL)]))
+    for (text, wanted), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
+        assert [one.level for one in problems] == wanted, text
+    assert checked.scripts[-1] == ()
+
+
+async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> None:
+    """imports 8.4: an unknown filter or tag is an error at import; no index access"""
+    texts = {
+        "{{ order.name | upcase }}": 0,
+        "{{ order.lineItems.id | size }}": 0,
+        "{{ 'now' | date_plus: '1 day' | date: '%Y' }}": 0,
+        "{{ order.name | shout }}": 1,
+        "{% nope %}": 1,
+        "{% if order %}": 1,
+        "{{ order.lineItems[0].id }}": 1,
+    }
+    checked = await evaluator.check(ToCheck(liquid=[read_liquid(text) for text in texts]))
+    assert [len(problems) for problems in checked.liquid] == list(texts.values())
+
+
+async def test_flow_scripts_are_compiled_with_their_export(evaluator: Evaluator) -> None:
+    """imports 8.3: export default function main(input)"""
+    good = "export default function main(input) { return { n: input.a + 1 }; }"
+    checked = await evaluator.check(
+        ToCheck(scripts=[Script(good, Mode.FLOW), Script("export default (", Mode.FLOW)])
+    )
+    assert [len(problems) for problems in checked.scripts] == [0, 1]

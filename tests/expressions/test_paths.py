@@ -1,0 +1,139 @@
+"""Paths worked out here answer as the child does, whatever the data (imports 5.3)."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.native import natively
+from steward.expressions.paths import UNDEFINED
+from steward.expressions.template import Chunk, Lang, Template, read
+from steward.expressions.views import Scope, Seen, Spot, Unpaired, World
+from tests.expressions.cases import NOW, equal
+
+NAMES = ["a", "b", "length", "keys", "toString", "é", "0", "__proto__", "class", "valueOf", "x y"]
+SIGNS = st.sampled_from(["a", "Z", "0", "é", "€", "😀", "\n", '"', "\u2028"])
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**53), 2**53),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.lists(SIGNS, max_size=4).map("".join),
+)
+DATA = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from([*NAMES[:7], "class", "x y"]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+ITEMS = st.lists(st.dictionaries(st.sampled_from(NAMES[:6]), DATA, max_size=4), min_size=1, max_size=3)
+ROOTS = st.sampled_from(
+    ["$json", "$input.item.json", "$input.first().json", "$input.last().json", "$('X').item.json",
+     '$("X").first().json', "$('X').last().json", "$node['X'].json", "$node.X.json", "$('Gone').item.json",
+     "$('Y').first().json", "$itemIndex", "$runIndex"]
+)  # fmt: skip
+
+
+def _key(key: str, form: int) -> str:
+    if key.isdigit():
+        return [f"[{key}]", f"?.[{key}]", f"['{key}']"][form]
+    if " " in key:
+        return f"['{key}']"
+    return [f".{key}", f"?.{key}", f'["{key}"]'][form]
+
+
+KEYS = st.lists(st.builds(_key, st.sampled_from([*NAMES, "1", "7"]), st.integers(0, 2)), max_size=3).map(
+    "".join
+)
+PATHS = st.lists(st.builds(lambda root, keys: root + keys, ROOTS, KEYS), min_size=4, max_size=8)
+
+
+def _by_the_child(text: str) -> Template:
+    """The same template, told to be more than a path."""
+    template = read(text)
+    parts = tuple(part if isinstance(part, str) else Chunk(part.code) for part in template.parts)
+    return Template(text, Lang.JS, parts, template.steps, template.paired)
+
+
+def _pairing(name: str, place: int) -> Spot | Unpaired | None:
+    return [(0, 0, place), None, Unpaired("It cannot be told.")][place % 3]
+
+
+EXAMPLES = int(os.environ.get("PATH_EXAMPLES", "60"))
+
+
+async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
+    """imports 5.3: native must answer exactly as the worker, on random paths and data"""
+    asked: list[tuple[list[str], World]] = []
+
+    @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(paths=PATHS, items=ITEMS)
+    def gather(paths: list[str], items: list[Any]) -> None:
+        seen = {"X": Seen(runs=[[items]])}
+        scope = Scope(now=NOW, timezone="UTC")
+        texts = [f"={{{{ {path} }}}}" for path in paths] + [f"=<{{{{{path}}}}}>" for path in paths]
+        world = World(items=items, scope=scope, seen=seen, names=frozenset({"X", "Y"}), pairing=_pairing)
+        asked.append((texts, world))
+
+    gather()
+    compared = 0
+    for texts, world in asked:
+        places = list(range(len(world.items)))
+        there = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
+        for text, elsewhere in zip(texts, there, strict=True):
+            here = natively(read(text), world, places)
+            if here is not None:
+                compared += 1
+                assert all(map(equal, here, elsewhere)), (text, world.items, here, elsewhere)
+    assert compared > EXAMPLES * 4
+
+
+async def test_paths_leave_this_process_for_nothing(world: Callable[[Sequence[Any]], World]) -> None:
+    """imports 5.3: 78 of 100 chunks need no child"""
+    children = Children(1)
+    items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
+    texts = ["={{ $json.a.b[0] }}", "={{ $json.a.b }}-{{ $json.n }}|{{ $itemIndex }}", "plain"]
+    evaluator = Evaluator(children, "org", "run")
+    outcomes = await evaluator.evaluate([read(text) for text in texts[::2]], world(items))
+    assert outcomes == [["x", UNDEFINED], ["plain", "plain"]]
+    assert await evaluator.evaluate([read(texts[1])], world(items[1:])) == [["-|0"]]
+    assert await evaluator.evaluate([read("={{ $json.n }}€")], world(items)) == [["2.5€", "€"]]
+    assert children.live == 0
+    assert await evaluator.evaluate([read(texts[1])], world(items[:1])) == [["x-2.5|0"]]
+    assert children.live == 1  # a list in a text is JavaScript's to write
+    await children.close()
+
+
+NUMBERS = [
+    0.1,
+    -2.5,
+    1e15,
+    123456.789,
+    -0.0,
+    5.0,
+    1e-4,
+    2.0**53,
+    1e16,
+    1e21,
+    1e-7,
+    5e-324,
+    1.7e308,
+    0.1 + 0.2,
+]
+
+
+async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
+    evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
+) -> None:
+    """imports 5.1: values become text as JavaScript does"""
+    items = [{"n": number} for number in NUMBERS]
+    (there,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
+    for item, elsewhere in zip(items, there, strict=True):
+        (here,) = await evaluator.evaluate([read("=<{{ $json.n }}>")], world([item]))
+        assert here == [elsewhere]

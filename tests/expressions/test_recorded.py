@@ -1,0 +1,121 @@
+"""What a real n8n made of expressions and scripts, and what is made of them here (imports 5, 14)."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.paths import UNDEFINED
+from steward.expressions.template import read
+from steward.expressions.views import CodeFailed, CodeResult, Fault, Mode, Outcome, Script
+from tests.expressions.cases import RecordedStep, equal, recorded_steps, stored
+from tests.shared_data import shared
+
+CASES = shared("n8n_cases")
+EXPRESSIONS = sorted({file.stem.rpartition("-")[0] for file in CASES.glob("expr-*.json")} - {"expr-params"})
+# The source of the origin's own wrapper of a function, and an address runs could be resumed by.
+ACCEPTED = {"=<{{ Object.groupBy }}>", "={{ $execution.resumeUrl ? 1 : 0 }}"}
+
+
+def _fields(step: RecordedStep) -> list[dict[str, Any]]:
+    parameters = step.node["parameters"]
+    if "values" in parameters:
+        return [field for fields in parameters["values"].values() for field in fields]
+    return list(parameters["assignments"]["assignments"])
+
+
+def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> list[str]:
+    fields = _fields(step)
+    if "values" in step.node["parameters"]:
+        fault = any(isinstance(value, Fault) for answer in answers for value in answer)
+        if fault or step.failed:
+            return [] if fault == step.failed else [f"{step.name}: an expression error {fault}"]
+    found = []
+    for place, recorded in enumerate(step.put_out or ()):
+        for field, answer in zip(fields, answers, strict=True):
+            if f"{step.node['name']}.0.0.{place}.{field['name']}" in step.unstable:
+                continue
+            value, wanted = _kept(step, field, answer[place]), recorded.get(field["name"], UNDEFINED)
+            if not equal(value, wanted) and field["value"] not in ACCEPTED:
+                found.append(f"{step.name} {field['value']}: {value!r}, recorded {wanted!r}")
+    return found
+
+
+def _kept(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
+    """As the step keeps it: set 1 and 2 the value, set 3 text where its field is text."""
+    if "values" in step.node["parameters"] or field["type"] != "string":
+        return stored(value)
+    if value is UNDEFINED or value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return str(value).replace("inf", "Infinity") if isinstance(value, int | float) else value
+
+
+async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluator) -> None:
+    """imports 5: values, texts, errors, extensions, dates and zones of every recorded expression"""
+    found: list[str] = []
+    count = 0
+    for step in recorded_steps(CASES, EXPRESSIONS):
+        if step.kind != "set":
+            continue
+        templates = [read(str(field["value"])) for field in _fields(step)]
+        count += len(templates)
+        found += _differences(step, await evaluator.evaluate(templates, step.world))
+    assert found == []
+    assert count > 1000
+
+
+_MODES = {"function": Mode.FUNCTION, "functionItem": Mode.FUNCTION_ITEM}
+SCRIPTS = ["code-all", "code-each", "code-each-fail", "code-fail", "function-v1"]
+
+
+async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFailed:
+    parameters = step.node["parameters"]
+    each = parameters.get("mode") == "runOnceForEachItem"
+    mode = _MODES.get(step.kind, Mode.EACH if each else Mode.ALL)
+    text = parameters.get("jsCode", parameters.get("functionCode"))
+    try:
+        return await evaluator.run_code(Script(text, mode), step.world)
+    except CodeFailed as failed:
+        return failed
+
+
+async def test_recorded_scripts_put_out_what_they_put_out(evaluator: Evaluator) -> None:
+    """imports 5.4: both modes, their results and their failures"""
+    count = 0
+    for step in recorded_steps(CASES, SCRIPTS):
+        tolerant = step.node.get("onError") == "continueRegularOutput"
+        if step.kind not in ("code", "function", "functionItem") or (step.failed and not tolerant):
+            continue
+        if "-fail" in step.case and not tolerant:
+            continue
+        count += 1
+        result = await _run(evaluator, step)
+        if isinstance(result, CodeFailed):
+            assert result.thrown == _is_error(step), step.name
+            assert result.message
+            continue
+        assert step.put_out is not None, step.name
+        assert len(result.items) == len(step.put_out), step.name
+        for made, recorded in zip(result.items, step.put_out, strict=True):
+            if made.error is None:
+                assert equal(dict(made.json), recorded), step.name
+            else:
+                assert recorded.keys() == {"error"}, step.name
+    assert count >= 20
+
+
+def _is_error(step: RecordedStep) -> bool:
+    return len(step.put_out or ()) == 1 and (step.put_out or ({},))[0].keys() == {"error"}
+
+
+async def test_recorded_orders_of_scripts_are_the_same(evaluator: Evaluator) -> None:
+    """imports 6: sort by code"""
+    steps = list(recorded_steps(CASES, ["sort-code"]))
+    for step in steps:
+        order = await evaluator.order(step.node["parameters"]["code"], step.world)
+        assert [step.items[place] for place in order] == list(step.put_out or ()), step.name
+    assert len(steps) == 5

@@ -1,0 +1,138 @@
+"""What scripts find and what counts as items (imports 5.4), beyond the recorded ones."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.views import CodeFailed, Made, Mode, Scope, Script, Seen, Unpaired, World
+from tests.expressions.cases import NOW
+
+World_ = Callable[[Sequence[Any]], World]
+TWO = [{"n": 1}, {"n": 2}]
+
+
+async def _all(evaluator: Evaluator, text: str, world: World, mode: Mode = Mode.ALL) -> tuple[Made, ...]:
+    return (await evaluator.run_code(Script(text, mode), world)).items
+
+
+async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) -> None:
+    """imports 5.4: a list of {json}, a list of objects, one object; pairing as the script says it"""
+    asked = {
+        "return [{ json: { a: 1 }, pairedItem: 1 }, { json: { a: 2 }, pairedItem: [0, { item: 1 }] }]": [
+            (1,),
+            (0, 1),
+        ],
+        "return [{ a: 1 }, { b: 2 }]": [None, None],
+        "return { a: 1 }": [None],
+        "return $input.all().filter((item) => item.json.n > 1)": [(1,)],
+        "return items.map((item) => ({ json: item.json }))": [None, None],
+        "return []": [],
+    }
+    for text, pairs in asked.items():
+        assert [made.paired for made in await _all(evaluator, text, world(TWO))] == pairs, text
+
+
+@pytest.mark.parametrize(
+    ("text", "thrown"),
+    [
+        ("return 5", False),
+        ("return 'x'", False),
+        ("return [1]", False),
+        ("return [[{}]]", False),
+        ("return null", False),
+        ("", False),
+        ("return [{ json: 7 }]", False),
+        ("throw new Error('no stock')", True),
+        ("return $json.n", True),
+        ("return $input.item.json", True),
+        ("return nowhere.x", True),
+        ("throw 'plain'", True),
+        ("return $('Gone').first().json", True),
+    ],
+)
+async def test_a_failure_says_whether_the_script_threw(
+    evaluator: Evaluator, world: World_, text: str, thrown: bool
+) -> None:
+    """imports 3.5: what threw gives {error}; a result of the wrong shape lets the input go on"""
+    with pytest.raises(CodeFailed) as failed:
+        await _all(evaluator, text, world(TWO))
+    assert failed.value.thrown is thrown
+    assert failed.value.message
+
+
+async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, world: World_) -> None:
+    """imports 3.5: an error in the place of the failed item"""
+    text = "const a = 1;\nif ($json.n === 2) throw new Error('two');\nreturn { a, at: $itemIndex };"
+    first, second = await _all(evaluator, text, world(TWO), Mode.EACH)
+    assert first == Made({"a": 1, "at": 0}, (0,))
+    assert second == Made({}, (1,), "two [line 2]")
+
+
+async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world: World_) -> None:
+    """imports 5.4: Buffer for texts, crypto hashes, top-level await, console kept to 200 lines"""
+    text = """
+        const text = Buffer.from('héllo').toString('base64');
+        const back = Buffer.from(text, 'base64').toString('utf-8');
+        const hash = crypto.createHash('sha256').update('a').update('b').digest('hex');
+        const mac = crypto.createHmac('sha1', 'key').update('x').digest('base64');
+        for (let i = 0; i < 300; i += 1) console.log('line', i, { i });
+        const waited = await new Promise((resolve) => resolve(atob(btoa('z'))));
+        const all = await Promise.all([1, Promise.resolve(2)]);
+        return { text, back, hash, mac, waited, all, id: crypto.randomUUID().length };
+    """
+    result = await evaluator.run_code(Script(text, Mode.ALL), world(TWO))
+    assert result.items[0].json == {
+        "text": "aMOpbGxv",
+        "back": "héllo",
+        "hash": hashlib.sha256(b"ab").hexdigest(),
+        "mac": base64.b64encode(hmac.digest(b"key", b"x", "sha1")).decode(),
+        "waited": "z",
+        "all": [1, 2],
+        "id": 36,
+    }
+    assert len(result.lines) == 200
+    assert result.lines[7] == 'line 7 {"i":7}'
+
+
+async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
+    """imports 5.2: the clock is the step's start; safety 8: clock and random given by the run"""
+    text = "return { now: Date.now(), at: new Date().toISOString(), lux: $now.toISO(), dice: Math.random() }"
+    first = await _all(evaluator, text, world(TWO))
+    assert first == await _all(evaluator, text, world(TWO))
+    assert first[0].json["now"] == NOW.timestamp() * 1000
+    assert first[0].json["lux"] == "2026-01-15T11:00:00.000+01:00"
+
+
+async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> None:
+    """imports 3.6: the caller resolves pairing, the script sees its result"""
+
+    def pairing(name: str, place: int) -> tuple[int, int, int] | Unpaired | None:
+        return (0, 0, 1 - place) if place < 2 else Unpaired("It cannot be told which.")
+
+    seen = {"A": Seen(runs=[[[{"x": "p"}, {"x": "q"}]]])}
+    scope = Scope(now=NOW, timezone="UTC")
+    world = World(items=[*TWO, {"n": 3}], scope=scope, seen=seen, names=frozenset({"A"}), pairing=pairing)
+    made = await _all(evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, Mode.EACH)
+    assert [one.json for one in made[:2]] == [{"x": "q", "n": 2}, {"x": "p", "n": 2}]
+    assert "cannot be told" in (made[2].error or "")
+
+
+async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -> None:
+    """imports 8.3: run code is pure: its input in, its value out"""
+    text = (
+        "const twice = (n) => n * 2;\nexport default function main(input) { return { n: twice(input.a.n) }; }"
+    )
+    assert await evaluator.run_flow_code(text, {"a": {"n": 4}}, NOW) == {"n": 8}
+    with pytest.raises(CodeFailed):
+        await evaluator.run_flow_code("export default function main() { throw new Error('x'); }", {}, NOW)
+
+
+async def test_patterns_with_look_around_are_tried_in_the_child(evaluator: Evaluator) -> None:
+    """imports 4: a pattern with look-around or back-references never runs in the service process"""
+    pairs = [("(?<=a)b", "", "ab"), ("(a)\\1", "", "ab"), ("(", "", "x"), ("É", "i", "é")]
+    assert await evaluator.matches(pairs) == [True, False, None, True]

@@ -1,0 +1,61 @@
+"""How a parameter is split, and which steps it asks for (imports 5.1)."""
+
+import pytest
+
+from steward.expressions.template import Chunk, Lang, read, read_kept, read_liquid
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plain {{ 1 }}", ["plain {{ 1 }}"]),
+        ("=", [""]),
+        ("=plain", ["plain"]),
+        ("={{ 1 }}", [" 1 "]),
+        ("={{1", ["1"]),
+        ("=1 }}", ["1 }}"]),
+        ("=\\{{ 1 }}", ["\\{{ 1 }}"]),
+        ("=a{{ 1 }}b{{ 2 }}", ["a", " 1 ", "b", " 2 "]),
+        ("={{ '}}' }}", [" '", "' }}"]),
+        ("={{ {{ 1 }} }}", [" {{ 1 ", " }}"]),
+        ("={{}}", [""]),
+        (" ={{ 1 }}", [" ={{ 1 }}"]),
+    ],
+)
+def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -> None:
+    """imports 5.1: also inside quotes or an object; without an equals sign in front it is text"""
+    template = read(text)
+    assert [part.code if isinstance(part, Chunk) else part for part in template.parts] == parts
+    assert read_kept(template.kept()) == template
+
+
+@pytest.mark.parametrize(
+    ("text", "lang", "steps", "paired"),
+    [
+        ("={{ $json.a }}", Lang.PATH, set(), set()),
+        ("={{ $json.a + 1 }}", Lang.JS, set(), set()),
+        ("={{ $('A b').item.json.x }}", Lang.PATH, {"A b"}, {"A b"}),
+        ('={{ $( "A" ).first().json.x + $node["B"].json.y }}', Lang.JS, {"A", "B"}, set()),
+        ("={{ $('A')?.itemMatching(0) }} {{ $node.C.json }}", Lang.JS, {"A", "C"}, {"A"}),
+        ("={{ $items('D')[0] }} {{ $('E').isExecuted }}", Lang.JS, {"D", "E"}, set()),
+        ("={{ $items().length }}", Lang.JS, set(), set()),
+        ("={{ $($json.name).first() }}", Lang.JS, None, None),
+        ("={{ (() => { const s = $('A'); return s.item.json.x })() }}", Lang.JS, {"A"}, {"A"}),
+        ("={{ $node[$json.name].json }}", Lang.JS, None, None),
+        ("={{ $('it\\'s').first() }}", Lang.JS, None, None),
+        ("=text", Lang.LITERAL, set(), set()),
+    ],
+)
+def test_a_template_says_which_steps_it_asks_for(
+    text: str, lang: Lang, steps: set[str] | None, paired: set[str] | None
+) -> None:
+    """imports 5.3: the referenced outputs are cut down to the steps named"""
+    template = read(text)
+    assert (template.lang, template.steps, template.paired) == (lang, steps, paired)
+
+
+def test_liquid_is_known_by_its_braces() -> None:
+    """imports 7.1: a value is plain text, Liquid or JSON"""
+    assert read_liquid("Hello").lang is Lang.LITERAL
+    assert read_liquid("Hello {{ order.id }}").lang is Lang.LIQUID
+    assert read_kept(read_liquid("{% if a %}x{% endif %}").kept()).lang is Lang.LIQUID
