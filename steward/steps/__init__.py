@@ -5,11 +5,13 @@ from steward.steps.code import Code
 from steward.steps.compare_datasets import CompareDatasets
 from steward.steps.crypto import Crypto
 from steward.steps.date_time import DateTime
+from steward.steps.html_text import Html
 from steward.steps.item_lists import ItemLists
 from steward.steps.keys import RemoveDuplicates, RenameKeys
 from steward.steps.kinds import StepType
 from steward.steps.lists import Aggregate, Limit, Sort, SplitOut
 from steward.steps.loops import SplitInBatches
+from steward.steps.markdown_text import Markdown
 from steward.steps.merge import Merge
 from steward.steps.plain import NoOp, RespondToWebhook, StopAndError, Wait
 from steward.steps.set_fields import SetFields
@@ -41,6 +43,8 @@ ALL: list[StepType] = [
     DateTime(),
     Crypto(),
     Xml(),
+    Html(),
+    Markdown(),
     ExecuteWorkflow(),
 ]
 BY_TYPE: dict[str, StepType] = {name: one for one in ALL for name in one.types}

@@ -72,11 +72,11 @@ def _iso(text: str, zone: tzinfo) -> datetime | None:
     year, month, day, week, weekday, ordinal, hour, minute, second, fraction, offset = found.groups()
     micro = int(((fraction or "")[:3] + "000000")[:6].ljust(6, "0")) if fraction else 0
     if week:
-        date = datetime.fromisocalendar(int(year), int(week), int(weekday or 1))
+        date = datetime.fromisocalendar(int(year), int(week), int(weekday or 1)).replace(tzinfo=UTC)
     elif ordinal:
-        date = datetime(int(year), 1, 1) + timedelta(days=int(ordinal) - 1)  # noqa: DTZ001
+        date = datetime(int(year), 1, 1, tzinfo=UTC) + timedelta(days=int(ordinal) - 1)
     else:
-        date = datetime(int(year), int(month or 1), int(day or 1))  # noqa: DTZ001
+        date = datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
     extra = timedelta(days=1) if hour == "24" else timedelta()
     date = date.replace(
         hour=0 if hour == "24" else int(hour or 0),

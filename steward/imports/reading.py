@@ -1,0 +1,140 @@
+"""Reads an export of any source: plan, findings, scripts and expressions compiled (imports 1, 12.5)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from steward.expressions import template
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.template import Chunk, Lang, Template
+from steward.expressions.views import CodeStopped, Problem, Script, ToCheck
+from steward.imports import report
+from steward.imports.content import Content, Unreadable
+from steward.imports.report import Report
+from steward.imports.workflow_tool import read as workflow_tool
+from steward.model.finding import Finding, Level
+from steward.model.plan import OnError, Plan, PlanStep
+from steward.steps.code import script_of
+from steward.steps.execute import EXPRESSION, raw_parameters
+
+SOURCES = (workflow_tool.SOURCE,)
+_SCRIPTS = frozenset(("code", "function", "functionItem"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An export read: what is kept of it and what was found."""
+
+    plan: Plan
+    report: Report
+    cleaned: Mapping[str, Any]
+
+
+async def read_export(
+    source: str, content: Content, name: str | None, evaluator: Evaluator | None
+) -> Reading:
+    """Reads and checks an export. Raises Unreadable.
+
+    Without an evaluator nothing is compiled, only read.
+    """
+    if source != workflow_tool.SOURCE:
+        raise Unreadable("Exports of this source cannot be read yet.")
+    found = workflow_tool.read(content, name)
+    findings = list(found.findings)
+    for step_name, place in _references(found.plan):
+        words = f"It asks for the step “{place[:80]}”, which is not there. Correct the name in the tool."
+        findings.append(Finding(step_name, Level.ERROR, "expression_feature", words))
+    if evaluator is not None:
+        findings += await _compiled(found.plan, evaluator)
+    plan = _marked(found.plan, findings)
+    return Reading(plan, report.report_of(plan, findings), found.cleaned)
+
+
+def _marked(plan: Plan, findings: list[Finding]) -> Plan:
+    """Steps with an error are not supported."""
+    blocked = {one.step for one in findings if one.level is Level.ERROR}
+    steps = tuple(
+        replace(step, origin=replace(step.origin, supported=False))
+        if step.name in blocked and step.origin is not None
+        else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=steps)
+
+
+def templates_of(step: PlanStep) -> list[tuple[str, Template]]:
+    """The expressions of a step, each with its parameter's path."""
+    found: list[tuple[str, Template]] = []
+
+    def look(value: Any, path: str) -> None:
+        if isinstance(value, Mapping):
+            if value.keys() == EXPRESSION:
+                found.append((path, template.read_kept(value)))
+                return
+            for name, one in value.items():
+                look(one, f"{path}.{name}" if path else str(name))
+        elif isinstance(value, list | tuple):
+            for place, one in enumerate(value):
+                look(one, f"{path}.{place}")
+
+    look(step.config, "")
+    return found
+
+
+def _references(plan: Plan) -> list[tuple[str, str]]:
+    """Steps that ask for one that is not there, other than to see whether it ran (imports 12.6)."""
+    names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
+    found: list[tuple[str, str]] = []
+    for step in plan.steps:
+        if step.origin is None or not step.origin.supported:
+            continue
+        wanted: set[str] = set()
+        for _, one in templates_of(step):
+            guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in one.parts)
+            wanted |= set() if guarded or one.steps is None else set(one.steps)
+        if step.origin.source_type in _SCRIPTS:
+            text = script_of(step.origin.source_type, raw_parameters(step.config)).text
+            asked, _ = template.names_in([text])
+            wanted |= set() if asked is None or "isExecuted" in text else set(asked)
+        if step.origin.on_error is OnError.STOP:
+            found += [(step.name, name) for name in sorted(wanted - names)]
+    return found
+
+
+async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
+    """What compiling every expression and script found; nothing is run."""
+    asked: list[tuple[PlanStep, str, Template]] = []
+    scripts: list[tuple[PlanStep, Script]] = []
+    for step in plan.steps:
+        if step.origin is None or not step.origin.supported:
+            continue
+        asked += [(step, path, one) for path, one in templates_of(step) if one.lang is not Lang.LITERAL]
+        if step.origin.source_type in _SCRIPTS:
+            scripts.append((step, script_of(step.origin.source_type, raw_parameters(step.config))))
+    if not asked and not scripts:
+        return []
+    try:
+        checked = await evaluator.check(
+            ToCheck(templates=[one for _, _, one in asked], scripts=[script for _, script in scripts])
+        )
+    except CodeStopped as stopped:
+        words = f"Its expressions could not be checked: {stopped.message}"
+        return [Finding(None, Level.ERROR, "expression_feature", words)]
+    found: list[Finding] = []
+    for (step, path, _), problems in zip(asked, checked.templates, strict=True):
+        found += [_finding(step, problem, path) for problem in problems]
+    for (step, _), problems in zip(scripts, checked.scripts, strict=True):
+        found += [_finding(step, problem, "its code") for problem in problems]
+    return list(dict.fromkeys(found))
+
+
+def _finding(step: PlanStep, problem: Problem, where: str) -> Finding:
+    level = Level(problem.level)
+    # What is no JavaScript at all fails here as there; a tolerated failure goes on as the origin's does.
+    if problem.syntax and level is Level.ERROR and step.origin and step.origin.on_error is not OnError.STOP:
+        level = Level.WARNING
+    words = f"{problem.message} ({where[:120]}, column {problem.column}) {problem.what_to_do}"
+    return Finding(step.name, level, problem.code, words)
+
+
+__all__ = ["SOURCES", "Reading", "Unreadable", "read_export", "templates_of"]

@@ -1,0 +1,57 @@
+"""Reads every export of a folder and prints what they would come to here (imports 11).
+
+`make imports-report DIR=folder` prints text; with ARGS=--json the same as JSON.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.imports.content import Unreadable, content_of
+from steward.imports.reading import read_export
+from steward.imports.report import Survey
+
+SLOW_MS = 1000.0
+
+
+async def survey(paths: Sequence[Path], children: Children | None) -> Survey:
+    """Every export, read as keeping it would."""
+    found = Survey()
+    evaluator = Evaluator(children, "report", "report") if children is not None else None
+    for path in paths:
+        began = time.perf_counter()
+        try:
+            reading = await read_export("workflow_tool", content_of(path.read_text("utf-8")), None, evaluator)
+            found.add(reading.plan, reading.report)
+        except Unreadable:
+            found.refused += 1
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            found.broke.append(f"{path.name}: {type(error).__name__}: {error}")
+        taken = (time.perf_counter() - began) * 1000
+        found.slowest_ms = max(found.slowest_ms, taken)
+        if taken > SLOW_MS:
+            found.broke.append(f"{path.name}: took {taken:.0f} ms")
+    return found
+
+
+async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
+    children = Children(2)
+    try:
+        warm = Evaluator(children, "report", "report")
+        await warm.matches([("a", "", "a")])  # the first start is not an export's
+        found = await survey(paths, children)
+    finally:
+        await children.close()
+    print(json.dumps(found.to_json(), indent=1) if as_json else "\n".join(found.to_text()))
+    return 1 if found.broke else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(
+        asyncio.run(_main(sorted(Path(sys.argv[1]).glob("*.json")), as_json="--json" in sys.argv[2:]))
+    )
