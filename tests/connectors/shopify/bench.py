@@ -1,0 +1,108 @@
+"""Short ways to the Shopify connector over the pretend store, with every request in its ledger."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from steward.connectors.base import Page, Part, Planned, Proposal, Reader, ReadOp, Secrets, WriteOutcome
+from steward.connectors.shopify.connector import Shopify
+from steward.connectors.writing import Writer
+from steward.model.change import Batch, batch_key, effect_key
+from steward.model.ids import IntegrationId, OrgId, RunId
+from steward.outbound.client import Outbound
+from steward.outbound.grant import WriteGrant
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.network import Beside
+from tests.fakes.shopify.store import ShopifyFake
+
+ORG, NUMBER = OrgId(1), IntegrationId(21)
+RUN = RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6")
+I = TypeVar("I")  # noqa: E741
+P = TypeVar("P")
+
+
+@dataclass
+class Bench:
+    """One connection to the pretend store, and what a run would be given of it."""
+
+    clock: FakeClock
+    store: ShopifyFake
+    version: str = "2026-10"
+    given: dict[str, Any] | None = None
+    lines: list[str] = field(default_factory=list)
+    _position: int = 0
+
+    def __post_init__(self) -> None:
+        self.register = Register()
+        log = Log(self.lines.append, self.clock, self.register)
+        wire = Wire(self.clock, self.register, log, transport=Beside(self.store.transport()))
+        self.outbound = Outbound(wire, jitter=lambda: 0.5)
+        self.connector = Shopify(version=self.version, url=None, read_s=20.0)
+        settings = self.connector.settings(self.given or self.store.settings())
+        self.secrets = Secrets(NUMBER, settings.plain, settings.sealed, currency=self.store.currency)
+
+    def reader(self) -> Reader:
+        """A reader."""
+        http = self.outbound.reading(ORG, NUMBER, self.connector.link(self.secrets))
+        return self.connector.reader(http, self.secrets)
+
+    def writer(self, keys: Sequence[str]) -> Writer:
+        """A writer for effects whose intent is kept."""
+        now = self.clock.now()
+        grant = WriteGrant(
+            org=ORG,
+            run=RUN,
+            epoch=1,
+            change_hash="0" * 64,
+            effects=dict.fromkeys(keys, NUMBER),
+            confirmed_until=lambda: now + timedelta(seconds=30),
+            send_by=now + timedelta(seconds=5),
+        )
+        http = self.outbound.writing(grant, NUMBER, self.connector.link(self.secrets))
+        return self.connector.writer(http, self.secrets)
+
+    async def check(self) -> Any:
+        """A check, as connecting makes it."""
+        http = self.outbound.upkeep(ORG, NUMBER, self.connector.link(self.secrets))
+        return await self.connector.check(http, self.secrets)
+
+    async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
+        """Every item of a read."""
+        return [item for page in await self.pages(op, params) for item in page.items]
+
+    async def pages(self, op: ReadOp[P, I], params: P) -> list[Page[I]]:
+        """Every page of a read."""
+        return [page async for page in self.reader().read(op, params)]
+
+    def plan(self, operation: str, *asks: Any) -> Planned:
+        """What an operation plans."""
+        return self.connector.changes[operation].plan(asks, integration_id=NUMBER)
+
+    def keys(self, count: int) -> list[str]:
+        """Effect keys nobody used yet."""
+        self._position += 1
+        return [
+            effect_key(RUN, "step", "-", position=self._position, part=part, version=1)
+            for part in range(1, count + 1)
+        ]
+
+    def batch(self, parts: Sequence[Part]) -> Batch:
+        """Parts with keys of their own."""
+        keys = self.keys(len(parts))
+        return Batch(tuple(parts), tuple(keys), batch_key(keys))
+
+    async def send(self, batch: Batch) -> list[WriteOutcome]:
+        """One attempt at a batch."""
+        return await self.writer(batch.effect_keys).apply(batch)
+
+    async def apply(self, proposals: Sequence[Proposal]) -> list[WriteOutcome]:
+        """All parts of changes in order, as grouped by their operation; outcomes in the order sent."""
+        outcomes: list[WriteOutcome] = []
+        parts = [part for proposal in proposals for part in proposal.parts]
+        for group in self.connector.changes[parts[0].operation].group(parts):
+            outcomes += await self.send(self.batch(group))
+        return outcomes

@@ -1,0 +1,362 @@
+"""What each mutation does to the pretend store, with the refusals the platform's schema names."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from steward.sandbox.exchange import Touched
+from tests.fakes.shopify.goods import Goods, Row, stamp
+from tests.fakes.shopify.objects import digest_of, level_of, metafield, variants_of
+
+
+@dataclass
+class Write:
+    """One mutation under way: what it touched, and which topics it causes."""
+
+    goods: Goods
+    touched: list[Touched] = field(default_factory=list)
+    caused: list[tuple[str, Row]] = field(default_factory=list)
+
+    def change(self, row: Row, topic: str | None = None, **fields: Any) -> None:
+        """Writes fields of a row; what is so already is no change."""
+        before = {name: row.get(name) for name in fields}
+        if before == fields:
+            return
+        self.goods.touch(row, **fields)
+        self.touched.append(Touched(row["__typename"], row["id"], tuple(fields), before, dict(fields)))
+        if topic is not None:
+            self.caused.append((topic, row))
+
+
+def refusal(path: list[str] | None, message: str, code: str | None = None, **more: Any) -> Row:
+    """One entry of userErrors."""
+    return {"field": path, "message": message, "code": code, **more}
+
+
+def variants_bulk_update(write: Write, given: dict[str, Any]) -> Row:
+    """Prices of variants; with partial updates the good ones are kept."""
+    product, errors, done = write.goods.rows.get(given["productId"]), [], []
+    if product is None:
+        words = "Product does not exist"
+        return {
+            "productVariants": None,
+            "userErrors": [refusal(["productId"], words, "PRODUCT_DOES_NOT_EXIST")],
+        }
+    own = {row["id"]: row for row in variants_of(write.goods, product["id"])}
+    for at, wanted in enumerate(given["variants"]):
+        path = ["variants", str(at)]
+        row = own.get(wanted["id"])
+        if row is None:
+            errors.append(
+                refusal([*path, "id"], "Product variant does not exist", "PRODUCT_VARIANT_DOES_NOT_EXIST")
+            )
+            continue
+        wrong = [
+            name
+            for name in ("price", "compareAtPrice")
+            if name in wanted and not _is_amount(wanted[name], name)
+        ]
+        if wrong:
+            errors.append(
+                refusal([*path, wrong[0]], "must be greater than or equal to 0", "GREATER_THAN_OR_EQUAL_TO")
+            )
+            continue
+        done.append((row, {name: wanted[name] for name in ("price", "compareAtPrice") if name in wanted}))
+    if errors and not given.get("allowPartialUpdates"):
+        done = []
+    for row, fields in done:
+        write.change(row, **{name: _amount(value) for name, value in fields.items()})
+    if done:
+        write.caused.append(("PRODUCTS_UPDATE", product))
+    return {"product": product, "productVariants": [row for row, _ in done], "userErrors": errors}
+
+
+def _is_amount(value: Any, name: str) -> bool:
+    if value is None:
+        return name == "compareAtPrice"
+    try:
+        return Decimal(str(value)) >= 0
+    except InvalidOperation:
+        return False
+
+
+def _amount(value: Any) -> str | None:
+    return None if value is None else f"{Decimal(str(value)):.2f}"
+
+
+def set_quantities(write: Write, given: dict[str, Any]) -> Row:
+    """All quantities or none: each only where it still is what it is changed from."""
+    errors, wanted = [], []
+    for at, each in enumerate(given["input"]["quantities"]):
+        path = ["input", "quantities", str(at)]
+        level = level_of(write.goods, each["inventoryItemId"], each["locationId"])
+        if "changeFromQuantity" not in each:
+            errors.append(
+                refusal([*path, "changeFromQuantity"], "must be given", "COMPARE_QUANTITY_REQUIRED")
+            )
+        elif each["inventoryItemId"] not in write.goods.rows:
+            errors.append(refusal([*path, "inventoryItemId"], "could not be found", "INVALID_INVENTORY_ITEM"))
+        elif level is None:
+            errors.append(refusal([*path, "locationId"], "could not be found", "INVALID_LOCATION"))
+        elif each["quantity"] > 1_000_000_000:
+            errors.append(refusal([*path, "quantity"], "is too high", "INVALID_QUANTITY_TOO_HIGH"))
+        elif each["changeFromQuantity"] is not None and each["changeFromQuantity"] != level["available"]:
+            words = "The changeFromQuantity argument no longer matches the persisted quantity."
+            errors.append(refusal([*path, "changeFromQuantity"], words, "CHANGE_FROM_QUANTITY_STALE"))
+        else:
+            wanted.append((level, each["quantity"]))
+    if errors:
+        return {"inventoryAdjustmentGroup": None, "userErrors": errors}
+    changes = []
+    for level, quantity in wanted:
+        delta = quantity - level["available"]
+        write.change(level, "INVENTORY_LEVELS_UPDATE", available=quantity)
+        goods = write.goods
+        told = {"name": "available", "delta": delta, "quantityAfterChange": quantity}
+        changes.append({**told, "item": goods.rows[level["item"]], "location": goods.rows[level["location"]]})
+    group = {"createdAt": stamp(write.goods.now()), "reason": given["input"]["reason"], "changes": changes}
+    return {"inventoryAdjustmentGroup": group, "userErrors": []}
+
+
+def add_tags(write: Write, given: dict[str, Any]) -> Row:
+    """Tags are kept once, without regard to case."""
+    return _tagged(write, given["id"], lambda held: [*held, *_missing(held, given["tags"])])
+
+
+def remove_tags(write: Write, given: dict[str, Any]) -> Row:
+    """Tags are taken off without regard to case."""
+    gone = {tag.casefold() for tag in given["tags"]}
+    return _tagged(write, given["id"], lambda held: [tag for tag in held if tag.casefold() not in gone])
+
+
+def _missing(held: list[str], tags: list[str]) -> list[str]:
+    known = {tag.casefold() for tag in held}
+    return [tag for tag in tags if tag.casefold() not in known]
+
+
+def _tagged(write: Write, number: str, change: Callable[[list[str]], list[str]]) -> Row:
+    row = write.goods.rows.get(number)
+    if row is None or "tags" not in row:
+        return {"node": None, "userErrors": [refusal(["id"], "Resource does not exist")]}
+    topics = {"Product": "PRODUCTS_UPDATE", "Order": "ORDERS_UPDATED", "Customer": "CUSTOMERS_UPDATE"}
+    write.change(row, topics.get(row["__typename"]), tags=change(row["tags"]))
+    return {"node": row, "userErrors": []}
+
+
+def update_product(write: Write, given: dict[str, Any]) -> Row:
+    """The status alone is kept here."""
+    wanted = given["product"]
+    row = write.goods.rows.get(wanted["id"])
+    if row is None:
+        return {"product": None, "userErrors": [refusal(["id"], "Product does not exist")]}
+    write.change(row, "PRODUCTS_UPDATE", status=wanted["status"])
+    return {"product": row, "userErrors": []}
+
+
+def publish(write: Write, given: dict[str, Any]) -> Row:
+    """Onto channels."""
+    return _published(write, given, lambda held, asked: sorted({*held, *asked}))
+
+
+def unpublish(write: Write, given: dict[str, Any]) -> Row:
+    """Off channels."""
+    return _published(write, given, lambda held, asked: [each for each in held if each not in asked])
+
+
+def _published(write: Write, given: dict[str, Any], change: Callable[[Any, Any], list[str]]) -> Row:
+    row, asked = write.goods.rows.get(given["id"]), [each["publicationId"] for each in given["input"]]
+    if row is None:
+        return {"publishable": None, "userErrors": [refusal(["id"], "Resource does not exist")]}
+    if any(each not in write.goods.rows for each in asked):
+        return {"publishable": row, "userErrors": [refusal(["input", "0"], "Publication does not exist")]}
+    write.change(row, "PRODUCTS_UPDATE", publications=change(row["publications"], asked))
+    return {"publishable": row, "userErrors": []}
+
+
+def set_metafields(write: Write, given: dict[str, Any]) -> Row:
+    """All or none; a digest that is given must be the present one, null: there must be none."""
+    errors, goods = [], write.goods
+    for at, each in enumerate(given["metafields"]):
+        owner = goods.rows.get(each["ownerId"])
+        held = metafield(goods, owner, each) if owner is not None else None
+        if owner is None:
+            words = "Owner does not exist."
+            errors.append(refusal(["metafields", str(at), "ownerId"], words, "INVALID", elementIndex=at))
+        elif "compareDigest" in each and each["compareDigest"] != (
+            digest_of(held["value"]) if held else None
+        ):
+            words = "The resource has been updated since it was loaded."
+            errors.append(refusal(["metafields", str(at)], words, "STALE_OBJECT", elementIndex=at))
+    if errors:
+        return {"metafields": None, "userErrors": errors}
+    done = []
+    for each in given["metafields"]:
+        held = metafield(goods, goods.rows[each["ownerId"]], each)
+        if held is None:
+            names = {name: each[name] for name in ("namespace", "key", "type")}
+            held = goods.make("Metafield", owner=each["ownerId"], value=None, **names)
+        write.change(held, value=each["value"])
+        done.append(held)
+    return {"metafields": done, "userErrors": []}
+
+
+def update_order(write: Write, given: dict[str, Any]) -> Row:
+    """The note alone is kept here."""
+    row = write.goods.rows.get(given["input"]["id"])
+    if row is None:
+        return {"order": None, "userErrors": [refusal(["id"], "Order does not exist")]}
+    write.change(row, "ORDERS_UPDATED", note=given["input"]["note"])
+    return {"order": row, "userErrors": []}
+
+
+def update_customer(write: Write, given: dict[str, Any]) -> Row:
+    """The note alone is kept here."""
+    row = write.goods.rows.get(given["input"]["id"])
+    if row is None:
+        return {"customer": None, "userErrors": [refusal(["id"], "Customer does not exist")]}
+    write.change(row, "CUSTOMERS_UPDATE", note=given["input"]["note"])
+    return {"customer": row, "userErrors": []}
+
+
+def cancel_order(write: Write, given: dict[str, Any]) -> Row:
+    """A job; here it is done at once, though the answer does not say so."""
+    row = write.goods.rows.get(given["orderId"])
+    if row is None or row["cancelledAt"] is not None:
+        found = "NOT_FOUND" if row is None else "INVALID"
+        return {
+            "job": None,
+            "orderCancelUserErrors": [refusal(["orderId"], "cannot be cancelled", found)],
+            "userErrors": [],
+        }
+    if given["restock"]:
+        for line in row["lineItems"]:
+            variant = write.goods.rows.get(line["variant"])
+            levels = [
+                level
+                for level in write.goods.of("InventoryLevel")
+                if variant and level["item"] == variant["item"]
+            ]
+            for level in levels[:1]:
+                write.change(
+                    level, "INVENTORY_LEVELS_UPDATE", available=level["available"] + line["quantity"]
+                )
+    write.change(row, "ORDERS_CANCELLED", cancelledAt=stamp(write.goods.now()))
+    return {
+        "job": {"id": "gid://shopify/Job/1", "done": False},
+        "orderCancelUserErrors": [],
+        "userErrors": [],
+    }
+
+
+def close_order(write: Write, given: dict[str, Any]) -> Row:
+    """Into the archive."""
+    return _closed(write, given, stamp(write.goods.now()))
+
+
+def open_order(write: Write, given: dict[str, Any]) -> Row:
+    """Out of the archive."""
+    return _closed(write, given, None)
+
+
+def _closed(write: Write, given: dict[str, Any], moment: str | None) -> Row:
+    row = write.goods.rows.get(given["input"]["id"])
+    if row is None:
+        return {"order": None, "userErrors": [refusal(["id"], "Order does not exist")]}
+    write.change(row, "ORDERS_UPDATED", closedAt=moment)
+    return {"order": row, "userErrors": []}
+
+
+def hold(write: Write, given: dict[str, Any]) -> Row:
+    """A hold; one handle of an app once."""
+    row, asked = write.goods.rows.get(given["id"]), given["fulfillmentHold"]
+    if row is None:
+        words = "Fulfillment order not found"
+        return {
+            "fulfillmentOrder": None,
+            "userErrors": [refusal(["id"], words, "FULFILLMENT_ORDER_NOT_FOUND")],
+        }
+    if asked.get("handle") in row["holds"]:
+        words, code = (
+            "The handle provided for the fulfillment hold is already in use",
+            "DUPLICATE_FULFILLMENT_HOLD_HANDLE",
+        )
+        return {"fulfillmentOrder": row, "userErrors": [refusal(["fulfillmentHold", "handle"], words, code)]}
+    if row["status"] not in ("OPEN", "SCHEDULED", "ON_HOLD"):
+        return {
+            "fulfillmentOrder": row,
+            "userErrors": [refusal(["id"], "cannot be held", "INVALID_FULFILLMENT_ORDER_STATUS")],
+        }
+    write.change(row, status="ON_HOLD", holds=[*row["holds"], asked.get("handle")])
+    order = write.goods.rows[row["order"]]
+    order["displayFulfillmentStatus"] = "ON_HOLD"
+    return {"fulfillmentOrder": row, "userErrors": []}
+
+
+def capture(write: Write, given: dict[str, Any]) -> Row:
+    """Takes what was reserved."""
+    asked = given["input"]
+    row = write.goods.rows.get(asked["id"])
+    if row is None or row["displayFinancialStatus"] != "AUTHORIZED":
+        return {"transaction": None, "userErrors": [refusal(["id"], "Order cannot be captured")]}
+    taken = write.goods.make(
+        "OrderTransaction",
+        kind="CAPTURE",
+        status="SUCCESS",
+        processedAt=stamp(write.goods.now()),
+        gateway="bogus",
+        amountSet=write.goods.money(str(asked["amount"])),
+        order=row["id"],
+    )
+    held = [*row["transactions"], taken]
+    write.change(row, "ORDERS_PAID", displayFinancialStatus="PAID", transactions=held)
+    return {"transaction": taken, "userErrors": []}
+
+
+def refund(write: Write, given: dict[str, Any]) -> Row:
+    """Gives back; never more than was paid."""
+    asked = given["input"]
+    row = write.goods.rows.get(asked["orderId"])
+    if row is None:
+        return {"refund": None, "order": None, "userErrors": [refusal(["orderId"], "Order does not exist")]}
+    amount = sum(Decimal(str(each["amount"])) for each in asked["transactions"])
+    before = sum(Decimal(each["totalRefundedSet"]["shopMoney"]["amount"]) for each in row["refunds"])
+    if before + amount > Decimal(row["totalPriceSet"]["shopMoney"]["amount"]):
+        return {"refund": None, "order": row, "userErrors": [refusal(["transactions"], "more than was paid")]}
+    made = write.goods.make("Refund", totalRefundedSet=write.goods.money(f"{amount:.2f}"))
+    write.change(row, "REFUNDS_CREATE", refunds=[*row["refunds"], made])
+    return {"refund": made, "order": row, "userErrors": []}
+
+
+def make_redirect(write: Write, given: dict[str, Any]) -> Row:
+    """A path is kept once."""
+    asked = given["urlRedirect"]
+    if any(row["path"] == asked["path"] for row in write.goods.of("UrlRedirect")):
+        words = "Path has already been taken"
+        return {"urlRedirect": None, "userErrors": [refusal(["urlRedirect", "path"], words, None)]}
+    row = write.goods.make("UrlRedirect", path=asked["path"], target=None)
+    write.change(row, target=asked["target"])
+    return {"urlRedirect": row, "userErrors": []}
+
+
+MUTATIONS: dict[str, Callable[[Write, dict[str, Any]], Row]] = {
+    "productVariantsBulkUpdate": variants_bulk_update,
+    "inventorySetQuantities": set_quantities,
+    "tagsAdd": add_tags,
+    "tagsRemove": remove_tags,
+    "productUpdate": update_product,
+    "publishablePublish": publish,
+    "publishableUnpublish": unpublish,
+    "metafieldsSet": set_metafields,
+    "orderUpdate": update_order,
+    "customerUpdate": update_customer,
+    "orderCancel": cancel_order,
+    "orderClose": close_order,
+    "orderOpen": open_order,
+    "fulfillmentOrderHold": hold,
+    "orderCapture": capture,
+    "refundCreate": refund,
+    "urlRedirectCreate": make_redirect,
+}
+# Refused without a key (connectors 7.1, 11.3).
+KEYED = frozenset({"inventorySetQuantities", "refundCreate"})

@@ -1,0 +1,85 @@
+"""The part of the platform's search language that the connector speaks; anything else fails loudly."""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+_TERM = re.compile(
+    r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<word>AND|OR)\b|
+    (?P<name>[a-z_]+):(?P<sign>>=|<=|>|<)?(?:'(?P<quoted>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s()']+)))""",
+    re.VERBOSE,
+)
+Row = dict[str, Any]
+Test = Callable[[Row], bool]
+
+
+class BadSearch(ValueError):
+    """A search this fake does not understand."""
+
+
+def matching(query: str | None, fields: dict[str, Callable[[Row], Any]]) -> Test:
+    """A test of rows for a search; `fields` gives the value of each name that may be searched for."""
+    if query is None or not query.strip():
+        return lambda row: True
+    tokens, at = [], 0
+    while at < len(query.rstrip()):
+        found = _TERM.match(query, at)
+        if found is None:
+            raise BadSearch(query[at:])
+        tokens.append(found)
+        at = found.end()
+    test, rest = _either(tokens, fields)
+    if rest:
+        raise BadSearch(query)
+    return test
+
+
+def _either(tokens: list[re.Match[str]], fields: dict[str, Callable[[Row], Any]]) -> tuple[Test, Any]:
+    tests = []
+    while True:
+        test, tokens = _both(tokens, fields)
+        tests.append(test)
+        if not tokens or tokens[0]["word"] != "OR":
+            return (lambda row: any(each(row) for each in tests)), tokens
+        tokens = tokens[1:]
+
+
+def _both(tokens: list[re.Match[str]], fields: dict[str, Callable[[Row], Any]]) -> tuple[Test, Any]:
+    tests = []
+    while tokens and tokens[0]["close"] is None and tokens[0]["word"] != "OR":
+        if tokens[0]["word"] == "AND":
+            tokens = tokens[1:]
+        elif tokens[0]["open"] is not None:
+            test, tokens = _either(tokens[1:], fields)
+            if not tokens or tokens[0]["close"] is None:
+                raise BadSearch("a bracket is open")
+            tests.append(test)
+            tokens = tokens[1:]
+        else:
+            tests.append(_term(tokens[0], fields))
+            tokens = tokens[1:]
+    return (lambda row: all(each(row) for each in tests)), tokens
+
+
+def _term(token: re.Match[str], fields: dict[str, Callable[[Row], Any]]) -> Test:
+    name, sign = token["name"], token["sign"]
+    if name not in fields:
+        raise BadSearch(f"{name} is not searched for here")
+    value = fields[name]
+    text = re.sub(r"\\(.)", r"\1", token["quoted"]) if token["quoted"] is not None else token["bare"]
+    if sign:
+        moment = datetime.fromisoformat(text)
+        ahead = sign.startswith(">")
+
+        def compared(row: Row) -> bool:
+            held = datetime.fromisoformat(value(row))
+            return (held > moment if ahead else held < moment) or ("=" in sign and held == moment)
+
+        return compared
+    wanted = {each.strip().casefold() for each in (text.split(",") if token["bare"] is not None else [text])}
+    return lambda row: bool(wanted & {str(each).casefold() for each in _listed(value(row))})
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | set) else [value]
