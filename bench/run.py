@@ -22,6 +22,7 @@ from bench.cases import (
     checkpoints,
     create,
     due_slots,
+    expressions,
     five_steps,
     get_run,
     idle_start,
@@ -41,6 +42,7 @@ ALL: list[Case] = [
     *five_steps.CASES,
     *due_slots.CASES,
     *store_events.CASES,
+    *expressions.CASES,
 ]
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
