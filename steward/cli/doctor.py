@@ -17,7 +17,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.store import health, organizations, schedules, slot_audits, stats
+from steward.store import events_kept, health, organizations, schedules, slot_audits, stats
 from steward.store.engine import Act, Engine, T
 from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
 
@@ -186,6 +186,13 @@ async def _put_off(patient: Patient) -> str:
     return "No row keeps failing."
 
 
+async def _store_events(patient: Patient) -> str:
+    poison = await patient.read(events_kept.with_poison)
+    if poison:
+        raise Wrong(f"{poison} store events could not be matched and were set aside. The log says why.")
+    return "Every store event is matched, or will be."
+
+
 async def _walls(patient: Patient) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
@@ -208,6 +215,7 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "leases": _leases,
     "private_hosts": _private_hosts,
     "put_off": _put_off,
+    "store_events": _store_events,
     "walls": _walls,
 }
 

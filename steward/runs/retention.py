@@ -8,7 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from steward.model.ids import AutomationId, OrgId, RunId
-from steward.store import keys, limits, months, retention, upkeep, workers
+from steward.store import (
+    events_kept,
+    keys,
+    limits,
+    months,
+    own_changes,
+    retention,
+    upkeep,
+    workers,
+)
 from steward.store.engine import Engine, Tx
 
 ROWS = 1_000
@@ -17,6 +26,8 @@ RUNS = 200
 VALUES_FOR = timedelta(days=30)
 INVITATIONS_FOR = timedelta(days=30)
 FAILURES_FOR = timedelta(days=1)
+EVENTS_FOR = timedelta(days=30)
+BODIES_FOR = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +116,57 @@ async def _failures(tx: Tx) -> int:
     return await retention.remove_tick_failures(tx, tx.now - FAILURES_FOR, ROWS)
 
 
+async def sweep_events(engine: Engine, now: datetime, keeping: Keeping) -> int:
+    """Store events a month after they came: none is matched or repeated that late."""
+
+    async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
+        return await events_kept.past(tx, tx.now - EVENTS_FOR, ROWS)
+
+    return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove)
+
+
+async def sweep_bodies(engine: Engine, now: datetime, keeping: Keeping) -> int:
+    """Bodies of store events after a week; by the month on PostgreSQL."""
+
+    async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
+        return await events_kept.bodies_past(tx, tx.now - BODIES_FOR, ROWS)
+
+    return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove_bodies)
+
+
+async def _of_events(
+    engine: Engine,
+    now: datetime,
+    found: Sequence[tuple[OrgId, str]],
+    remove: Callable[..., Awaitable[int]],
+) -> int:
+    by_org: dict[OrgId, list[str]] = defaultdict(list)
+    for org, event in found:
+        by_org[org].append(event)
+    removed = 0
+    for org, events in by_org.items():
+        removed += await engine.write(now, partial(remove, org=org, events=events), org=org)
+    return removed
+
+
+async def sweep_own_changes(engine: Engine, now: datetime, keeping: Keeping) -> int:
+    """What automations changed, once no event can be its echo any more."""
+    before = now - own_changes.KEPT
+    removed = 0
+    for org in await engine.read(now, partial(events_kept.with_own_changes, before=before)):
+        remove = partial(events_kept.remove_own_changes, org=org, before=before)
+        removed += await engine.write(now, remove, org=org)
+    return removed
+
+
 # One line adds a table; each in transactions of its own, so that none stops another.
 SWEEPS: Mapping[str, Sweep] = {
     "runs": sweep_runs,
     "step_values": sweep_values,
     "occurrences": sweep_slots,
+    "events": sweep_events,
+    "event_bodies": sweep_bodies,
+    "own_changes": sweep_own_changes,
     "sessions": sweep_sessions,
     "login_attempts": _simple(partial(limits.forget_ended, most=ROWS)),
     "rate_windows": _simple(partial(retention.remove_windows, most=ROWS)),
@@ -119,7 +176,7 @@ SWEEPS: Mapping[str, Sweep] = {
     "workers": _simple(workers.remove_dead),
 }
 # What one pass removes at most; a table that gave as many is come back to at once.
-FULL: Mapping[str, int] = {"runs": RUNS, "occurrences": ROWS, "step_values": ROWS}
+FULL: Mapping[str, int] = {"runs": RUNS, "occurrences": ROWS, "step_values": ROWS, "events": ROWS}
 
 
 async def shrink(engine: Engine, now: datetime, keeping: Keeping) -> None:
@@ -145,6 +202,7 @@ async def turn_months(engine: Engine, now: datetime) -> tuple[int, int]:
         ("step_values", months.border(then - VALUES_FOR, unfinished)),
         ("steps", months.border(then, oldest)),
         ("changes", months.border(then, oldest)),
+        ("event_bodies", months.border(then - BODIES_FOR, None)),
     ):
         dropped += await engine.write(now, partial(months.drop, table=table, before=least))
     return made, dropped

@@ -195,14 +195,6 @@ async def handed(tx: Tx, org: OrgId, event: str, *, with_body: bool) -> tuple[Js
     return pointer, None if kept is None else zlib.decompress(bytes(kept["body"]))
 
 
-async def poisoned(tx: Tx, org: OrgId) -> int:
-    """How many events of the organisation could not be matched for good."""
-    row = await tx.one(
-        "SELECT count(*) AS n FROM events WHERE org_id = :org AND state = 'poison'", {"org": org}
-    )
-    return int(row["n"]) if row else 0
-
-
 def _kept(row: Row) -> KeptEvent:
     body = row["body"]
     return KeptEvent(

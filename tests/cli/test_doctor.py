@@ -26,6 +26,7 @@ NAMES = [
     "leases",
     "private_hosts",
     "put_off",
+    "store_events",
     "walls",
 ]
 CLOCK = SystemClock()

@@ -26,7 +26,7 @@ BEGIN
             owned);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO steward_app', owned);
     END LOOP;
-    FOREACH owned IN ARRAY ARRAY['listeners', 'catch_ups', 'events']
+    FOREACH owned IN ARRAY ARRAY['listeners', 'catch_ups', 'events', 'own_changes']
     LOOP
         EXECUTE format('CREATE POLICY queue ON %I TO steward_queue USING (true)', owned);
     END LOOP;
@@ -53,14 +53,35 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY c.next_at LIMIT most
 $$;
 
+-- What has reached its end, and what somebody has to look at.
+CREATE FUNCTION queue_retain_events(border text, most bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT o.org_id, r.id FROM dir_orgs AS o
+    CROSS JOIN LATERAL (SELECT e.id FROM events AS e WHERE e.org_id = o.org_id AND e.id < border
+                        ORDER BY e.id LIMIT most) AS r
+    ORDER BY o.org_id, r.id LIMIT most
+$$;
+
+CREATE FUNCTION queue_retain_own_changes(made_before bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < made_before
+$$;
+
+CREATE FUNCTION queue_poisoned_events() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT count(*) FROM events AS e WHERE e.state = 'poison'
+$$;
+
 DO $$
 DECLARE
     worked text;
 BEGIN
+    GRANT SELECT (org_id, applied_at) ON own_changes TO steward_queue;
     GRANT SELECT (org_id, id, state, not_before) ON events TO steward_queue;
     GRANT SELECT (org_id, integration_id, next_at) ON listeners TO steward_queue;
     GRANT SELECT (org_id, integration_id, object_type, next_at) ON catch_ups TO steward_queue;
-    FOREACH worked IN ARRAY ARRAY['queue_events(bigint)', 'queue_listeners(bigint)', 'queue_catch_ups(bigint)']
+    FOREACH worked IN ARRAY ARRAY['queue_events(bigint)', 'queue_listeners(bigint)', 'queue_catch_ups(bigint)',
+        'queue_retain_events(text, bigint)', 'queue_retain_own_changes(bigint)', 'queue_poisoned_events()']
     LOOP
         EXECUTE format('ALTER FUNCTION %s OWNER TO steward_queue', worked);
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', worked);

@@ -93,6 +93,7 @@ CREATE TABLE events (
     UNIQUE (org_id, integration_id, dedupe_key)
 ) {rowless};
 CREATE INDEX events_new ON events (not_before, id) WHERE state = 'new';
+CREATE INDEX events_poison ON events (org_id, id) WHERE state = 'poison';
 
 CREATE TABLE event_bodies (
     org_id {int} NOT NULL,

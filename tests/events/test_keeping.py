@@ -1,0 +1,43 @@
+"""What is left of store events as time passes."""
+
+from datetime import timedelta
+
+from tests.events.world import Ears, order
+
+
+async def count(ears: Ears, table: str) -> int:
+    """How many rows a table has."""
+    [row] = await ears.rows(f"SELECT count(*) AS n FROM {table} WHERE org_id = :org")
+    return int(row["n"])
+
+
+async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> None:
+    """engine 17: events 30 days, bodies 7 days; the unique key at least 7 days; own changes 10 minutes"""
+    made = await ears.automation("orders/create")
+    for number in (1, 2):
+        await ears.deliver("order.created", order(number), delivery=f"kept-{number}")
+    assert len(await ears.told(made)) == 2
+    await ears.shop.tamper(
+        "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
+        " applied_at, moved, by_event) VALUES (:org, 1, 'order', '1', :automation, 'R', :now, TRUE, TRUE)",
+        automation=made["id"],
+    )
+    ears.shop.clock.tick(timedelta(minutes=9).total_seconds())
+    await ears.tick("retention")
+    assert await count(ears, "own_changes") == 1
+    ears.shop.clock.tick(timedelta(minutes=2).total_seconds())
+    await ears.tick("retention")
+    assert await count(ears, "own_changes") == 0
+    ears.shop.clock.tick(timedelta(days=6).total_seconds())
+    await ears.tick("retention")
+    assert (await count(ears, "events"), await count(ears, "event_bodies")) == (2, 2)
+    ears.shop.clock.tick(timedelta(days=2).total_seconds())
+    await ears.deliver("order.created", order(1), delivery="kept-1")
+    await ears.tick("retention")
+    assert await count(ears, "events") == 2
+    if ears.shop.engine.dialect == "sqlite":  # months hold them on PostgreSQL, and go as a whole
+        assert await count(ears, "event_bodies") == 0
+    ears.shop.clock.tick(timedelta(days=22).total_seconds())
+    await ears.tick("retention")
+    assert (await count(ears, "events"), await count(ears, "event_bodies")) == (0, 0)
+    assert len(await ears.rows("SELECT 1 FROM runs WHERE org_id = :org")) == 2
