@@ -280,6 +280,37 @@ async def _send(applying: Applying, pieces: list[Piece], *, reread_at: float) ->
     return max(waits) if waits else None
 
 
+async def repeat(
+    tools: Tools, lease: Lease, connection: Connection, *, parts: Sequence[Part], found: Sequence[Effect]
+) -> list[WriteOutcome] | None:
+    """Asks the account once more for a whole batch under the key it was sent with (engine 11.1, keyed).
+
+    `found` are all effects of that batch; their intents are kept since it was first sent. What the account
+    did then it does not do again. None when the batch cannot be made again as it was. Raises Fenced,
+    NotConnected.
+    """
+    keys = tuple(effect.key for effect in found)
+    if batch_key(keys) != found[0].batch_key:
+        return None
+    if any(effect.request_sha256 != request_hash([part]) for effect, part in zip(found, parts, strict=True)):
+        raise RuntimeError(f"batch {found[0].batch_key} would be another request than it was")
+    await tools.hold(lease)
+    grant = WriteGrant(
+        org=lease.org,
+        run=lease.run,
+        epoch=lease.epoch,
+        change_hash=request_hash(parts),
+        effects={effect.key: connection.integration_id for effect in found},
+        confirmed_until=tools.confirmed_until,
+        send_by=tools.clock.now() + SEND_WITHIN,
+    )
+    writer: Writer = await tools.access.writer(lease.org, connection, grant)
+    crashpoint("before_repeat")
+    outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))
+    crashpoint("after_repeat")
+    return outcomes
+
+
 async def _intend(tx: Tx, *, applying: Applying, pieces: list[Piece], key: str) -> None:
     """Keeps the intents, fenced. Raises Fenced, CancelAsked."""
     lease = applying.lease

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.connectors.base import CallError, WriteState
+from steward.connectors.base import CallError, WriteOutcome, WriteState
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome, Part, Recovery, worst
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
+from steward.runs import apply
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, run_queue
 from steward.store.effects import OPEN, Effect, EffectState
@@ -19,6 +20,10 @@ from steward.store.run_queue import Lease
 
 GIVE_UP = timedelta(hours=24)
 SEARCH_AGAIN = timedelta(seconds=60)
+# An account remembers a key for 24 h; 4 h before that nothing is asked again under it (engine 11.3).
+KEY_TRUSTED = timedelta(hours=20)
+# An account that does not let us in now says nothing of what it did before.
+_SAYS_NOTHING = frozenset({"unauthorized", "forbidden", "wrong_address", "unavailable"})
 _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
 _OUTCOMES = {
     EffectState.DONE: Outcome.APPLIED,
@@ -73,14 +78,20 @@ async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
     now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead (engine 1, P8)
     open_ = [effect for effect in ledger.effects if _needs(effect)]
     due = [effect for effect in open_ if effect.settle_after <= now]
+    asked: set[str] = set()
     for effect in due:
-        verdict = await _find_out(tools, lease.org, ledger, effect)
-        keep = partial(_keep, org=lease.org, lease=lease, ledger=ledger, verdict=verdict)
+        if effect.key in asked:
+            continue
+        found = await _repeated(tools, lease, ledger, effect)
+        verdicts = found or [await _find_out(tools, lease.org, ledger, effect)]
+        asked |= {verdict.effect.key for verdict in verdicts}
+        keep = partial(_keep_all, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         crashpoint("before_settle")
         await tools.engine.write(tools.clock.now(), keep, org=lease.org)
         crashpoint("after_settle")
-        if verdict.again_at is not None:
-            return verdict.again_at
+        again = [verdict.again_at for verdict in verdicts if verdict.again_at is not None]
+        if again:
+            return min(again)
     waiting = [effect.settle_after for effect in open_ if effect.settle_after > now]
     return min(waiting) if waiting else None
 
@@ -90,6 +101,50 @@ def _needs(effect: Effect) -> bool:
     if effect.state not in OPEN:
         return False
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.BLIND)
+
+
+async def _repeated(tools: Tools, lease: Lease, ledger: Opened, effect: Effect) -> list[Verdict]:
+    """What asking again under the same key told of a whole batch; empty when it is to be read back.
+
+    Only what the account itself decided counts: while nothing of it is answered, the first attempt may have
+    done all of it.
+    """
+    now = ledger.now
+    connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
+    if effect.recovery is not Recovery.KEYED or now - effect.intent_at >= KEY_TRUSTED:
+        return []
+    if connection is None or connection.state is not ConnectionState.CONNECTED:
+        return []
+    batch = sorted(
+        (each for each in ledger.effects if each.batch_key == effect.batch_key),
+        key=lambda each: (ledger.changes[each.change].seq, each.part),
+    )
+    try:
+        parts = [ledger.part(each) for each in batch]
+        outcomes = await apply.repeat(tools, lease, connection, parts=parts, found=batch)
+    except NotConnected:
+        return []
+    if outcomes is None:
+        return []
+    if all(outcome.state is WriteState.NOT_SENT for outcome in outcomes):
+        again = now + timedelta(seconds=max(max(outcome.wait_s or 0 for outcome in outcomes), 5))
+        return [Verdict(each, None, again_at=again) for each in batch if _needs(each)]
+    pairs = zip(batch, outcomes, strict=True)
+    return [_told(each, outcome, now) for each, outcome in pairs if _needs(each)]
+
+
+def _told(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
+    states = {
+        WriteState.APPLIED: EffectState.DONE,
+        WriteState.CONFLICT: EffectState.CONFLICT,
+        WriteState.REFUSED: EffectState.REFUSED,
+        WriteState.NOT_SENT: EffectState.NOT_SENT,
+    }
+    state = states.get(outcome.state)
+    if state is None or outcome.error in _SAYS_NOTHING:
+        return _later(effect, now)
+    words = None if state is EffectState.DONE else outcome.reason
+    return Verdict(effect, state, by="call", message=words)
 
 
 async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
@@ -131,6 +186,14 @@ def _later(effect: Effect, now: datetime) -> Verdict:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
     return Verdict(effect, None, again_at=now + wait)
+
+
+async def _keep_all(
+    tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdicts: Sequence[Verdict]
+) -> None:
+    """All that was found out together. Raises Fenced."""
+    for verdict in verdicts:
+        await _keep(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
 
 
 async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdict: Verdict) -> None:
