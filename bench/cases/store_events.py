@@ -17,7 +17,6 @@ from bench.service import House, open_house
 from steward.clock import SystemClock
 from steward.connections import vault
 from steward.connectors.base import Secret
-from steward.events.receive import KEY, SECRET
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.security.signatures import sign
 from steward.store import connections, endpoints, subscriptions
@@ -93,7 +92,7 @@ async def _listening(house: House, number: int) -> Store:
             last_error=None,
         )
         await connections.insert(tx, org, store, subject=f"store-{number}")
-        made = {KEY: Secret(key), SECRET: Secret(secret)}
+        made = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
         await vault.keep(tx, safe, org, integration=integration, version=1, sealed=made)
         await endpoints.open_for(tx, org, integration, key)
         await subscriptions.look_again(tx, org, integration)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
-from steward.connectors.base import BadSettings, Connector, Health, Kind, Secrets, Settings
+from steward.connectors.base import BadSettings, Connector, Health, Kind, Secret, Secrets, Settings
 from steward.model.account import Actor
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -15,6 +15,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
 from steward.outbound.errors import CallError, Refused, Unauthorized, Unavailable, WrongAddress
 from steward.scheduling import zones
+from steward.security.envelope import CannotOpen
 from steward.store import audit, automations, connections, endpoints, subscriptions
 from steward.store.engine import Tx
 
@@ -176,12 +177,29 @@ async def reconnect(
         now=tx.now,
     )
     await _save(tx, after, was=before.version)
+    left = await _left(tx, vault, before)
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
     )
+    until = tx.now + vaults.BEFORE_COUNTS
+    await vaults.add(tx, vault, actor.org, integration=integration, version=version, sealed=left, until=until)
     await _close_address(tx, actor.org, integration)  # its key went with the keys before
     await _note(tx, actor, "reconnected", after)
     return Connected(after, report(tried.health, tried.checked_at))
+
+
+async def _left(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
+    """What still counts for a while after new keys: the secrets events were signed with, and the address
+    they went to, so that the store's old subscriptions can be found."""
+    connector = vault.connectors.get(before.kind)
+    if connector is None or connector.events is None:
+        return {}
+    try:
+        sealed = (await vaults.open_secrets(tx, vault, before)).sealed
+    except CannotOpen:  # new keys are then what it needs
+        return {}
+    names = (vaults.EVENT_KEY, *connector.events.signed_by)
+    return {f"{name}{vaults.BEFORE}": sealed[name] for name in names if name in sealed}
 
 
 async def look_again(vault: Vault, connection: Connection, secrets: Secrets) -> Health:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from steward.connectors.base import Connector, Secret, Secrets
 from steward.model.connection import Connection
@@ -12,6 +13,12 @@ from steward.store import connections
 from steward.store.connections import DataKey, SealedField
 from steward.store.engine import Tx
 from steward.telemetry.redact import Register
+
+# What is made for a store's events stands sealed beside its keys, under these names.
+EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"
+# A secret that was replaced still counts for two hours (safety 9 rule 3).
+BEFORE = "_before"
+BEFORE_COUNTS = timedelta(hours=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +53,15 @@ async def add(
     integration: IntegrationId,
     version: int,
     sealed: Mapping[str, Secret],
+    until: datetime | None = None,
 ) -> None:
-    """Seals further secrets of a connection and keeps them beside those there are."""
+    """Seals further secrets of a connection and keeps them beside those there are; `until` then at most."""
     key_no, data_key = await _data_key(tx, vault, org)
     for field, secret in sealed.items():
         place = Place(org, integration, field, version, key_no)
         value = seal(secret.reveal().encode("utf-8"), data_key, place)
-        await connections.put_secret(tx, org, integration, sealed=SealedField(field, version, key_no, value))
+        kept = SealedField(field, version, key_no, value, until)
+        await connections.put_secret(tx, org, integration, sealed=kept)
 
 
 async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
@@ -63,6 +72,8 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
     org, integration = connection.org, connection.integration_id
     opened: dict[str, Secret] = {}
     for field in await connections.secrets(tx, org, integration):
+        if field.expires_at is not None and field.expires_at <= tx.now:
+            continue
         wrapped = await connections.data_key(tx, org, field.key_no)
         if wrapped is None:
             continue

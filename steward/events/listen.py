@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from secrets import choice, token_hex
 
-from steward.connections.vault import Vault, add, open_secrets
+from steward.connections.vault import BEFORE, EVENT_KEY, EVENT_SECRET, Vault, add, open_secrets
 from steward.connectors.base import BadSettings, CallError, Connector, Secret, Secrets
 from steward.connectors.listening import Subscription, SubscriptionState, Wanted
 from steward.crashpoint import crashpoint
 from steward.events import hearing
 from steward.events.apart import tried
-from steward.events.receive import KEY, SECRET
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import Refused, Throttled, Unavailable
@@ -37,6 +36,7 @@ SWITCHED_OFF = (
 )
 BROKEN = "Its subscriptions could not be made because of a defect of the service. Tell its operator."
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_KEY_BEFORE = f"{EVENT_KEY}{BEFORE}"
 # Which objects a topic is about, where they can be read again (connectors 9.4).
 _ABOUT = {
     "orders": "order",
@@ -100,6 +100,7 @@ async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
         return
     crashpoint("before_subscribe")
     try:
+        await _clear_before(tools, at_hand)
         rows = await _ask(tools.vault, at_hand)
     except CallError as error:
         settle = partial(_not_asked, org=org, look=at_hand, error=error)
@@ -109,6 +110,19 @@ async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
     crashpoint("after_subscribe")
     await tools.engine.write(tools.clock.now(), settle, org=org)
     tools.wake("catch_up")  # a first fill, or what was lost while a subscription was away
+
+
+async def _clear_before(tools: Tools, at_hand: Look) -> None:
+    """After a reconnecting: what leads to the address before is taken away. Raises CallError."""
+    opened = at_hand.secrets
+    if _KEY_BEFORE not in opened.sealed:
+        return
+    before = replace(opened, sealed={**opened.sealed, EVENT_KEY: opened.sealed[_KEY_BEFORE]})
+    nothing = _wanted(before, tools.rules.base_url, [])
+    await _subscribe(tools.vault, at_hand.connector, at_hand.connection, opened, nothing)
+    org, integration = at_hand.connection.org, at_hand.connection.integration_id
+    erase = partial(connections.erase_some, org=org, integration=integration, fields=[_KEY_BEFORE])
+    await tools.engine.write(tools.clock.now(), erase, org=org)
 
 
 async def _ask(vault: Vault, at_hand: Look) -> list[Subscription]:
@@ -184,7 +198,7 @@ def _is_over(one: Subscribed, now: datetime) -> bool:
 async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Nothing of the store is listened to any more."""
     await endpoints.close(tx, org, integration)
-    await connections.erase_some(tx, org, integration, (KEY, SECRET))
+    await connections.erase_some(tx, org, integration, (EVENT_KEY, EVENT_SECRET, _KEY_BEFORE))
     await last_seen.forget_store(tx, org, integration)
     await subscriptions.end(tx, org, integration)
 
@@ -193,10 +207,10 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Secrets
     """The connection opened, with an event address of its own: new at each reconnecting (contract 2.11)."""
     org, integration = connection.org, connection.integration_id
     opened = await open_secrets(tx, vault, connection)
-    if KEY in opened.sealed and SECRET in opened.sealed:
+    if EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
         return opened
     key = "".join(choice(_ALPHABET) for _ in range(32))
-    made = {KEY: Secret(key), SECRET: Secret(token_hex(32))}
+    made = {EVENT_KEY: Secret(key), EVENT_SECRET: Secret(token_hex(32))}
     await add(tx, vault, org, integration=integration, version=connection.version, sealed=made)
     await endpoints.open_for(tx, org, integration, key)
     vault.register.add(*made.values())
@@ -297,14 +311,14 @@ async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> Non
 async def unsubscribe(vault: Vault, connection: Connection, opened: Secrets, *, base_url: str) -> None:
     """Asks a store to tell nothing any more, before its keys are erased. Raises CallError (connectors 10)."""
     connector = vault.connectors.get(connection.kind)
-    if connector is not None and KEY in opened.sealed and SECRET in opened.sealed:
+    if connector is not None and EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
         await _subscribe(vault, connector, connection, opened, _wanted(opened, base_url, []))
 
 
 def _wanted(opened: Secrets, base_url: str, kept: Sequence[Subscribed]) -> Wanted:
     return Wanted(
-        address=f"{base_url}/v1/store-events/{opened.sealed[KEY].reveal()}",
+        address=f"{base_url}/v1/store-events/{opened.sealed[EVENT_KEY].reveal()}",
         native=tuple(one.native for one in kept),
-        secret=opened.sealed[SECRET],
+        secret=opened.sealed[EVENT_SECRET],
         known={one.native: one.remote_id for one in kept if one.remote_id is not None},
     )

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from steward.clock import Clock
-from steward.connections.vault import Vault, open_secrets
+from steward.connections.vault import BEFORE, EVENT_SECRET, Vault, open_secrets
 from steward.connectors.listening import (
     Dropped,
     EventSecrets,
@@ -31,9 +31,8 @@ from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Secret
 
 LARGEST = 256 * 1024
-SECRET = "event_secret"  # the names under which the vault keeps what was made for a store's events
-KEY = "event_key"
 _MOST_OPENED = 1_000
+_OPENED_SECONDS = 600.0  # one that is replaced ends within this of its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,9 @@ class Intake:
     metrics: Metrics
     floods: Floods = field(default_factory=Floods)
     ids: RisingIds = field(default_factory=RisingIds)  # events are matched in the order they came
-    opened: "OrderedDict[tuple[str, int], tuple[Secret, ...]]" = field(default_factory=OrderedDict)
+    opened: "OrderedDict[tuple[str, int], tuple[float, tuple[Secret, ...]]]" = field(
+        default_factory=OrderedDict
+    )
 
     async def address(self, key: str) -> Address:
         """The address with this key. Raises NotFound (contract 2.11 step 1), Unavailable (a flood)."""
@@ -100,13 +101,15 @@ class Intake:
     async def _signing(
         self, tx: Tx, connection: Connection, source: EventSource, shown: str
     ) -> tuple[Secret, ...]:
-        key = shown, connection.version
-        if (known := self.opened.get(key)) is not None:
-            return known
+        key, now = (shown, connection.version), self.clock.monotonic()
+        known = self.opened.get(key)
+        if known is not None and now - known[0] < _OPENED_SECONDS:
+            return known[1]
         sealed = (await open_secrets(tx, self.vault, connection)).sealed
-        names = source.signed_by or (SECRET,)
+        names = source.signed_by or (EVENT_SECRET,)
+        names = (*names, *(f"{name}{BEFORE}" for name in names))
         found = tuple(sealed[name] for name in names if name in sealed)
-        self.opened[key] = found
+        self.opened[key] = now, found
         while len(self.opened) > _MOST_OPENED:
             self.opened.popitem(last=False)
         return found
