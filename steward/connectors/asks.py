@@ -227,6 +227,7 @@ class AppendRows:
     key_column: int | None = None
     present: frozenset[str] = frozenset()
     url: str | None = None
+    spreadsheet_id: str | None = None
     message: str | None = None
 
 
@@ -239,6 +240,48 @@ class WriteCells:
     rows: tuple[tuple[Cell, ...], ...]
     before: tuple[tuple[Cell, ...], ...]
     url: str | None = None
+    spreadsheet_id: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClearCells:
+    """Asks `sheet.clear`: empties a range of a tab (A1 form; null: the whole tab), with what stands there."""
+
+    tab: str
+    area: str | None
+    before: tuple[tuple[Cell, ...], ...]
+    url: str | None = None
+    spreadsheet_id: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRows:
+    """Asks `sheet.delete_rows`: `count` rows from row `first` (from 1) are taken out.
+
+    `tab_id` is the tab's own number, `used` how many rows the tab has and `before` what stands in those.
+    """
+
+    tab: str
+    tab_id: str
+    first: int
+    count: int
+    used: int
+    before: tuple[tuple[Cell, ...], ...]
+    url: str | None = None
+    spreadsheet_id: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddTab:
+    """Asks `sheet.add_tab`: a new, empty tab of that title; `present` are the titles there are."""
+
+    title: str
+    present: frozenset[str] = frozenset()
+    url: str | None = None
+    spreadsheet_id: str | None = None
     message: str | None = None
 
 

@@ -116,9 +116,14 @@ class ById:
 
 @dataclass(frozen=True, slots=True)
 class ValuesAsk:
-    """A whole tab; `tab` none: the first one."""
+    """A whole tab, or of it the cells of `area` (A1 form, such as B2:D or 3:9); `tab` none: the first one.
+
+    `spreadsheet_id`: for an account that is no single spreadsheet.
+    """
 
     tab: str | None = None
+    area: str | None = None
+    spreadsheet_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,13 @@ class FileAsk:
 
     path: str
     unless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TabsAsk:
+    """The tabs of a spreadsheet; null: of the connection's own."""
+
+    spreadsheet_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +169,6 @@ CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
 FILES = ReadOp("files", FilesAsk, CloudFile)
 FILE = ReadOp("file", FileAsk, FileContent, paged=False)
-TABS = ReadOp("tabs", Nothing, Tab, paged=False)
+TABS = ReadOp("tabs", TabsAsk, Tab, paged=False)
 TAGS = ReadOp("tags", Nothing, Tag)
 VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)

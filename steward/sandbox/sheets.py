@@ -61,6 +61,15 @@ class Tab:
             line.append(self.cells[row, column])
         return found
 
+    def take_out(self, top: int, bottom: int) -> None:
+        """Removes rows from `top` on, `bottom` excluded, counted from 0; what is below moves up."""
+        moved: dict[tuple[int, int], Any] = {}
+        for (row, column), value in self.cells.items():
+            if not top <= row < bottom:
+                moved[row - (bottom - top) if row >= bottom else row, column] = value
+        self.cells = moved
+        self.rows -= bottom - top
+
     def last_row(self) -> int:
         """How many rows there are down to the last that holds something."""
         return max((row + 1 for (row, _), value in self.cells.items() if value != ""), default=0)
@@ -363,6 +372,8 @@ def _request(book: Book, request: Any) -> Row:
                 raise invalid(f"Invalid requests[0].deleteSheet: No grid with id: {ask.get('sheetId')}")
             book.tabs = kept
             return {}
+        case "deleteDimension":
+            return _delete_rows(book, ask.get("range", {}))
         case "updateSheetProperties":
             wanted = ask.get("properties", {})
             for tab in book.tabs:
@@ -372,6 +383,19 @@ def _request(book: Book, request: Any) -> Row:
             raise invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
     words = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
     raise invalid(f"Invalid JSON payload received. {words}")
+
+
+def _delete_rows(book: Book, span: Row) -> Row:
+    first, last = span.get("startIndex", 0), span.get("endIndex", 0)
+    for tab in book.tabs:
+        if (
+            tab.sheet_id == span.get("sheetId")
+            and span.get("dimension") == "ROWS"
+            and 0 <= first < last <= tab.rows
+        ):
+            tab.take_out(first, last)
+            return {}
+    raise invalid("Invalid requests[0].deleteDimension: No grid with that id, or no rows.")
 
 
 def _add_tab(book: Book, wanted: Row) -> Row:

@@ -9,6 +9,11 @@ from steward.connectors.base import Broken, Cell, JsonValue
 from steward.outbound.answer import Decoded
 
 CELL_CHARACTERS = 50_000
+# What may follow a tab: cells, whole columns, whole rows, open ends.
+AREA = re.compile(
+    r"[A-Z]{1,3}[1-9][0-9]{0,6}(:([A-Z]{1,3}[1-9][0-9]{0,6}|[A-Z]{1,3}|[1-9][0-9]{0,6}))?"
+    r"|[A-Z]{1,3}:[A-Z]{1,3}([1-9][0-9]{0,6})?|[1-9][0-9]{0,6}:[1-9][0-9]{0,6}"
+)
 _START = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
 
 
@@ -68,6 +73,15 @@ def tab_range(tab: str, start: str | None = None, rows: Sequence[Sequence[object
     width = max((len(row) for row in rows), default=1)
     last = _column(_number(match[1]) + max(width, 1) - 1)
     return f"{name}!{start}:{last}{int(match[2]) + max(len(rows), 1) - 1}"
+
+
+def area_range(tab: str, area: str | None) -> str:
+    """The A1 form of an area of a tab, or of the whole tab. Raises ValueError for another form."""
+    if area is None:
+        return tab_range(tab)
+    if not AREA.fullmatch(area):
+        raise ValueError(f"{area!r} is no range")
+    return f"{tab_range(tab)}!{area}"
 
 
 def column_range(tab: str, index: int) -> str:

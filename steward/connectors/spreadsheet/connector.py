@@ -19,12 +19,12 @@ from steward.connectors.base import (
     Health,
     Kind,
     Link,
-    Nothing,
     ReadHttp,
     ReadOp,
     Secret,
     Secrets,
     Settings,
+    TabsAsk,
     Timeouts,
     TopicSpec,
     Unauthorized,
@@ -32,6 +32,7 @@ from steward.connectors.base import (
     WriteHttp,
 )
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
+from steward.connectors.spreadsheet.operations_tabs import ADD_TAB, CLEAR, DELETE_ROWS
 from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
 from steward.connectors.spreadsheet.writer import SpreadsheetWriter
 from steward.model.connection import Auth
@@ -68,7 +69,7 @@ class Spreadsheet:
             _SCHEMA, ("v4",),
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
-        changes: tuple[ChangeOp[Any], ...] = (APPEND, WRITE)
+        changes: tuple[ChangeOp[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
         self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
 
     def settings(self, given: JsonObject) -> Settings:
@@ -143,7 +144,7 @@ class Spreadsheet:
             return [Destination(sheet, "spreadsheet", await reader.title())]
         if parent != sheet:
             return []
-        tabs = [tab async for page in reader.read(TABS, Nothing()) for tab in page.items]
+        tabs = [tab async for page in reader.read(TABS, TabsAsk(parent)) for tab in page.items]
         return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
 
 

@@ -93,6 +93,7 @@ class Appending(Sheet[AppendRows]):
             "tab": ask.tab,
             "rows": [[kept(cell) for cell in row] for row in rows],
             "key_column": ask.key_column,
+            "spreadsheet_id": ask.spreadsheet_id,
         }
         after: JsonValue = None if keys is None else {"keys": keys}
         part = Part(self.name, integration_id, ask.tab, arguments, None, after)
@@ -129,7 +130,11 @@ class Writing(Sheet[WriteCells]):
             if self.same(after, before):
                 unchanged.append(target)
                 continue
-            arguments: JsonObject = {"range": target, "rows": after["rows"]}
+            arguments: JsonObject = {
+                "range": target,
+                "rows": after["rows"],
+                "spreadsheet_id": ask.spreadsheet_id,
+            }
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("cells", target, before["rows"], after["rows"], FieldKind.LIST),)
             ref = ObjectRef("spreadsheet_row", None, target, ask.url)

@@ -11,7 +11,6 @@ from steward.connectors.base import (
     Invalid,
     JsonValue,
     NotFound,
-    Nothing,
     Page,
     Part,
     ReadHttp,
@@ -19,6 +18,7 @@ from steward.connectors.base import (
     SheetRow,
     SheetTable,
     Tab,
+    TabsAsk,
     Unauthorized,
     Unavailable,
     ValuesAsk,
@@ -26,6 +26,7 @@ from steward.connectors.base import (
     WriteState,
 )
 from steward.connectors.spreadsheet.cells import (
+    area_range,
     column_range,
     first_row,
     in_path,
@@ -39,19 +40,23 @@ from steward.outbound.answer import Answer, Decoded
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
-_SHEETS = "sheets.properties(sheetId,title,index,sheetType)"
+_GRID = "gridProperties(rowCount,columnCount)"
+_SHEETS = f"sheets.properties(sheetId,title,index,sheetType,{_GRID})"
+# Below the caps on an answer's values, whatever stands in the cells.
+CELLS_A_CALL = 100_000
 _FIELDS = f"spreadsheetId,properties(title,timeZone),{_SHEETS}"
 _RAW = {"valueRenderOption": "UNFORMATTED_VALUE", "dateTimeRenderOption": "SERIAL_NUMBER"}
 
 
 class SpreadsheetReader:
-    """A reader of one spreadsheet."""
+    """A reader of one spreadsheet, or with `spreadsheet_id` null of the one each ask names."""
 
-    def __init__(self, http: ReadHttp, changes: Mapping[str, ChangeOp[Any]], *, spreadsheet_id: str) -> None:
+    def __init__(
+        self, http: ReadHttp, changes: Mapping[str, ChangeOp[Any]], *, spreadsheet_id: str | None
+    ) -> None:
         self._http = http
         self._changes = changes
-        self._id = spreadsheet_id
-        self._path = f"/v4/spreadsheets/{in_path(spreadsheet_id)}"
+        self._own = spreadsheet_id
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
         """The one page of a read. Raises CallError; KeyError for a read it does not have."""
@@ -62,11 +67,11 @@ class SpreadsheetReader:
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
 
     async def title(self) -> str:
-        """The spreadsheet's name. Raises CallError."""
-        _, found = await self._described()
+        """The connection's own spreadsheet's name. Raises CallError."""
+        _, found = await self._described(None)
         properties = found.get("properties")
         title = properties.get("title") if isinstance(properties, dict) else None
-        return title if isinstance(title, str) else self._id
+        return title if isinstance(title, str) else self._path(None).rpartition("/")[2]
 
     async def current(self, parts: Sequence[Part]) -> list[Current]:
         """Appends: the keys when all of them are there, else nothing. Cells: what stands there."""
@@ -93,46 +98,69 @@ class SpreadsheetReader:
         """Whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
 
-    async def keys(self, tab: str, column: int) -> frozenset[str]:
+    async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
         """The keys of a column, for leaving out rows already there. Raises CallError."""
-        rows = read_rows((await self._range(column_range(tab, column))).get("values"))
-        return frozenset(key_of(row[0]) for row in rows if row)
+        found = await self._range(spreadsheet_id, column_range(tab, column))
+        return frozenset(key_of(row[0]) for row in read_rows(found.get("values")) if row)
 
     async def _value(self, part: Part) -> JsonValue:
-        if part.operation == "sheet.write_cells":
-            rows = read_rows((await self._range(part.target)).get("values"))
-            return {"rows": [[kept(cell) for cell in row] for row in rows]}
+        place = part.arguments.get("spreadsheet_id")
+        own = place if isinstance(place, str) else None
+        match part.operation:
+            case "sheet.write_cells" | "sheet.clear":
+                return {"rows": await self._kept(own, part.target)}
+            case "sheet.delete_rows":
+                whole = await self._kept(own, tab_range(str(part.arguments["tab"])))
+                return {"used": len(whole), "rows": await self._kept(own, part.target)}
+            case "sheet.add_tab":
+                tabs, _ = await self._described(own)
+                return part.after if any(tab.title == part.target for tab in tabs) else None
+            case _:
+                return await self._appended(part, own)
+
+    async def _kept(self, own: str | None, name: str) -> list[JsonValue]:
+        rows = read_rows((await self._range(own, name)).get("values"))
+        return [[kept(cell) for cell in row] for row in rows]
+
+    async def _appended(self, part: Part, own: str | None) -> JsonValue:
         after, column = part.after, part.arguments["key_column"]
         wanted = after.get("keys") if isinstance(after, Mapping) else None
         if not isinstance(wanted, list | tuple) or not isinstance(column, int):
             return None
-        present = await self.keys(part.target, column)
+        present = await self.keys(part.target, column, own)
         return after if all(key in present for key in wanted) else None
 
-    async def _tabs(self, ask: Nothing) -> AsyncIterator[Page[Tab]]:
-        tabs, _ = await self._described()
+    async def _tabs(self, ask: TabsAsk) -> AsyncIterator[Page[Tab]]:
+        tabs, _ = await self._described(ask.spreadsheet_id)
         yield Page(tuple(tabs), total=len(tabs))
 
     async def _values(self, ask: ValuesAsk) -> AsyncIterator[Page[SheetTable]]:
-        tabs, found = await self._described()
-        tab = next((each.title for each in tabs if ask.tab in (None, each.title)), None)
+        tabs, found = await self._described(ask.spreadsheet_id)
+        tab = next((each for each in tabs if ask.tab in (None, each.title)), None)
         if tab is None:
             raise NotFound("The tab is gone or was renamed.")
-        answered = await self._range(tab_range(tab))
-        start = first_row(answered.get("range"))
-        rows = read_rows(answered.get("values"))
+        rows: list[SheetRow] = []
+        for name in _blocks(tab, ask.area, _size(found, tab)):
+            answered = await self._range(ask.spreadsheet_id, name)
+            start = first_row(answered.get("range"))
+            held = read_rows(answered.get("values"))
+            # Rows at the end of a block that hold nothing are not told.
+            rows += [SheetRow(at, ()) for at in range(rows[-1].number + 1 if rows else start, start)]
+            rows += [SheetRow(start + at, cells) for at, cells in enumerate(held)]
+        while rows and not rows[-1].cells:
+            rows.pop()
         properties = found.get("properties")
         zone = properties.get("timeZone") if isinstance(properties, dict) else None
         table = SheetTable(
-            self._id,
-            tab,
-            tuple(SheetRow(start + at, cells) for at, cells in enumerate(rows)),
+            self._path(ask.spreadsheet_id).rpartition("/")[2],
+            tab.title,
+            tuple(rows),
             zone if isinstance(zone, str) else None,
         )
         yield Page((table,), total=1)
 
-    async def _described(self) -> tuple[list[Tab], dict[str, Decoded]]:
-        answer = await self._http.get(self._path, {"fields": _FIELDS}, operation="tabs")
+    async def _described(self, spreadsheet_id: str | None) -> tuple[list[Tab], dict[str, Decoded]]:
+        answer = await self._http.get(self._path(spreadsheet_id), {"fields": _FIELDS}, operation="tabs")
         found = object_of(answer)
         sheets = found.get("sheets")
         if not isinstance(sheets, list):
@@ -140,12 +168,50 @@ class SpreadsheetReader:
         tabs = [tab for tab in map(_tab, sheets) if tab is not None]
         return sorted(tabs, key=lambda tab: tab.index), found
 
-    async def _range(self, name: str) -> dict[str, Decoded]:
-        path = f"{self._path}/values/{in_path(name)}"
+    async def _range(self, spreadsheet_id: str | None, name: str) -> dict[str, Decoded]:
+        path = f"{self._path(spreadsheet_id)}/values/{in_path(name)}"
         answer = await self._http.get(path, {"majorDimension": "ROWS", **_RAW}, operation="values")
         if answer.status == 400:
             raise NotFound("The tab is gone or was renamed.")
         return object_of(answer)
+
+    def _path(self, spreadsheet_id: str | None) -> str:
+        return path_of(self._own, spreadsheet_id)
+
+
+def path_of(own: str | None, named: JsonValue) -> str:
+    """The path of a spreadsheet: the connection's own, or the one named without one. Raises NotFound."""
+    chosen = own if own is not None else named
+    if not isinstance(chosen, str) or (own is not None and named not in (None, own)):
+        raise NotFound("The step does not name a spreadsheet of this connection.")
+    return f"/v4/spreadsheets/{in_path(chosen)}"
+
+
+def _blocks(tab: Tab, area: str | None, size: tuple[int, int]) -> list[str]:
+    """The ranges read one after the other: a large tab in blocks of rows, so that no answer is too large."""
+    if area is not None:
+        return [area_range(tab.title, area)]
+    rows, columns = size
+    each = max(1, CELLS_A_CALL // max(columns, 1))
+    if rows <= each:
+        return [tab_range(tab.title)]
+    return [
+        area_range(tab.title, f"{start}:{min(start + each - 1, rows)}") for start in range(1, rows + 1, each)
+    ]
+
+
+def _size(found: Mapping[str, Decoded], tab: Tab) -> tuple[int, int]:
+    """Rows and columns of a tab's grid; none told counts as small."""
+    sheets = found.get("sheets")
+    for sheet in sheets if isinstance(sheets, list) else []:
+        properties = sheet.get("properties") if isinstance(sheet, dict) else None
+        if isinstance(properties, dict) and properties.get("title") == tab.title:
+            grid = properties.get("gridProperties")
+            held = grid if isinstance(grid, dict) else {}
+            rows, columns = held.get("rowCount"), held.get("columnCount")
+            if isinstance(rows, int) and isinstance(columns, int):
+                return rows, columns
+    return 0, 0
 
 
 def object_of(answer: Answer) -> dict[str, Decoded]:

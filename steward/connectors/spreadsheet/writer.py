@@ -1,6 +1,6 @@
 """Sends rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from steward.connectors.base import (
     CallError,
@@ -13,18 +13,18 @@ from steward.connectors.base import (
     WriteState,
 )
 from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_rows, tab_range, wire
-from steward.connectors.spreadsheet.reader import error_of, object_of
+from steward.connectors.spreadsheet.reader import error_of, object_of, path_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer, Decoded
 from steward.outbound.errors import NotSent, OutcomeUnknown
 
 
 class SpreadsheetWriter:
-    """A writer of one spreadsheet."""
+    """A writer of one spreadsheet, or with `spreadsheet_id` null of the one each part names."""
 
-    def __init__(self, http: WriteHttp, *, spreadsheet_id: str) -> None:
+    def __init__(self, http: WriteHttp, *, spreadsheet_id: str | None) -> None:
         self._http = http
-        self._path = f"/v4/spreadsheets/{in_path(spreadsheet_id)}"
+        self._own = spreadsheet_id
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """The one call of `batch`; Google takes a call whole or not at all. Never raises a call's error."""
@@ -47,12 +47,21 @@ class SpreadsheetWriter:
             return [_outcome(WriteState.UNKNOWN, error)]
 
     async def _send(self, part: Part, batch: Batch) -> Answer:
+        try:
+            place = path_of(self._own, part.arguments.get("spreadsheet_id"))
+        except NotFound as error:
+            raise NotSent(error) from None
+        if part.operation in _FORM:
+            body: JsonValue = {"requests": [_FORM[part.operation](part)]}
+            return await self._post(f"{place}:batchUpdate", body, batch)
+        if part.operation == "sheet.clear":
+            return await self._post(f"{place}/values/{in_path(part.target)}:clear", {}, batch)
         rows = [[wire(cell) for cell in row] for row in _rows(part)]
         if part.operation == "sheet.append_rows":
             name = tab_range(part.target)
-            path = f"{self._path}/values/{in_path(name)}:append"
+            path = f"{place}/values/{in_path(name)}:append"
             params = {"valueInputOption": "RAW", "insertDataOption": "INSERT_ROWS"}
-            body: JsonValue = {"range": name, "majorDimension": "ROWS", "values": rows}
+            body = {"range": name, "majorDimension": "ROWS", "values": rows}
             return await self._post(path, body, batch, params=params)
         block: JsonValue = {"range": part.target, "majorDimension": "ROWS", "values": rows}
         body = {
@@ -61,7 +70,7 @@ class SpreadsheetWriter:
             "includeValuesInResponse": True,
             "responseValueRenderOption": "UNFORMATTED_VALUE",
         }
-        return await self._post(f"{self._path}/values:batchUpdate", body, batch)
+        return await self._post(f"{place}/values:batchUpdate", body, batch)
 
     async def _post(
         self, path: str, body: JsonValue, batch: Batch, *, params: Mapping[str, str] | None = None
@@ -77,6 +86,29 @@ class SpreadsheetWriter:
         )
 
 
+def _deletion(part: Part) -> JsonValue:
+    first, count = part.arguments["first"], part.arguments["count"]
+    if not isinstance(first, int) or not isinstance(count, int):
+        raise NotSent(Invalid(["first"]))
+    span: JsonValue = {
+        "sheetId": int(str(part.arguments["tab_id"])),
+        "dimension": "ROWS",
+        "startIndex": first - 1,
+        "endIndex": first - 1 + count,
+    }
+    return {"deleteDimension": {"range": span}}
+
+
+def _addition(part: Part) -> JsonValue:
+    return {"addSheet": {"properties": {"title": part.target}}}
+
+
+_FORM: Mapping[str, Callable[[Part], JsonValue]] = {
+    "sheet.delete_rows": _deletion,
+    "sheet.add_tab": _addition,
+}
+
+
 def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
     rows = part.arguments["rows"]
     if not isinstance(rows, Sequence) or isinstance(rows, str):
@@ -85,6 +117,15 @@ def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
 
 
 def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
+    if part.operation in _FORM:
+        replies = found.get("replies")
+        if isinstance(replies, list) and len(replies) == 1:
+            return WriteOutcome(WriteState.APPLIED, seen=part.after)
+        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not say what it did.")
+    if part.operation == "sheet.clear":
+        if isinstance(found.get("clearedRange"), str):
+            return WriteOutcome(WriteState.APPLIED, seen=part.after)
+        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not say what it emptied.")
     if part.operation == "sheet.append_rows":
         updates = found.get("updates")
         written = updates.get("updatedRows") if isinstance(updates, dict) else None

@@ -1,0 +1,148 @@
+"""A spreadsheet's further changes, ranges emptied, rows taken out, tabs added, and ranges of any form."""
+
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import (
+    TABS,
+    VALUES,
+    AddTab,
+    ClearCells,
+    DeleteRows,
+    NotFound,
+    Proposal,
+    TabsAsk,
+    ValuesAsk,
+    WriteState,
+)
+from steward.connectors.spreadsheet import reader as reading
+from steward.sandbox.sheets import Tab
+from tests.connectors.outside import Connection, Outside
+from tests.connectors.test_woocommerce_world import CASES
+
+NAMES = ("sheet.clear", "sheet.delete_rows", "sheet.add_tab")
+
+
+def prices(world: Outside) -> Tab:
+    """The tab as the pretend service holds it."""
+    tab: Tab = world.world.state.google.books["sheet-prices"].tab("Prices")
+    return tab
+
+
+async def proposal(sheet: Connection, name: str) -> Proposal:
+    """One change of each kind."""
+    [table] = await sheet.all(VALUES, ValuesAsk("Prices"))
+    [tab] = [each for each in await sheet.all(TABS, TabsAsk()) if each.title == "Prices"]
+    three = tuple(row.cells for row in table.rows[2:5])
+    asks: dict[str, Any] = {
+        "sheet.clear": ClearCells("Prices", "A3:B5", three),
+        "sheet.delete_rows": DeleteRows("Prices", tab.id, 3, 3, len(table.rows), three),
+        "sheet.add_tab": AddTab("New", frozenset({"Prices"})),
+    }
+    [planned] = sheet.plan(name, asks[name]).proposals
+    return planned
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Outside, name: str) -> None:
+    """connectors 6, imports 6: before as shown, after as wanted, never twice"""
+    tab, wanted = prices(world), await proposal(sheet, name)
+    before = tab.values()
+    op, [part] = sheet.connector.changes[name], wanted.parts
+    [now] = await sheet.reader().current([part])
+    assert op.same(part.before, now.value)
+    assert (await sheet.send([part]))[0].state is WriteState.APPLIED
+    [now] = await sheet.reader().current([part])
+    assert op.same(part.after, now.value)
+    assert (await sheet.reader().confirm(part)).state is WriteState.APPLIED
+    expected = {
+        "sheet.clear": [*before[:2], [], [], [], *before[5:]],
+        "sheet.delete_rows": before[:2] + before[5:],
+        "sheet.add_tab": before,
+    }
+    assert tab.values() == expected[name]
+    if name == "sheet.add_tab":
+        assert "New" in {each.title for each in await sheet.all(TABS, TabsAsk())}
+
+
+@pytest.mark.parametrize(("fault", "state", "settled"), CASES[:8], ids=[str(case[0]) for case in CASES[:8]])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_change_that_breaks_arrives_once_and_is_settled(
+    sheet: Connection,
+    world: Outside,
+    name: str,
+    fault: dict[str, Any],
+    state: WriteState,
+    settled: WriteState,
+) -> None:
+    """engine 11.3 readable; connectors 11.1, Writes"""
+    [part] = (await proposal(sheet, name)).parts
+    world.world.state.faults.make({"method": "POST", "path": "/sheets/**", **fault})
+    [outcome] = await sheet.send([part])
+    assert outcome.state is state
+    assert len(world.written()) == 1
+    await world.clock.advance(60)
+    assert (await sheet.reader().confirm(part)).state is settled
+
+
+async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outside) -> None:
+    """Rows are never taken out by a number that no longer means them"""
+    [part] = (await proposal(sheet, "sheet.delete_rows")).parts
+    prices(world).cells[2, 0] = "OTHER"
+    [now] = await sheet.reader().current([part])
+    op = sheet.connector.changes["sheet.delete_rows"]
+    assert not op.same(part.before, now.value)
+    assert not op.same(part.after, now.value)
+    assert (await sheet.reader().confirm(part)).state is WriteState.CONFLICT
+
+
+@pytest.mark.parametrize(
+    ("area", "first", "cells"),
+    [
+        ("A1:B2", 1, 2), ("A3", 3, 1), ("B:B", 1, None), ("3:4", 3, 2), ("A3:B", 3, None),
+        ("A900:B910", 900, 0),
+    ],
+)  # fmt: skip
+async def test_ranges_of_every_form_are_read(
+    sheet: Connection, world: Outside, area: str, first: int, cells: int | None
+) -> None:
+    """connectors 7.3: read with A1 ranges"""
+    [table] = await sheet.all(VALUES, ValuesAsk("Prices", area))
+    if cells is not None:
+        assert len(table.rows) == cells
+    if table.rows:
+        assert table.rows[0].number == first
+
+
+async def test_a_large_tab_is_read_in_blocks(
+    sheet: Connection, world: Outside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any size: no answer is larger than the caps, every row keeps its number"""
+    monkeypatch.setattr(reading, "CELLS_A_CALL", 260)
+    tab = prices(world)
+    tab.rows, whole = 95, tab.values()
+    for row in range(30, 95):
+        tab.cells[row, 0] = f"S{row}"
+    [table] = await sheet.all(VALUES, ValuesAsk("Prices"))
+    assert [row.number for row in table.rows] == list(range(1, 96))
+    assert [len(row.cells) for row in table.rows[len(whole) : 30]] == [0] * (30 - len(whole))
+    assert table.rows[-1].cells == ("S94",)
+
+
+async def test_bad_asks_are_problems(sheet: Connection) -> None:
+    """connectors 2.1: never an exception"""
+    bad: list[tuple[str, Any]] = [
+        ("sheet.clear", ClearCells("Prices", "A1;B2", ())),
+        ("sheet.clear", ClearCells("", None, ())),
+        ("sheet.delete_rows", DeleteRows("Prices", "0", 0, 1, 5, ())),
+        ("sheet.delete_rows", DeleteRows("Prices", "0", 5, 2, 5, ())),
+        ("sheet.delete_rows", DeleteRows("Prices", "x", 1, 1, 5, ())),
+        ("sheet.add_tab", AddTab("x" * 101)),
+    ]
+    for name, ask in bad:
+        assert sheet.plan(name, ask).problems
+    assert sheet.plan("sheet.add_tab", AddTab("Log", frozenset({"Log"}))).unchanged == ("Log",)
+    assert sheet.plan("sheet.clear", ClearCells("Log", None, ())).unchanged
+    with pytest.raises(NotFound):
+        await sheet.all(VALUES, ValuesAsk("Prices", spreadsheet_id="another"))
