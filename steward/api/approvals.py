@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,6 +12,7 @@ from steward.api import paging
 from steward.api.automations import current as current_automation
 from steward.api.calls import Answer, Call
 from steward.api.fields import Body, CommaList, CommentText, IdText, Page, Positive, QueryInt, Text, Unique
+from steward.api.passed_on import ApprovalCounts, Change, Warned
 from steward.api.runs import CHANGES_SHOWN, RunRecord
 from steward.api.runs import record as run_record
 from steward.model.approval import Approval, ApprovalStatus
@@ -36,15 +37,15 @@ class ApprovalRecord(msgspec.Struct):
     store_label: str
     kind: str
     status: str
-    counts: Mapping[str, Any]
-    warnings: list[Mapping[str, Any]]
+    counts: ApprovalCounts
+    warnings: list[Warned]
     change_hash: str
     created_at: str
     expires_at: str
     decided_at: str | None
     decided_by: int | None
     comment: str | None
-    changes: list[msgspec.Raw] | UnsetType = UNSET
+    changes: list[Change] | UnsetType = UNSET
     changes_total: int | UnsetType = UNSET
 
 

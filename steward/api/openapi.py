@@ -14,6 +14,7 @@ import msgspec
 from steward.api.answers import CONTRACT_VERSION
 from steward.api.calls import Operation
 from steward.api.examples import example
+from steward.api.passed_on import DESCRIBED
 from steward.api.routes import parameter_schema
 from steward.api.statuses import STATUS
 from steward.model.refusals import (
@@ -145,7 +146,7 @@ def _adopt(schema: Json, schemas: Json) -> None:
 
 
 def _answer_schemas(rows: Sequence[Operation]) -> Json:
-    types = list({row.answer: None for row in rows})
+    types = list(dict.fromkeys([*(row.answer for row in rows), *DESCRIBED]))
     _, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
     return {**components, "ErrorResponse": _ERROR, "StaleOccurrence": _stale()}
 

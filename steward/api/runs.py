@@ -21,6 +21,7 @@ from steward.api.fields import (
     QueryInt,
     Timestamp,
 )
+from steward.api.passed_on import Change, CurrentStep, RunSummary, Step
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
@@ -69,14 +70,14 @@ class RunRecord(msgspec.Struct):
     cancel_requested_at: str | None
     expires_at: str | None
     approval_id: str | None
-    current_step: Mapping[str, Any] | None
+    current_step: CurrentStep | None
     last_seq: int
-    summary: Mapping[str, Any] | None
+    summary: RunSummary | None
     result: Mapping[str, Any] | None
     created_by: int | None
     created_via: str | None
     api_client_id: str | None
-    steps: list[msgspec.Raw] | UnsetType = UNSET
+    steps: list[Step] | UnsetType = UNSET
     more_steps: bool | UnsetType = UNSET
 
 
@@ -96,7 +97,7 @@ class RunsAnswer(msgspec.Struct):
 class ChangesAnswer(msgspec.Struct):
     """A page of a run's changes."""
 
-    changes: list[msgspec.Raw]
+    changes: list[Change]
     next_cursor: str | None
 
 

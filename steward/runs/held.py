@@ -8,7 +8,7 @@ from functools import partial
 
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
-from steward.model.ids import ChangeId, new_id
+from steward.model.ids import ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
@@ -193,10 +193,11 @@ def _changes(
     *,
     round_: int | None = None,
 ) -> list[Change]:
-    now = walk.tools.clock.now()
+    # Listed by id, they stand in the order the approval's hash has them.
+    now, ids = walk.tools.clock.now(), RisingIds()
     return [
         Change(
-            id=ChangeId(new_id(now)),
+            id=ChangeId(ids.next(now)),
             run_id=walk.run.id,
             seq=walk.seq + 1,
             name=step.name,

@@ -1,0 +1,141 @@
+"""What answers hold that is passed on as stored, described for the document and its types (contract 3.2–3.5).
+
+Nothing here is built: the rows hold their public form as JSON, and answers carry it as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+
+class CountsRecord(msgspec.Struct):
+    """What a step or run did, in numbers."""
+
+    read: int
+    matched: int
+    proposed: int
+    applied: int
+    unchanged: int
+    declined: int
+    conflicts: int
+    failed: int
+    sent: int
+    unknown: int
+
+
+class ObjectRecord(msgspec.Struct):
+    """The object a change touches, as people know it; `id` is null for one that is to be created."""
+
+    type: str
+    id: str | None
+    label: str
+    url: str | None
+
+
+class FieldRecord(msgspec.Struct):
+    """One field before and after; `truncated` when a value was longer than 4 KiB."""
+
+    field: str
+    label: str
+    before: Any
+    after: Any
+    kind: str
+    currency: str | None
+    truncated: bool | UnsetType = UNSET
+
+
+class ChangeRecord(msgspec.Struct):
+    """A change and what became of it (contract 3.4)."""
+
+    id: str
+    seq: int
+    object: ObjectRecord
+    action: str
+    fields: list[FieldRecord]
+    reversible: bool
+    outcome: str
+    message: str | None
+    applied_at: str | None
+
+
+class TouchedRecord(msgspec.Struct):
+    """The connection a step used; a store's `kind` is its platform."""
+
+    integration_id: int
+    kind: str
+
+
+class StepRecord(msgspec.Struct):
+    """A row of a run's log, with the first 50 of its changes (contract 3.3)."""
+
+    seq: int
+    name: str
+    title: str
+    kind: str
+    status: str
+    attempt: int
+    iteration: int | None
+    started_at: str
+    finished_at: str
+    connection: TouchedRecord | None
+    counts: CountsRecord
+    code: str | None
+    message: str | None
+    changes: list[ChangeRecord]
+    changes_total: int
+
+
+class CurrentStepRecord(msgspec.Struct):
+    """What a run is doing now; `total` is null while it is not known."""
+
+    name: str
+    title: str
+    kind: str
+    started_at: str
+    done: int
+    total: int | None
+
+
+class RunSummaryRecord(msgspec.Struct):
+    """What a run came to, in words and numbers."""
+
+    text: str
+    counts: CountsRecord
+
+
+class ApprovalCountsRecord(msgspec.Struct):
+    """How many changes an approval asks for."""
+
+    total: int
+    by_action: dict[str, int]
+    irreversible: int
+
+
+class WarningRecord(msgspec.Struct):
+    """What an approver should know before deciding."""
+
+    code: str
+    message: str
+
+
+def _described(record: type[msgspec.Struct]) -> Meta:
+    return Meta(extra_json_schema={"$ref": f"#/components/schemas/{record.__name__}"})
+
+
+Change: TypeAlias = Annotated[msgspec.Raw, _described(ChangeRecord)]
+Step: TypeAlias = Annotated[msgspec.Raw, _described(StepRecord)]
+CurrentStep: TypeAlias = Annotated[Mapping[str, Any], _described(CurrentStepRecord)]
+RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord)]
+ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
+Warned: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
+
+DESCRIBED: tuple[type[msgspec.Struct], ...] = (
+    ChangeRecord,
+    StepRecord,
+    CurrentStepRecord,
+    RunSummaryRecord,
+    ApprovalCountsRecord,
+    WarningRecord,
+)
