@@ -77,11 +77,12 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginAsk) -> 
         raise InvalidCredentials
     org, client_id = chosen.org, chosen.client_id
 
-    async def note(tx: Tx) -> None:
+    async def note(tx: Tx) -> datetime:
         await credentials.logged_in(tx, org, client_id)
+        return tx.now  # the clock its time is judged by later
 
-    await engine.write(now, note, org=org)
-    return _signed(chosen.record, ring, org=org, client_id=client_id, now=now)
+    issued_at = await engine.write(now, note, org=org)
+    return _signed(chosen.record, ring, org=org, client_id=client_id, now=issued_at)
 
 
 async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candidate:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import Window, Windows, spent
@@ -20,7 +20,7 @@ from steward.model.refusals import (
 )
 from steward.model.sessions import Session
 from steward.security.secrets import same
-from steward.security.tokens import BadToken, TokenClaims
+from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 from steward.store import credentials, sessions
 from steward.store.engine import Tx
 
@@ -51,6 +51,7 @@ class Admitted:
 
     actor: Actor | None
     session: Session | None
+    now: datetime | None = None  # by the database's clock, where there is a session
 
 
 def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
@@ -97,19 +98,19 @@ def csrf_fault(
 
 
 async def verify(fittings: Fittings, token: str) -> TokenClaims:
-    """The claims of a token that is good by itself. Raises NotConfigured, Unauthenticated."""
+    """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
     if not fittings.rules.api_access:
         raise NotConfigured
     now = fittings.clock.now()
     try:
-        return fittings.keys.verifier.verify(token, now.timestamp())
+        return fittings.keys.verifier.verify(token)
     except BadToken as bad:
         if bad.why != "key" or not may_refresh(fittings.keys, now):
             raise Unauthenticated(token_sent=True) from None
     # Another process may have made a new key since this one read them.
     await refresh(fittings.engine, now, fittings.keys)
     try:
-        return fittings.keys.verifier.verify(token, now.timestamp())
+        return fittings.keys.verifier.verify(token)
     except BadToken:
         raise Unauthenticated(token_sent=True) from None
 
@@ -129,6 +130,8 @@ async def admit_token(
         person,
         client=claims.client_id,
         epoch=claims.epoch,
+        since=claims.iat - SKEW_S,
+        until=claims.exp,
         most_person=rules.limit_person if counts else 0,
         most_org=rules.limit_organization,
     )
@@ -159,15 +162,14 @@ async def admit_session(
 ) -> Admitted:
     """Judges the caller of a session cookie (contract 1.4 steps 2 to 6). Raises Unauthenticated."""
     rules, operation = fittings.rules, asked.operation
-    now = fittings.clock.now()
     counts = operation is not None and asked.route is None and asked.csrf is None
     lifetimes = lifetimes_of(fittings)
     standing = await sessions.standing(
         tx,
         cookie_hash(cookie_value),
         needed=None if operation is None else _roles(operation),
-        idle_since=now - lifetimes.idle,
-        made_since=now - lifetimes.absolute,
+        idle=lifetimes.idle,
+        life=lifetimes.absolute,
         most=rules.limit_web if counts else 0,
     )
     if standing is None:
@@ -186,7 +188,7 @@ async def admit_session(
             raise spent(tx.now)
     elif standing.over:
         raise spent(tx.now)
-    return Admitted(_web_actor(session), session)
+    return Admitted(_web_actor(session), session, standing.now)
 
 
 def lifetimes_of(fittings: Fittings) -> Lifetimes:
@@ -195,11 +197,12 @@ def lifetimes_of(fittings: Fittings) -> Lifetimes:
     return Lifetimes(timedelta(minutes=rules.session_idle_minutes), timedelta(hours=rules.session_hours))
 
 
-def is_to_touch(session: Session, fittings: Fittings, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether this call extends the idle time: every call but a poll, written at most once a minute."""
-    if headers.get(b"x-steward-poll") == b"1":
-        return False
-    return fittings.clock.now() - session.seen_at >= accounts_sessions.TOUCH_AFTER
+def touched(caller: Admitted, headers: Mapping[bytes, bytes]) -> Session | None:
+    """The session whose idle time this call extends: every call's but a poll's, written once a minute."""
+    if caller.session is None or caller.now is None or headers.get(b"x-steward-poll") == b"1":
+        return None
+    is_due = caller.now - caller.session.seen_at >= accounts_sessions.TOUCH_AFTER
+    return caller.session if is_due else None
 
 
 def _within_organization(session: Session, asked: Asked) -> None:

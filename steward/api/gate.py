@@ -213,9 +213,9 @@ class Gate:
                     tx, fittings, self._windows, cookie_value=cookie or "", asked=asked
                 )
             admitted.append(caller)
-            if caller.session is not None and callers.is_to_touch(caller.session, fittings, request.headers):
-                request.touched = caller.session
-                caller.session = replace(caller.session, seen_at=fittings.clock.now())
+            request.touched = callers.touched(caller, request.headers)
+            if request.touched is not None and caller.now is not None:
+                caller.session = replace(request.touched, seen_at=caller.now)
             if not at_once or operation is None:
                 return None
             try:

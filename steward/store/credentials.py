@@ -50,7 +50,8 @@ def _credential(row: Row) -> Credential:
 
 _STANDING = Both(
     sqlite=(
-        "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active AS good,"
+        "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
+        " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"
         " o.automations_on, NULL AS over"
         " FROM credentials AS c"
         " JOIN members AS m ON m.org_id = c.org_id AND m.person_id = :person"
@@ -59,7 +60,8 @@ _STANDING = Both(
     ),
     postgresql=(
         "SELECT good, automations_on, over"
-        " FROM steward_gate_token(:org, :person, :client, :epoch, :most_person, :most_org, :test_now)"
+        " FROM steward_gate_bearer(:org, :person, :client, :epoch, :since, :until, :most_person, :most_org,"
+        " :test_now)"
     ),
 )
 
@@ -71,10 +73,14 @@ async def standing(
     *,
     client: str,
     epoch: int,
+    since: int,
+    until: int,
     most_person: int,
     most_org: int,
 ) -> TokenStanding | None:
-    """How a token's credential, member and organisation stand now.
+    """How a token's credential, member and organisation stand now, and whether it is in time.
+
+    It is good from `since` to before `until`, in seconds since 1970 of the database's clock.
 
     For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
     the call (`most_person` 0: not); SQLite counts in memory.
@@ -86,6 +92,8 @@ async def standing(
             "person": person,
             "client": client,
             "epoch": epoch,
+            "since": since,
+            "until": until,
             "most_person": most_person,
             "most_org": most_org,
             "test_now": tx.test_now,

@@ -2,37 +2,42 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.sessions import Session
 from steward.store.engine import Both, Row, Tx, at
 
+_MILLISECOND = timedelta(milliseconds=1)
+_EVER = 1 << 52
 _LIVE = (
     "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
-    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over"
+    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over,"
+    " CAST(:now AS bigint) AS present"
     " FROM sessions AS s"
     " JOIN people AS p ON p.person_id = s.person_id"
     " LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active"
     " LEFT JOIN organizations AS o ON o.org_id = m.org_id"
     " WHERE s.session_hash = :hash AND p.active"
-    " AND s.seen_at > :idle_since AND s.created_at > :made_since"
+    " AND s.seen_at > CAST(:now AS bigint) - CAST(:idle AS bigint)"
+    " AND s.created_at > CAST(:now AS bigint) - CAST(:life AS bigint)"
 )
 _GATE = (
     "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
-    " organization_name, zone, automations_on, role, over"
-    " FROM steward_gate_session(:hash, :needed, :idle_since, :made_since, :most, :test_now)"
+    " organization_name, zone, automations_on, role, over, present"
+    " FROM steward_gate_cookie(:hash, :needed, :idle, :life, :most, :test_now)"
 )
 _STANDING = Both(sqlite=_LIVE, postgresql=_GATE)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStanding:
-    """A live session, and whether this call passes the person's limit (PostgreSQL only)."""
+    """A live session, whether this call passes the person's limit (PostgreSQL only), and the time."""
 
     session: Session
     over: bool
+    now: datetime
 
 
 def _standing(row: Row, session_hash: str) -> SessionStanding:
@@ -58,7 +63,7 @@ def _standing(row: Row, session_hash: str) -> SessionStanding:
         created_at=at(row["created_at"]),
         seen_at=at(row["seen_at"]),
     )
-    return SessionStanding(session, bool(row["over"]))
+    return SessionStanding(session, bool(row["over"]), at(row["present"]))
 
 
 async def standing(
@@ -66,11 +71,13 @@ async def standing(
     session_hash: str,
     *,
     needed: Collection[Role] | None,
-    idle_since: datetime,
-    made_since: datetime,
+    idle: timedelta,
+    life: timedelta,
     most: int,
 ) -> SessionStanding | None:
     """The session of a cookie with its person and chosen organisation; None when it has ended.
+
+    By the database's clock: unused for `idle`, or `life` after it was opened.
 
     For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
     the call when the role is among `needed` (None: always; `most` 0: never); SQLite counts in memory.
@@ -80,8 +87,8 @@ async def standing(
         {
             "hash": session_hash,
             "needed": None if needed is None else [str(role) for role in needed],
-            "idle_since": idle_since,
-            "made_since": made_since,
+            "idle": idle // _MILLISECOND,
+            "life": life // _MILLISECOND,
             "most": most,
             "test_now": tx.test_now,
         },
@@ -91,7 +98,7 @@ async def standing(
 
 async def written(tx: Tx, session_hash: str) -> Session | None:
     """The session this transaction has just written, inside the wall it has opened."""
-    row = await tx.one(_LIVE, {"hash": session_hash, "idle_since": 0, "made_since": 0})
+    row = await tx.one(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
     return None if row is None else _standing(row, session_hash).session
 
 

@@ -1,0 +1,48 @@
+"""Hosts whose clocks are wrong: on PostgreSQL the server's says whether a token or session is in time."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.clock import SystemClock
+from steward.store.engine import Tx
+from steward.store.engine_postgres import PostgresEngine
+from tests.fake_clock import FakeClock
+from tests.service import make_service
+
+STATUS = "/v1/automations/status"
+ASKED = "/app/session"
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=-20), timedelta(hours=20)])
+async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
+    postgresql_url: str, off: timedelta
+) -> None:
+    """engine 2, "Clock"; contract 5.5, 6.3: an hour of a token, 30 minutes unused of a session"""
+    clock = FakeClock(SystemClock().now() + off)
+    pool: Any = (await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True))._pool
+    engine = PostgresEngine(pool, postgresql_url, clock=clock, test=False)  # the server keeps its own time
+    service = await make_service(engine, clock)
+    login = await service.log_in("owner")
+    by_token = service.nobody()
+    by_token.headers["Authorization"] = f"Bearer {login.body['access_token']}"
+    by_cookie = await service.web("owner")
+    assert (await by_token.get(STATUS)).status == 200
+    assert (await by_cookie.get(ASKED)).status == 200
+    await clock.advance(13 * 3600)
+    assert (await by_token.get(STATUS)).status == 200
+    assert (await by_cookie.get(ASKED)).status == 200
+
+    async def age(seconds: int) -> None:
+        async def act(tx: Tx) -> None:
+            await tx.execute("UPDATE sessions SET seen_at = seen_at - :ms", {"ms": seconds * 1000})
+
+        await service.write(act)
+
+    await age(29 * 60)
+    assert (await by_cookie.get(ASKED)).status == 200
+    await age(31 * 60)
+    assert (await by_cookie.get(ASKED)).status == 401
+    await service.close()
+    await engine.close()
