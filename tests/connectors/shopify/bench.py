@@ -5,7 +5,18 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from steward.connectors.base import Page, Part, Planned, Proposal, Reader, ReadOp, Secrets, WriteOutcome
+from steward.connectors.base import (
+    PRODUCTS,
+    Page,
+    Part,
+    Planned,
+    Product,
+    ProductsAsk,
+    Reader,
+    ReadOp,
+    Secrets,
+    WriteOutcome,
+)
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.writing import Writer
 from steward.model.change import Batch, batch_key, effect_key
@@ -99,10 +110,6 @@ class Bench:
         """One attempt at a batch."""
         return await self.writer(batch.effect_keys).apply(batch)
 
-    async def apply(self, proposals: Sequence[Proposal]) -> list[WriteOutcome]:
-        """All parts of changes in order, as grouped by their operation; outcomes in the order sent."""
-        outcomes: list[WriteOutcome] = []
-        parts = [part for proposal in proposals for part in proposal.parts]
-        for group in self.connector.changes[parts[0].operation].group(parts):
-            outcomes += await self.send(self.batch(group))
-        return outcomes
+    async def all_products(self) -> list[Product]:
+        """Every product of the store."""
+        return await self.all(PRODUCTS, ProductsAsk())

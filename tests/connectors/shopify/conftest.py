@@ -9,9 +9,9 @@ from tests.fakes.shopify.store import ShopifyFake
 
 @pytest.fixture
 def store(clock: FakeClock) -> ShopifyFake:
-    """A store with 20 products, 10 orders and 5 customers."""
+    """A store with 10 products, 4 orders and 3 customers."""
     made = ShopifyFake(now=clock.now)
-    made.seed()
+    made.seed(products=10, orders=4, customers=3)
     return made
 
 

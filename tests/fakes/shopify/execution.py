@@ -245,7 +245,7 @@ def _keyed(running: Running, name: str, key: str, given: dict[str, Any]) -> Any:
 def _subscription(running: Running, name: str, given: dict[str, Any]) -> Row:
     goods, number = running.goods, given.get("id")
     if name == "webhookSubscriptionDelete":
-        gone = goods.rows.pop(str(number), None)
+        gone = goods.rows.take(str(number))
         errors = [] if gone else [refusal(["id"], "Webhook subscription does not exist")]
         return {"deletedWebhookSubscriptionId": number if gone else None, "userErrors": errors}
     asked = given["webhookSubscription"]

@@ -14,14 +14,39 @@ def stamp(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class Rows(dict[str, Row]):
+    """Rows by their global id, which are also found by their kind without looking at all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: dict[str, dict[str, Row]] = {}
+
+    def __setitem__(self, key: str, row: Row) -> None:
+        super().__setitem__(key, row)
+        self.kinds.setdefault(row["__typename"], {})[key] = row
+
+    def __delitem__(self, key: str) -> None:
+        self.kinds[self[key]["__typename"]].pop(key)
+        super().__delitem__(key)
+
+    def take(self, key: str) -> Row | None:
+        """Removes a row; None when there was none."""
+        row = self.get(key)
+        if row is not None:
+            del self[key]
+        return row
+
+
 @dataclass
 class Goods:
     """Every object by its global id; lists within rows are connections or lists by the schema's word."""
 
     now: Callable[[], datetime]
     currency: str = "EUR"
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: Rows = field(default_factory=Rows)
     last: int = 1_000
+    # What belongs to a product or an inventory item, in the order it was made.
+    belongings: dict[str, list[Row]] = field(default_factory=dict)
 
     def make(self, kind: str, /, **fields: Any) -> Row:
         """A new object with a number of its own."""
@@ -40,7 +65,11 @@ class Goods:
 
     def of(self, kind: str) -> list[Row]:
         """All of a kind in the order of their ids."""
-        return sorted((row for row in self.rows.values() if row["__typename"] == kind), key=number)
+        return sorted(self.rows.kinds.get(kind, {}).values(), key=number)
+
+    def owned(self, owner: str) -> list[Row]:
+        """The variants of a product, or the levels of an inventory item, that are still there."""
+        return [row for row in self.belongings.get(owner, ()) if row["id"] in self.rows]
 
     def touch(self, row: Row, **fields: Any) -> None:
         """Changes a row as a write does: its time moves on."""
@@ -113,7 +142,7 @@ class Goods:
         places = self.of("Location")
         if stock is not None and places:
             self.add_level(item, places[0], stock)
-        return self.make(
+        made = self.make(
             "ProductVariant",
             title=title,
             sku=sku or None,
@@ -124,10 +153,14 @@ class Goods:
             item=item["id"],
             product=product["id"],
         )
+        self.belongings.setdefault(product["id"], []).append(made)
+        return made
 
     def add_level(self, item: Row, location: Row, available: int) -> Row:
         """Stock of an item at a location."""
-        return self.make("InventoryLevel", item=item["id"], location=location["id"], available=available)
+        made = self.make("InventoryLevel", item=item["id"], location=location["id"], available=available)
+        self.belongings.setdefault(item["id"], []).append(made)
+        return made
 
     def add_customer(
         self, name: str, *, email: str | None = None, spent: str = "0.00", orders: int = 0

@@ -232,11 +232,7 @@ def cancel_order(write: Write, given: dict[str, Any]) -> Row:
     if given["restock"]:
         for line in row["lineItems"]:
             variant = write.goods.rows.get(line["variant"])
-            levels = [
-                level
-                for level in write.goods.of("InventoryLevel")
-                if variant and level["item"] == variant["item"]
-            ]
+            levels = write.goods.owned(variant["item"]) if variant else []
             for level in levels[:1]:
                 write.change(
                     level, "INVENTORY_LEVELS_UPDATE", available=level["available"] + line["quantity"]

@@ -13,23 +13,22 @@ def available(goods: Goods, item: str, location: str | None = None) -> int:
     """Available quantity at one location, or over those that are active."""
     return sum(
         level["available"]
-        for level in goods.of("InventoryLevel")
-        if level["item"] == item
-        and (level["location"] == location if location else goods.rows[level["location"]]["isActive"])
+        for level in goods.owned(item)
+        if (level["location"] == location if location else goods.rows[level["location"]]["isActive"])
     )
 
 
 def level_of(goods: Goods, item: str, location: str) -> Row | None:
     """The stock of an item at a location."""
-    for level in goods.of("InventoryLevel"):
-        if level["item"] == item and level["location"] == location:
+    for level in goods.owned(item):
+        if level["location"] == location:
             return level
     return None
 
 
 def variants_of(goods: Goods, product: str) -> list[Row]:
     """The variants of a product."""
-    return [row for row in goods.of("ProductVariant") if row["product"] == product]
+    return goods.owned(product)
 
 
 def published(goods: Goods, product: Row) -> list[Row]:

@@ -1,0 +1,115 @@
+"""One change of every operation the connector has, worked out from what the pretend store holds."""
+
+from typing import Any
+
+from steward.connectors.base import (
+    CUSTOMERS,
+    DRAFT_ORDER,
+    ORDERS,
+    PRODUCTS,
+    VARIANTS,
+    ById,
+    CancelOrder,
+    CapturePayment,
+    CloseOrder,
+    CustomersAsk,
+    HoldFulfilment,
+    MakeRedirect,
+    MakeRefund,
+    Order,
+    OrdersAsk,
+    Payment,
+    ProductsAsk,
+    Proposal,
+    Reader,
+    SetCustomerTags,
+    SetDraftOrderTags,
+    SetMetafield,
+    SetNote,
+    SetOrderTags,
+    SetPrice,
+    SetPublished,
+    SetStatus,
+    SetStock,
+    SetTags,
+)
+from steward.connectors.shopify.connector import Shopify
+from steward.model.ids import IntegrationId
+from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.store import ShopifyFake
+
+OPERATIONS = (
+    *(
+        "variant.set_price",
+        "inventory.set",
+        "product.set_status",
+        "product.set_published",
+        "product.set_tags",
+    ),
+    *("order.set_tags", "customer.set_tags", "draft_order.set_tags", "order.set_note", "customer.set_note"),
+    *("order.cancel", "order.close", "fulfillment.hold", "order.capture", "refund.create", "metafield.set"),
+    "redirect.create",
+)
+
+
+def furnish(store: ShopifyFake) -> None:
+    """What the changes below need, beside the seeded goods: an order for each, and a draft."""
+    store.add_draft("#D1")
+    variants = store.of("ProductVariant")[:2]
+    for payment in ("PENDING", "PENDING", "PENDING", "PENDING", "PENDING", "AUTHORIZED", "PAID"):
+        store.add_order(variants, payment=payment)
+
+
+async def read_all(reader: Reader, op: Any, ask: Any) -> list[Any]:
+    """Every item of a read."""
+    return [item async for page in reader.read(op, ask) for item in page.items]
+
+
+async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
+    """A change for each operation, by its name."""
+    location = str(number(store.of("Location")[0]))
+    products = await read_all(reader, PRODUCTS, ProductsAsk())
+    variants = await read_all(reader, VARIANTS, ProductsAsk(location=location))
+    customers = await read_all(reader, CUSTOMERS, CustomersAsk())
+    [draft] = [row async for page in reader.read(DRAFT_ORDER, ById(_draft(store))) for row in page.items]
+    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-7:]
+    tagged, noted, cancelled, closed, held, captured, refunded = made
+    assert captured.payment is Payment.AUTHORIZED
+    paid = number(store.rows[f"gid://shopify/Order/{refunded.id}"]["transactions"][0])
+    refund = MakeRefund(
+        refunded, ((refunded.lines[0].id, 1),), amount="1.00", transaction=str(paid), gateway="bogus"
+    )
+    online = products[4].channels[:1]
+    asks: dict[str, Any] = {
+        "variant.set_price": SetPrice(variants[0], "12.34", compare_at="20.00"),
+        "inventory.set": SetStock(variants[-1], (variants[-1].stock or 0) + 7),
+        "product.set_status": SetStatus(products[3], "draft"),
+        "product.set_published": SetPublished(products[4], online, False),
+        "product.set_tags": SetTags(products[5], ("clearance",)),
+        "order.set_tags": SetOrderTags(tagged, ("vip",)),
+        "customer.set_tags": SetCustomerTags(customers[0], ("gold",)),
+        "draft_order.set_tags": SetDraftOrderTags(draft, ("quote",)),
+        "order.set_note": SetNote(noted, "Call first"),
+        "customer.set_note": SetNote(customers[1], "Prefers blue"),
+        "order.cancel": CancelOrder(cancelled),
+        "order.close": CloseOrder(closed),
+        "fulfillment.hold": HoldFulfilment(
+            held, held.fulfilment_orders[0], "high_risk_of_fraud", "Look at it"
+        ),
+        "order.capture": CapturePayment(captured),
+        "refund.create": refund,
+        "metafield.set": SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash cold"),
+        "redirect.create": MakeRedirect("/old-pot", "/products/pot-1"),
+    }
+    changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
+    found: dict[str, Proposal] = {}
+    for name, ask in asks.items():
+        planned = changes[name].plan([ask], integration_id=whose)
+        assert planned.problems == (), planned.problems
+        [found[name]] = planned.proposals
+    assert set(found) == set(changes) == set(OPERATIONS)
+    return found
+
+
+def _draft(store: ShopifyFake) -> str:
+    return str(number(store.of("DraftOrder")[0]))

@@ -1,0 +1,153 @@
+"""Every document against the platform's own schema, of every version there is (connectors 11.2)."""
+
+import pytest
+from graphql import GraphQLError, parse, validate
+from graphql.language import Visitor, visit
+from graphql.utilities import TypeInfo, TypeInfoVisitor
+
+from steward.connectors.shopify.connector import VERSIONS, Shopify
+from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.mutations import WRITES
+from steward.connectors.shopify.sign_in import RIGHTS
+from steward.connectors.shopify.topics import TOLD, TOPICS, native_of
+from steward.outbound.documents import Document, Documents, operation_of
+from tests.fakes.shopify import cost
+from tests.fakes.shopify.schema import VERSIONS as SHIPPED
+from tests.fakes.shopify.schema import schema_of, scopes_of
+from tests.fakes.shopify.store import _header_of
+
+ALL = (*READS, *WRITES)
+# What 2025-10, which the platform supports no longer, lacks: keys for writes, and an item's variants.
+NOT_IN_2025_10 = {"SetStock", "Refund", "ItemProduct"}
+# What lists of ids may hold, and other values that decide about the cost.
+LARGEST = {
+    "ProductsById": {"ids": ["x"] * 28},
+    "VariantsById": {"ids": ["x"]},
+    "OrdersById": {"ids": ["x"] * 8},
+    "CustomersById": {"ids": ["x"] * 100},
+    "Current": {"ids": ["x"] * 10},
+    "CurrentPrices": {"ids": ["x"] * 250},
+    "CurrentStock": {"ids": ["x"] * 250},
+}
+
+
+def wrong(version: str, document: Document) -> list[GraphQLError]:
+    """What the schema of a version says against a document."""
+    return list(validate(schema_of(version), parse(document.text)))
+
+
+@pytest.mark.parametrize("version", SHIPPED)
+def test_every_document_is_valid_in_every_version(version: str) -> None:
+    """connectors 11.2"""
+    against = {
+        each.name: [error.message for error in errors] for each in ALL if (errors := wrong(version, each))
+    }
+    assert set(against) == (NOT_IN_2025_10 if version == "2025-10" else set()), against
+
+
+def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
+    """connectors 7.1: pinned, and compared"""
+    assert set(VERSIONS) == set(SHIPPED) - {"2025-10", "unstable"}
+    with pytest.raises(ValueError, match="2026-01"):
+        Shopify(version="2025-10", url=None, read_s=20.0)
+
+
+@pytest.mark.parametrize("document", ALL, ids=lambda each: each.name)
+def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(document: Document) -> None:
+    """connectors 7.1, Pace: one query at most 1,000 points"""
+    if document.points == 0:  # run as a bulk operation, which is not counted so
+        assert document.name.startswith("Bulk")
+        return
+    asked = cost.requested(schema_of("2026-10"), parse(document.text), LARGEST.get(document.name, {}))
+    assert asked <= document.points <= cost.MOST
+
+
+def test_every_topic_is_one_of_the_platforms_own() -> None:
+    """connectors 8: a test compares every one; interface 2.5 topics"""
+    for version in ("2026-01", "2026-10"):
+        known = set(schema_of(version).type_map["WebhookSubscriptionTopic"].values)
+        assert set(TOLD) <= known
+    assert {native for spec in TOPICS.values() for native in spec.native} == set(TOLD)
+    assert all(native_of(_header_of(native)) == native for native in TOLD)
+
+
+class _Needs(Visitor):
+    """Gathers the scopes of every field and type a document goes through."""
+
+    def __init__(self, info: TypeInfo) -> None:
+        super().__init__()
+        self._info = info
+        self.found: list[frozenset[str]] = []
+
+    def enter_field(self, node: object, *_: object) -> None:
+        """A field with the type it is of."""
+        parent, field = self._info.get_parent_type(), self._info.get_field_def()
+        kind = self._info.get_type()
+        if parent is None or field is None:
+            return
+        scopes = scopes_of("2026-10")
+        while hasattr(kind, "of_type"):
+            kind = kind.of_type
+        names = [(parent.name, node.name.value), (getattr(kind, "name", ""), None)]
+        self.found += [scopes[each] for each in names if each in scopes]
+
+
+def test_the_rights_asked_for_are_those_the_schema_names() -> None:
+    """connectors 7.1, Rights: the smallest set, computed from offline_scopes"""
+    needed: list[frozenset[str]] = []
+    for document in ALL:
+        info = TypeInfo(schema_of("2026-10"))
+        visitor = _Needs(info)
+        visit(parse(document.text), TypeInfoVisitor(info, visitor))
+        needed += visitor.found
+    held = set(RIGHTS)
+    assert [each for each in needed if not each & held] == []
+    # Each is needed by a document, or it is the reading or tagging of what is written.
+    by_tags = {"write_draft_orders"}
+    unused = {each for each in held if not any(each in one for one in needed)}
+    assert unused <= by_tags | {"read_locations"}
+
+
+def test_a_document_that_writes_is_none_that_reads() -> None:
+    """connectors 3 rule 3"""
+    registered = Documents("/x", ALL, reading=READING_MUTATIONS)
+    assert {each.name for each in ALL if registered.only_reads(each)} == {each.name for each in READS}
+    assert {each.kind for each in WRITES} == {"mutation"}
+    assert {each.name for each in READS if each.kind == "mutation"} == {"StartBulk"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ shop { name } }",
+        "query A { a } mutation B { b }",
+        "mutation A { bulkOperationRunQuery } mutation B { orderCancel }",
+        "query A { ...F } fragment F on QueryRoot { shop { name } }",
+        "fragment F on Shop { name }",
+        "query A { a",
+        "",
+        "subscription A { a }  query B { b }",
+    ],
+)
+def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
+    """connectors 3 rule 3"""
+    with pytest.raises(ValueError, match="operation"):
+        operation_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('query A { a(x: "mutation { b }") { c } } # mutation B { d }', ("query", ("a",))),
+        ('mutation A { """x""" b: orderCancel(id: "}") { c } }', ("mutation", ("orderCancel",))),
+        ("query A($x: In = {y: 1}) { a @include(if: true) { b } c }", ("query", ("a", "c"))),
+        ("fragment F on X { a { b } } mutation A { c { ...F } }", ("mutation", ("c",))),
+        (
+            "mutation A { bulkOperationRunQuery { x } orderCancel { y } }",
+            ("mutation", ("bulkOperationRunQuery", "orderCancel")),
+        ),
+    ],
+)
+def test_what_a_document_does_is_told_from_its_words(text: str, found: tuple[str, tuple[str, ...]]) -> None:
+    """connectors 3 rule 3: texts and comments hold any word"""
+    assert operation_of(text) == found

@@ -1,0 +1,284 @@
+"""Every change of a Shopify store: done, refused, lost on its way there or back; at most one effect."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import (
+    VARIANTS,
+    ProductsAsk,
+    Proposal,
+    Recovery,
+    SetPrice,
+    SetStock,
+    SetTags,
+    Variant,
+    WriteOutcome,
+    WriteState,
+)
+from steward.model.change import Batch, batch_key
+from tests.connectors.shopify.bench import NUMBER, Bench
+from tests.connectors.shopify.each import OPERATIONS, furnish, one_of_each
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.store import ShopifyFake
+
+APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
+CONFLICT, REFUSED = WriteState.CONFLICT, WriteState.REFUSED
+# A job of the store: its answer says only that it was taken on.
+JOBS = {"order.cancel"}
+
+
+async def proposed(bench: Bench) -> dict[str, Proposal]:
+    """A change of every operation."""
+    furnish(bench.store)
+    return await one_of_each(bench.store, bench.reader(), NUMBER)
+
+
+async def stocked(bench: Bench) -> list[Variant]:
+    """The variants with their stock at the one location."""
+    location = str(number(bench.store.of("Location")[0]))
+    return await bench.all(VARIANTS, ProductsAsk(location=location))
+
+
+def once(store: ShopifyFake) -> None:
+    """No key was applied twice, and no field of an object written twice."""
+    keys = Counter(entry["idempotency_key"] for entry in store.applied())
+    touched = Counter((item["id"], *item["fields"]) for entry in store.applied() for item in entry["objects"])
+    assert [each for each, times in (keys + touched).items() if times > 1] == []
+
+
+async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
+    """connectors 6, 2.1: applied only when the echo is as wanted; contract 9.2: each under its own key"""
+    for name, proposal in (await proposed(bench)).items():
+        for part in proposal.parts:
+            before = len(bench.store.applied())
+            [outcome] = await bench.send(bench.batch([part]))
+            assert outcome.state is (UNKNOWN if name in JOBS else APPLIED), (name, outcome)
+            assert len(bench.store.applied()) == before + 1, name
+            settled = await bench.reader().confirm(part)
+            assert settled.state is APPLIED, (name, settled)
+    once(bench.store)
+    keys = [entry["idempotency_key"] for entry in bench.store.writes()]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> None:
+    """connectors 2.1, predict: the value after, as it is then read"""
+    for name, proposal in (await proposed(bench)).items():
+        operation = bench.connector.changes[name]
+        for part in proposal.parts:
+            [now] = await bench.reader().current([part])
+            foretold, unknown = operation.predict(now.value, part.arguments)
+            assert operation.same(part.before, now.value), name
+            await bench.send(bench.batch([part]))
+            [after] = await bench.reader().current([part])
+            assert unknown == ()
+            assert operation.same(foretold, after.value), (name, foretold, after.value)
+
+
+@pytest.mark.parametrize("kind", ["drop_before", "drop_after", "status", "status_after"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_a_lost_request_or_answer_is_unknown_and_found_out(
+    bench: Bench, clock: FakeClock, operation: str, kind: str
+) -> None:
+    """engine 11.2, 11.3: never repeated by itself; then read back, or asked again under the same key"""
+    proposal = (await proposed(bench))[operation]
+    [part, *_] = proposal.parts
+    batch = bench.batch([part])
+    bench.store.fault(kind, **({"status": 502} if kind.startswith("status") else {}))
+    [outcome] = await bench.send(batch)
+    assert outcome.state is UNKNOWN
+    assert len(bench.store.writes()) == 1
+    was_done = kind.endswith("after")
+    assert len(bench.store.applied()) == was_done
+
+    if bench.connector.changes[operation].recovery_of(part) is Recovery.KEYED:
+        await clock.advance(timedelta(hours=19).total_seconds())
+        [again] = await bench.send(batch)
+        assert again.state is APPLIED, again
+        assert bench.store.keys.repeated == was_done
+    else:
+        settled = await bench.reader().confirm(part)
+        assert settled.state is (APPLIED if was_done else NOT_SENT)
+        if not was_done:
+            await bench.send(bench.batch([part]))
+    once(bench.store)
+    assert (await bench.reader().confirm(part)).state is APPLIED
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeClock, operation: str) -> None:
+    """engine 11.2: 429; connectors 4: THROTTLED with status 200; 401, 402 and a missing right are refused"""
+    [part, *_] = (await proposed(bench))[operation].parts
+    bench.store.fault("throttle", retry_after=7)
+    [limited] = await bench.send(bench.batch([part]))
+    assert (limited.state, limited.wait_s) == (NOT_SENT, 7.0)
+    await clock.advance(7)
+    cost = {"requestedQueryCost": 10, "actualQueryCost": None}
+    status = {"maximumAvailable": 2000, "currentlyAvailable": 4, "restoreRate": 100}
+    errors = [{"message": "Throttled", "extensions": {"code": "THROTTLED"}}]
+    body = {"errors": errors, "extensions": {"cost": {**cost, "throttleStatus": status}}}
+    bench.store.fault("status", status=200, body=body)
+    [spent] = await bench.send(bench.batch([part]))
+    assert spent.state is NOT_SENT
+    assert spent.wait_s == pytest.approx(0.06 + 0.25)
+    await clock.advance(60)
+    for code, kind in ((401, "unauthorized"), (402, "forbidden"), (423, "forbidden"), (404, "wrong_address")):
+        bench.store.fault("status", status=code)
+        [refused] = await bench.send(bench.batch([part]))
+        assert (refused.state, refused.error) == (REFUSED, kind)
+    denied = [{"message": "Access denied: `write_x` access scope", "extensions": {"code": "ACCESS_DENIED"}}]
+    bench.store.fault("status", status=200, body={"errors": denied, "data": None})
+    [forbidden] = await bench.send(bench.batch([part]))
+    assert (forbidden.state, forbidden.error) == (REFUSED, "forbidden")
+    assert "write_x" in str(forbidden.reason)
+    assert bench.store.applied() == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>A proxy says hello</html>",
+        {"data": {}},
+        {"data": None},
+        {"data": {"x": 1}, "errors": [{"message": "y"}]},
+        [],
+        {"data": {"productVariantsBulkUpdate": {"productVariants": [], "userErrors": []}}},
+        {"data": {"productVariantsBulkUpdate": {"productVariants": [{"id": 7}], "userErrors": []}}},
+        {"data": {"productVariantsBulkUpdate": {"productVariants": None}}},
+    ],
+)
+async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) -> None:
+    """connectors 11.1, Hostile answers: wrong types, missing fields, HTML with 200; 2.1 another echo"""
+    [part] = (await proposed(bench))["variant.set_price"].parts
+    bench.store.fault("status_after", status=200, body=body)
+    [outcome] = await bench.send(bench.batch([part]))
+    assert outcome.state is UNKNOWN
+    assert (await bench.reader().confirm(part)).state is APPLIED
+
+
+async def test_another_echo_is_no_success(bench: Bench) -> None:
+    """connectors 1 rule 5: a status of 200 proves nothing"""
+    [part] = (await proposed(bench))["variant.set_price"].parts
+    row = {"id": f"gid://shopify/ProductVariant/{part.target}", "price": "1.00", "compareAtPrice": None}
+    payload = {"productVariants": [{**row, "updatedAt": "2026-05-01T06:00:00Z"}], "userErrors": []}
+    bench.store.fault("status", status=200, body={"data": {"productVariantsBulkUpdate": payload}})
+    [outcome] = await bench.send(bench.batch([part]))
+    assert outcome.state is UNKNOWN
+    assert (await bench.reader().confirm(part)).state is NOT_SENT
+
+
+async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
+    """connectors 6: variants of one product, at most 250; 2.1 Batches"""
+    product = bench.store.add_product("Many", price="5.00", options=tuple(f"Size {at}" for at in range(252)))
+    own = [each for each in await bench.all(VARIANTS, ProductsAsk(ids=(str(number(product)),)))]
+    planned = bench.plan("variant.set_price", *[SetPrice(each, "6.00") for each in own])
+    parts = [part for proposal in planned.proposals for part in proposal.parts]
+    first, second = bench.connector.changes["variant.set_price"].group(parts)
+    assert (len(first), len(second)) == (250, 2)
+    del bench.store.rows[f"gid://shopify/ProductVariant/{second[0].target}"]
+    outcomes = await bench.send(bench.batch(second))
+    assert [each.state for each in outcomes] == [CONFLICT, APPLIED]
+    assert len(bench.store.writes()) == 1
+
+
+async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) -> None:
+    """connectors 6 inventory.set, 4: CHANGE_FROM_QUANTITY_STALE; all or nothing, the others may go again"""
+    seen = [each for each in await stocked(bench) if each.stock][:3]
+    planned = bench.plan("inventory.set", *[SetStock(each, 99) for each in seen])
+    parts = [part for proposal in planned.proposals for part in proposal.parts]
+    level = next(
+        row
+        for row in bench.store.of("InventoryLevel")
+        if number({"id": row["item"]}) == int(seen[1].item_id or 0)
+    )
+    level["available"] = 3
+    outcomes = await bench.send(bench.batch(parts))
+    assert [each.state for each in outcomes] == [NOT_SENT, CONFLICT, NOT_SENT]
+    assert bench.store.applied() == []
+    rest = await bench.send(bench.batch([parts[0], parts[2]]))
+    assert [each.state for each in rest] == [APPLIED, APPLIED]
+    assert level["available"] == 3
+
+
+async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock) -> None:
+    """connectors 4, 6: the same key with other values is a defect; a concurrent one waits; 24 h"""
+    [variant, other] = [each for each in await stocked(bench) if each.stock][:2]
+    [part] = bench.plan("inventory.set", SetStock(variant, 50)).proposals[0].parts
+    [second] = bench.plan("inventory.set", SetStock(other, 51)).proposals[0].parts
+    batch = bench.batch([part])
+    bench.store.keys.under_way.add(batch.key)
+    [busy] = await bench.send(batch)
+    assert (busy.state, busy.wait_s) == (NOT_SENT, 2.0)
+    bench.store.keys.under_way.clear()
+    assert [each.state for each in await bench.send(batch)] == [APPLIED]
+    misused = Batch((second,), batch.effect_keys, batch.key)
+    [defect] = await bench.send(misused)
+    assert (defect.state, defect.error) == (UNKNOWN, "key_defect")
+    assert [each.state for each in await bench.send(batch)] == [APPLIED]
+    await clock.advance(timedelta(hours=25).total_seconds())
+    [late] = await bench.send(batch)
+    assert (
+        late.state is CONFLICT
+    )  # forgotten: the number it was changed from is gone, so nothing happens twice
+    assert len(bench.store.applied()) == 1
+
+
+async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
+    """connectors 6: tagsAdd, tagsRemove of the difference; without regard to case"""
+    product = bench.store.of("Product")[0]
+    product["tags"] = ["Old", "Kept"]
+    [read] = [each for each in await bench.all_products() if each.id == str(number(product))]
+    assert bench.plan("product.set_tags", SetTags(read, ("OLD", "kept"))).unchanged == (read.id,)
+    [proposal] = bench.plan("product.set_tags", SetTags(read, ("kept", "New"))).proposals
+    assert [dict(part.arguments) for part in proposal.parts] == [{"add": ["New"]}, {"remove": ["Old"]}]
+    for part in proposal.parts:
+        assert [each.state for each in await bench.send(bench.batch([part]))] == [APPLIED]
+    assert sorted(product["tags"]) == ["Kept", "New"]
+
+
+async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
+    """connectors 4: NotFound of a write"""
+    for name, proposal in (await proposed(bench)).items():
+        if name in ("redirect.create", "refund.create", "order.capture", "order.cancel"):
+            continue
+        [part, *_] = proposal.parts
+        kept = dict(bench.store.rows)
+        for row in kept.values():
+            if row["__typename"] != "Location":
+                del bench.store.rows[row["id"]]
+        [outcome] = await bench.send(bench.batch([part]))
+        assert outcome.state in (CONFLICT, REFUSED), (name, outcome)
+        [now] = await bench.reader().current([part])
+        assert now.gone, name
+        for key, row in kept.items():
+            bench.store.rows[key] = row
+    assert bench.store.applied() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "outcome"),
+    [({"displayFinancialStatus": "PAID"}, CONFLICT), ({"cancelledAt": "2026-05-01T07:00:00Z"}, APPLIED)],
+)
+async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
+    bench: Bench, changed: dict[str, str], outcome: WriteState
+) -> None:
+    """templates 5.8: just before cancelling the order is read again"""
+    [part] = (await proposed(bench))["order.cancel"].parts
+    bench.store.rows[f"gid://shopify/Order/{part.target}"].update(changed)
+    settled: WriteOutcome = await bench.reader().confirm(part)
+    assert settled.state is outcome
+
+
+async def test_a_part_of_another_batch_key_never_leaves(bench: Bench) -> None:
+    """connectors 3 rule 2: a write carries the key of its effects"""
+    [part] = (await proposed(bench))["order.set_note"].parts
+    keys = bench.keys(2)
+    wrong = Batch((part,), (keys[0],), batch_key(keys))
+    [outcome] = await bench.writer(keys).apply(wrong)
+    assert (outcome.state, outcome.error) == (NOT_SENT, "refused")
+    assert bench.store.writes() == []
