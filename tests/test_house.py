@@ -96,10 +96,10 @@ def _beyond_docstring(path: Path) -> bool:
 
 # What a folder holds beside the things its list names: the forms they share.
 SHARED = {
-    "connectors": {"base", "writing", "asks", "records", "listening", "reads", "settings"},
+    "connectors": {"base", "writing", "asks", "records", "listening", "reads", "settings", "web_request"},
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
-    | {"items", "order", "execute", "walking", "repeats"},
+    | {"items", "order", "execute", "walking", "repeats", "effects"},
     "templates": {"base"},
 }
 

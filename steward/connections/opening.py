@@ -8,11 +8,14 @@ from typing import Any
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base import BadSettings, ChangeOp, Connector, Reader, Secrets
+from steward.connectors.web_request.connector import CHANGES, RequestWriter
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import NotConnected
+from steward.outbound import web
 from steward.outbound.errors import Refused
 from steward.outbound.grant import WriteGrant
+from steward.outbound.web import WebReads
 from steward.security.envelope import CannotOpen
 from steward.store import connections
 from steward.store.engine import Engine, Tx
@@ -38,6 +41,8 @@ class RunAccess:
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
         """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
+        if connection.kind == web.KIND:
+            return RequestWriter(self.vault.outbound.web_sends(grant))
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.link(secrets)
@@ -48,7 +53,11 @@ class RunAccess:
 
     def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
         """The plannable changes of a kind of connection."""
-        return self.vault.connectors[kind].changes
+        return CHANGES if kind == web.KIND else self.vault.connectors[kind].changes
+
+    def web(self, org: OrgId) -> WebReads:
+        """Reads of addresses no connection stands for, which imported workflows name."""
+        return self.vault.outbound.web_reads(org)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, Secrets]:
         """The connection as it is now: one that was disconnected since is not opened."""

@@ -25,7 +25,9 @@ from steward.outbound.errors import (
 from steward.outbound.grant import WriteGrant
 from steward.outbound.link import AddressSecret, Exchanged, Link
 from steward.outbound.points import is_throttled, told_by, wait_of
+from steward.outbound.web import WebReads, WebSends
 from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
+from steward.telemetry.redact import Secret
 
 _AGAIN = frozenset({429, 502, 503, 504})
 _MOVED = frozenset({301, 302, 303, 307, 308})
@@ -55,6 +57,14 @@ class Outbound:
     def upkeep(self, org: OrgId, integration_id: IntegrationId | None, link: Link) -> "UpkeepHttp":
         """A client for checks and subscriptions; never given to a run. Raises Refused on the address."""
         return UpkeepHttp(self._wire, self._wire.line(org, integration_id, link), self._jitter)
+
+    def web_reads(self, org: OrgId) -> WebReads:
+        """Reads of addresses no connection stands for (imports 6.1)."""
+        return WebReads(self._wire, org)
+
+    def web_sends(self, grant: WriteGrant) -> WebSends:
+        """Sends to such addresses, for the effects of `grant`."""
+        return WebSends(self._wire, grant)
 
     async def aclose(self) -> None:
         """Closes every socket."""
@@ -335,6 +345,22 @@ class UpkeepHttp:
         if answer.status in _MOVED:
             raise WrongAddress
         return answer
+
+    async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> Answer:
+        """A form to the connection's own address, sent once; `secret` is its one field that is one.
+
+        Raises CallError.
+        """
+        name, value = secret
+        self._wire.register.add(value.reveal())
+        content = urlencode({**form, name: value.reveal()}).encode("ascii")
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        link = self._line.link
+        ask = Ask("POST", link.base, "sign-in", content=content, headers=kind, total_s=link.timeouts.read_s)
+        try:
+            return await self._wire.send(self._line, ask)
+        except Failed as failure:
+            raise failure.cause from None
 
 
 def _asked(line: Line, document: Document, variables: Mapping[str, JsonValue]) -> Ask:

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from steward.automations import readiness
 from steward.connectors.base import Current, Page, Reader, ReadOp, WriteOutcome
-from steward.model.automation import Automation
+from steward.model.automation import Automation, Kind
 from steward.model.change import Part
-from steward.model.connection import Connection
+from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
+from steward.outbound.web import KIND, NO_CONNECTION
 from steward.runs.claim import Taken, event_of
 from steward.runs.tools import Tools
 from steward.scheduling import slots, zones
@@ -88,10 +89,10 @@ async def open_connections(tools: Tools, taken: Taken) -> Opened:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = taken.automation
     named = readiness.connections_of(automation, tools.templates)
-    if not named:
+    if not named and automation.kind is not Kind.WORKFLOW:
         return Opened({}, {}, None, {})
     look = partial(connections.among, org=automation.org, integrations=named)
-    found = await tools.engine.read(tools.clock.now(), look, org=automation.org)
+    found = dict(await tools.engine.read(tools.clock.now(), look, org=automation.org)) if named else {}
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
     store: StoreAccess | None = None
@@ -102,7 +103,32 @@ async def open_connections(tools: Tools, taken: Taken) -> Opened:
             store = StoreAccess(connection, reader, changes)
         else:
             access[integration] = AccountAccess(connection, reader, changes)
+    if automation.kind is Kind.WORKFLOW:
+        found[NO_CONNECTION] = _nowhere(automation.org, tools)
     return Opened(found, access, store, touched)
+
+
+def _nowhere(org: OrgId, tools: Tools) -> Connection:
+    """What stands for "no connection" where a workflow's request goes to an address of its own."""
+    return Connection(
+        org=org,
+        integration_id=NO_CONNECTION,
+        kind=KIND,
+        is_store=False,
+        name="the web",
+        domain=None,
+        zone=None,
+        currency=None,
+        state=ConnectionState.CONNECTED,
+        auth=Auth.KEY,
+        account_label=None,
+        facts={},
+        version=1,
+        connected_at=tools.clock.now(),
+        last_ok_at=None,
+        checked_at=None,
+        last_error=None,
+    )
 
 
 def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[str, JsonValue]) -> StepContext:
@@ -122,6 +148,7 @@ def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[st
         accounts=opened.access,
         outputs=outputs,
         memory=Remembered(tools, run.org, run.automation_id),
+        web=tools.access.web(run.org) if automation.kind is Kind.WORKFLOW else None,
     )
 
 

@@ -15,6 +15,7 @@ from steward.model.connection import Connection
 from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonObject
 from steward.outbound.grant import WriteGrant
+from steward.outbound.web import WebReads
 from steward.runs.retention import Keeping
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
@@ -62,6 +63,10 @@ class Access(Protocol):
 
     def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
         """The plannable changes of a kind of connection."""
+        ...
+
+    def web(self, org: OrgId) -> WebReads:
+        """Reads of addresses no connection stands for."""
         ...
 
 

@@ -5,7 +5,9 @@ from steward.steps.code import Code
 from steward.steps.compare_datasets import CompareDatasets
 from steward.steps.crypto import Crypto
 from steward.steps.date_time import DateTime
+from steward.steps.google_sheets import GoogleSheets
 from steward.steps.html_text import Html
+from steward.steps.http_request import GraphQl, HttpRequest
 from steward.steps.item_lists import ItemLists
 from steward.steps.keys import RemoveDuplicates, RenameKeys
 from steward.steps.kinds import StepType
@@ -13,8 +15,10 @@ from steward.steps.lists import Aggregate, Limit, Sort, SplitOut
 from steward.steps.loops import SplitInBatches
 from steward.steps.markdown_text import Markdown
 from steward.steps.merge import Merge
+from steward.steps.microsoft_teams import MicrosoftTeams
 from steward.steps.plain import NoOp, RespondToWebhook, StopAndError, Wait
 from steward.steps.set_fields import SetFields
+from steward.steps.stores import Shopify, WooCommerce
 from steward.steps.subplan import ExecuteWorkflow
 from steward.steps.summarize import Summarize
 from steward.steps.xml_text import Xml
@@ -45,6 +49,12 @@ ALL: list[StepType] = [
     Xml(),
     Html(),
     Markdown(),
+    HttpRequest(),
+    GraphQl(),
+    GoogleSheets(),
+    MicrosoftTeams(),
+    WooCommerce(),
+    Shopify(),
     ExecuteWorkflow(),
 ]
 BY_TYPE: dict[str, StepType] = {name: one for one in ALL for name in one.types}

@@ -15,6 +15,7 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode
+from steward.outbound.web import WebReads
 
 
 class StepFailed(Exception):
@@ -107,6 +108,7 @@ class StepContext:
     accounts: Mapping[IntegrationId, AccountAccess]
     outputs: Mapping[str, JsonValue]
     memory: Memory
+    web: WebReads | None = None  # of imported workflows: addresses no connection stands for
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,125 @@
+"""Requests of imported workflows that change something somewhere: `http.send`, at most once."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from steward.connectors.base import (
+    Action,
+    Batch,
+    ChangeOp,
+    FieldChange,
+    Guard,
+    ObjectRef,
+    Part,
+    Planned,
+    Proposal,
+    Recovery,
+    WriteOutcome,
+    WriteState,
+)
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.web import NO_CONNECTION, WebSends
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Asks `http.send`: one request as the step worked it out; `shown` is its body as people read it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    shown: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """`http.send`: nothing can be read back, so it is sent at most once and only a person may repeat it."""
+
+    name: str = "http.send"
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.BLIND
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Always blind."""
+        return self.recovery
+
+    def plan(self, asks: Sequence[SendRequest], *, integration_id: IntegrationId) -> Planned:
+        """One request per ask."""
+        return Planned(tuple(self._proposal(ask) for ask in asks), ())
+
+    def _proposal(self, ask: SendRequest) -> Proposal:
+        host = urlsplit(ask.url).netloc
+        arguments: JsonObject = {
+            "method": ask.method,
+            "url": ask.url,
+            "headers": dict(ask.headers),
+            "body": base64.b64encode(ask.body).decode(),
+        }
+        part = Part(self.name, NO_CONNECTION, host, arguments, None, None)
+        fields = (
+            FieldChange("request", "Request", None, f"{ask.method} {ask.url}"[:2000], FieldKind.TEXT),
+            FieldChange("body", "Body", None, ask.shown, FieldKind.TEXT),
+        )
+        ref = ObjectRef("request", None, f"{ask.method} {host}"[:200])
+        return Proposal(ref, self.action, fields, (part,), None, False, ask.message)
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Unknown as a whole: what the address answers is its own."""
+        return {}, ("",)
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One request a call."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Never: nothing can be read back."""
+        return False
+
+
+CHANGES: Mapping[str, ChangeOp[Any]] = {"http.send": Sending()}
+
+
+def _headers(kept: JsonValue) -> dict[str, str]:
+    return {name: str(one) for name, one in kept.items()} if isinstance(kept, Mapping) else {}
+
+
+@dataclass(slots=True)
+class RequestWriter:
+    """Makes the one request of a batch."""
+
+    http: WebSends
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Applied when the address took it (2xx). Never raises a call's error."""
+        [part] = batch.parts
+        try:
+            answer = await self.http.send(
+                str(part.arguments["method"]),
+                str(part.arguments["url"]),
+                base64.b64decode(str(part.arguments["body"])),
+                headers=_headers(part.arguments["headers"]),
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+            )
+        except NotSent as failure:
+            wait = getattr(failure.cause, "wait_s", None)
+            error = failure.cause
+            return [WriteOutcome(WriteState.NOT_SENT, reason=error.message, wait_s=wait, error=error.kind)]
+        except OutcomeUnknown as failure:
+            return [WriteOutcome(WriteState.UNKNOWN, reason=failure.cause.message, error=failure.cause.kind)]
+        if answer.ok:
+            return [WriteOutcome(WriteState.APPLIED)]
+        words = f"The address refused the request (status {answer.status})."
+        if answer.status < 500:
+            return [WriteOutcome(WriteState.REFUSED, reason=words, error="invalid")]
+        return [WriteOutcome(WriteState.UNKNOWN, reason=words, error="unavailable")]

@@ -1,0 +1,140 @@
+"""Calls of imported workflows to addresses without a connection: reads, and granted sends (imports 6.1)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.answer import Answer
+from steward.outbound.errors import (
+    CallError,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+    Unavailable,
+    WrongAddress,
+)
+from steward.outbound.grant import WriteGrant
+from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
+
+# Stands for "no connection" where a kept connection's number does.
+NO_CONNECTION = IntegrationId(0)
+KIND = "web_request"
+_PACE = PaceRule(at_once=4)
+_TIMES = Timeouts()
+_REDIRECTS = 3
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_AGAIN = frozenset({429, 502, 503, 504})
+_WAITS = (1.0, 4.0)
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+def _line(wire: Wire, org: OrgId, url: str) -> Line:
+    """The line to an address's host. Raises Refused for an address that may not be called."""
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise Refused("an address holds no name and password")
+    base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    return wire.line(org, NO_CONNECTION, Link(KIND, base, None, _TIMES, _PACE, f"web {org} {parts.netloc}"))
+
+
+class WebReads:
+    """Reads of one organisation's runs; nothing but GET, HEAD and questions in GraphQL."""
+
+    def __init__(self, wire: Wire, org: OrgId) -> None:
+        self._wire = wire
+        self._org = org
+
+    async def read(self, method: str, url: str, headers: Mapping[str, str]) -> Answer:
+        """The answer whatever its status; redirects are followed, each address judged. Raises CallError."""
+        if method not in ("GET", "HEAD"):
+            raise Refused("a read is a GET or HEAD")
+        for _ in range(_REDIRECTS + 1):
+            answer = await self._tried(url, Ask(method, url, "read", headers=headers, total_s=_TIMES.read_s))
+            target = answer.headers.get("location")
+            if answer.status not in _MOVED or target is None:
+                return answer
+            following = urljoin(url, target)
+            if urlsplit(following).netloc != urlsplit(url).netloc:
+                headers = {}  # what was meant for one host is not told another
+            url = following
+        raise WrongAddress("The address leads on and on. Check it.")
+
+    async def question(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """A GraphQL query, which the caller has seen to change nothing. Raises CallError."""
+        return await self._tried(
+            url, Ask("POST", url, "query", content=body, headers=headers, total_s=_TIMES.read_s)
+        )
+
+    async def _tried(self, url: str, ask: Ask) -> Answer:
+        line = _line(self._wire, self._org, url)
+        error: CallError = Unavailable("The address did not answer.")
+        for attempt in range(1, len(_WAITS) + 2):
+            try:
+                answer = await self._wire.send(line, replace(ask, tries=attempt))
+            except Failed as failure:
+                error = failure.cause
+                if not isinstance(error, Unavailable):
+                    raise error from None
+            else:
+                if answer.status not in _AGAIN or attempt > len(_WAITS):
+                    return answer
+                error = throttled(answer, self._wire.clock)
+                if isinstance(error, Throttled) and error.wait_s > 60:
+                    return answer
+            if attempt <= len(_WAITS):
+                await self._wire.clock.sleep(_WAITS[attempt - 1])
+        raise error
+
+
+class WebSends:
+    """The one request of an effect whose intent is kept, sent at most once."""
+
+    def __init__(self, wire: Wire, grant: WriteGrant) -> None:
+        self._wire = wire
+        self._grant = grant
+        self._used: set[str] = set()
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        effect_keys: Sequence[str],
+        key: str,
+    ) -> Answer:
+        """The answer, also a refusing one; no redirect is followed. Raises NotSent, OutcomeUnknown."""
+        try:
+            self._grant.check(effect_keys, key, connection=NO_CONNECTION)
+            now = self._wire.clock.now()
+            self._grant.check_time(now)
+            if self._used & set(effect_keys):
+                raise Refused("an attempt is sent once")
+            if method not in _WRITES:
+                raise Refused("a send is a POST, PUT, PATCH or DELETE")
+            line = _line(self._wire, self._grant.org, url)
+        except Refused as refusal:
+            raise NotSent(refusal) from None
+        self._used |= set(effect_keys)
+        ask = Ask(
+            method,
+            url,
+            "http.send",
+            content=body,
+            headers={**headers, "idempotency-key": key},
+            total_s=_TIMES.write_s,
+            patience_s=max((self._grant.send_by - now).total_seconds(), 0.0),
+            write=True,
+            still_allowed=self._grant.check_time,
+        )
+        try:
+            answer = await self._wire.send(line, ask)
+        except Failed as failure:
+            raise (NotSent if failure.not_sent else OutcomeUnknown)(failure.cause) from None
+        if answer.status == 429:
+            raise NotSent(throttled(answer, self._wire.clock))
+        return answer

@@ -1,0 +1,387 @@
+"""googleSheets: rows read, and rows added, changed, emptied as sends to the bound spreadsheet (imports 6)."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from steward.connectors.base import (
+    TABS,
+    VALUES,
+    AppendRows,
+    ClearCells,
+    SheetTable,
+    TabsAsk,
+    ValuesAsk,
+    WriteCells,
+)
+from steward.connectors.records import Cell
+from steward.model.connection import Auth
+from steward.model.json import JsonObject
+from steward.model.plan import StepKind
+from steward.model.run import Counts
+from steward.steps import js_values as js
+from steward.steps.base import AccountAccess
+from steward.steps.effects import Effects, account_of, gathered
+from steward.steps.items import Item, Items
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepBroke,
+    StepType,
+    is_expression,
+    same,
+)
+
+_READS = frozenset(("read", "lookup"))
+_WRITES = frozenset(("append", "appendOrUpdate", "update", "clear"))
+_ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
+
+
+class GoogleSheets(StepType):
+    """Signed in to by the step's binding; what the file signs in with is not there."""
+
+    types = ("googleSheets",)
+    versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7)
+    known = frozenset(
+        re.findall(
+            r"\w+",
+            """
+            authentication resource operation documentId sheetName columns options filtersUI
+            combineFilters dataMode fieldsUi columnToMatchOn valueToMatchOn dataToSend fieldsToSend
+            sheetId range rawData lookupColumn lookupValue key keyRow dataStartRow valueInputMode clear
+            keepFirstRow startIndex rowsToDelete columnsToDelete title dataPropertyName upsert
+            """,
+        )
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """spreadsheet.read, spreadsheet.append and so on."""
+        return f"spreadsheet.{_operation(asked)}"
+
+    def kind_of(self, asked: Asked) -> StepKind:
+        """Reading, or a send."""
+        return StepKind.READ if _operation(asked) in _READS else StepKind.SEND
+
+    def needs(self, asked: Asked) -> str:
+        """A spreadsheet."""
+        return "spreadsheet"
+
+    def target(self, asked: Asked) -> JsonObject:
+        """The document and tab as the file names them; what an expression decides is null."""
+        return {"spreadsheet_id": _document(asked.parameters), "sheet": _tab(asked.parameters)}
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """What is carried of its operations."""
+        if asked.get("resource", "sheet") != "sheet":
+            words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
+            yield Problem("error", "parameter", words)
+        elif _operation(asked) not in _READS | _WRITES:
+            words = f"Its operation “{_operation(asked)[:40]}” is not carried. Read, append, update or clear."
+            yield Problem("error", "parameter", words)
+        if asked.get("rawData"):
+            yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
+        if _operation(asked) == "clear" and asked.get("clear", "wholeSheet") != "wholeSheet":
+            yield Problem("error", "parameter", "It clears a part of the tab. Clear the whole tab.")
+
+    async def run(self, call: Call) -> Result:
+        """Rows read, or what would be written."""
+        place = _Place.of(call)
+        operation = str(js.text(call.first.get("operation", "read")))
+        if operation in _READS:
+            return await _read(call, place)
+        if operation == "clear":
+            return await _clear(call, place)
+        return await _write(call, place, operation)
+
+
+def _operation(asked: Asked) -> str:
+    return str(asked.literal("operation", "read"))
+
+
+def _located(value: Any) -> tuple[str, str, str | None]:
+    """A place of the tool's own form: how it is named, its value, and the name it had when chosen."""
+    if isinstance(value, Mapping):
+        cached = value.get("cachedResultName")
+        return str(value.get("mode", "id")), js.text(value.get("value", "")), cached if cached else None
+    return "id", js.text(value) if not js.is_missing(value) else "", None
+
+
+def _document(parameters: Mapping[str, Any]) -> str | None:
+    mode, value, _ = _located(parameters.get("documentId", parameters.get("sheetId", "")))
+    if not value or is_expression(value):
+        return None
+    found = _ADDRESS.search(value)
+    return found[1] if found else (None if mode == "url" else value)
+
+
+def _tab(parameters: Mapping[str, Any]) -> str | None:
+    if "sheetName" not in parameters:
+        area = parameters.get("range", "")
+        name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None
+        return None if name is None or is_expression(area) else name.strip("'")
+    mode, value, cached = _located(parameters["sheetName"])
+    if mode == "name":
+        return None if not value or is_expression(value) else value
+    return cached
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The bound account, and the document and tab of this run."""
+
+    account: AccountAccess
+    document: str | None
+    params: Params
+
+    @classmethod
+    def of(cls, call: Call) -> "_Place":
+        account = account_of(call)
+        binding = call.scene.binding(call.step.name) or {}
+        target = binding.get("target")
+        bound = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
+        named = bound or _document(call.first.tree)
+        own = account.connection.auth is Auth.SERVICE_ACCOUNT
+        return cls(account, None if own else named if isinstance(named, str) else None, call.first)
+
+    async def tab(self) -> str | None:
+        """The tab by its title. Raises ItemFailed."""
+        tree = self.params.tree
+        named = _tab(tree)
+        if named is not None or "sheetName" not in tree:
+            return named
+        mode, value, _ = _located(self.params.get("sheetName"))
+        if mode == "name":
+            return value or None
+        number = value.removeprefix("gid=")
+        for tab in await gathered(self.account.reader.read(TABS, TabsAsk(self.document))):
+            if tab.id == number:
+                return tab.title
+        raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
+
+    async def table(self) -> tuple[str | None, SheetTable]:
+        """The whole tab."""
+        tab = await self.tab()
+        found = await gathered(self.account.reader.read(VALUES, ValuesAsk(tab, spreadsheet_id=self.document)))
+        if not found:
+            raise ItemFailed("The tab cannot be read.")
+        return tab or found[0].tab, found[0]
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Decimal):
+        return int(cell) if cell == cell.to_integral_value() else float(cell)
+    return "" if cell is None else cell
+
+
+def _heads(table: SheetTable) -> list[str]:
+    first = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
+    return [js.text(_plain(cell)) for cell in first]
+
+
+def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
+    return {head: _plain(cells[at]) if at < len(cells) else "" for at, head in enumerate(heads) if head}
+
+
+async def _read(call: Call, place: _Place) -> Result:
+    _, table = await place.table()
+    heads = _heads(table)
+    rows = [
+        {"row_number": row.number, **_row(heads, row.cells)}
+        for row in table.rows[1:]
+        if any(cell not in (None, "") for cell in row.cells)
+    ]
+    out: Items = []
+    for number in range(len(call.items)):
+        params = call.params(number)
+        wanted = [
+            (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
+        ]
+        if params.text("operation", "read") == "lookup":
+            wanted.append((params.text("lookupColumn"), params.get("lookupValue", "")))
+        any_ = params.text("combineFilters", "AND") == "OR"
+        found = [row for row in rows if _fits(row, wanted, one_is_enough=any_)]
+        if wanted and not params.flag("options.returnAllMatches") and params.flag("options.returnFirstMatch"):
+            found = found[:1]
+        out += [Item(_unnumbered(row, call.version), same(number)) for row in found]
+        if not wanted:
+            break  # a read without filters is made once
+    return Result([out], counts=Counts(read=len(rows)))
+
+
+def _unnumbered(row: dict[str, Any], version: float) -> dict[str, Any]:
+    return row if version >= 3 else {name: value for name, value in row.items() if name != "row_number"}
+
+
+def _fits(row: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], *, one_is_enough: bool) -> bool:
+    if not wanted:
+        return True
+    fits = [js.text(row.get(column, "")) == js.text(value) for column, value in wanted]
+    return any(fits) if one_is_enough else all(fits)
+
+
+def _cell(value: Any) -> Cell:
+    if js.is_missing(value):
+        return None
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return Decimal(js.number_text(value))
+    return js.json_text(value)
+
+
+def _mapped(call: Call, number: int) -> dict[str, Any]:
+    """The columns one item fills."""
+    params, item = call.params(number), call.items[number]
+    if call.version >= 4:
+        if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
+            return {name: value for name, value in item.json.items() if name != "row_number"}
+        given = params.get("columns.value", {})
+        return dict(given) if isinstance(given, Mapping) else {}
+    if call.version >= 3 and params.text("dataMode", "defineBelow") == "defineBelow":
+        rows = params.rows("fieldsUi.fieldValues") or params.rows("fieldsUi.values")
+        return {row.text("fieldId", row.text("column")): row.get("fieldValue", "") for row in rows}
+    return dict(item.json)
+
+
+def _letters(column: int) -> str:
+    found = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        found = chr(65 + rest) + found
+    return found
+
+
+async def _write(call: Call, place: _Place, operation: str) -> Result:
+    tab, table = await place.table()
+    if tab is None:
+        raise StepBroke("The tab of this step is not named.")
+    heads = _heads(table)
+    writing = _Writing(call, place, tab, table, heads, Effects(call))
+    fresh: list[tuple[int, dict[str, Any]]] = []
+    for number in range(len(call.items)):
+        try:
+            row = _mapped(call, number)
+            at = None if operation == "append" else writing.match(number, row)
+        except ItemFailed as failure:
+            writing.effects.fails(number, failure.message)
+            continue
+        if at is not None:
+            writing.change(number, at, row)
+        elif operation != "update":
+            fresh.append((number, row))
+    writing.append(fresh)
+    return writing.effects.result(read=len(table.rows))
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What one run of a writing step comes to."""
+
+    call: Call
+    place: _Place
+    tab: str
+    table: SheetTable
+    heads: list[str]
+    effects: Effects
+
+    @property
+    def number(self) -> Any:
+        """The connection the sends go to."""
+        return self.place.account.connection.integration_id
+
+    def match(self, number: int, row: Mapping[str, Any]) -> int | None:
+        """The row in the sheet an item belongs to. Raises ItemFailed."""
+        params = self.call.params(number)
+        columns = params.get("columns.matchingColumns", [])
+        names = [js.text(one) for one in columns] if js.is_list(columns) else []
+        names = names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
+        values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
+        if "row_number" in names:
+            return int(js.number(self.call.items[number].json.get("row_number", row.get("row_number", 0))))
+        if not all(name in self.heads for name in names):
+            raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
+        for one in self.table.rows[1:]:
+            there = _row(self.heads, one.cells)
+            if all(
+                js.text(there.get(name, "")) == js.text(value)
+                for name, value in zip(names, values, strict=True)
+            ):
+                return one.number
+        return None
+
+    def change(self, number: int, at: int, row: Mapping[str, Any]) -> None:
+        """Cells of a row there is."""
+        there = next((one.cells for one in self.table.rows if one.number == at), ())
+        asks = []
+        for name, value in row.items():
+            if name not in self.heads or name == "row_number":
+                continue
+            column = self.heads.index(name)
+            before = there[column] if column < len(there) else None
+            asks.append(
+                WriteCells(
+                    tab=self.tab,
+                    start=f"{_letters(column)}{at}",
+                    rows=((_cell(value),),),
+                    before=((before,),),
+                    spreadsheet_id=self.place.document,
+                )
+            )
+        changes = self.place.account.changes["sheet.write_cells"]
+        planned = changes.plan(asks, integration_id=self.number)
+        self.effects.planned(number, planned, Item({**row, "row_number": at}, same(number)))
+
+    def append(self, fresh: Sequence[tuple[int, dict[str, Any]]]) -> None:
+        """New rows, all in one request."""
+        if not fresh:
+            return
+        missing = [
+            name for name in dict.fromkeys(name for _, row in fresh for name in row) if name not in self.heads
+        ]
+        if missing:
+            for number, _ in fresh:
+                words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
+                self.effects.fails(number, words)
+            return
+        rows = tuple(tuple(_cell(row.get(head)) for head in self.heads) for _, row in fresh)
+        ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.place.document)
+        planned = self.place.account.changes["sheet.append_rows"].plan([ask], integration_id=self.number)
+        first = len(self.effects.items)
+        for number, row in fresh:
+            self.effects.items.append(Item(row, same(number)))
+        if planned.problems:
+            raise ItemFailed(planned.problems[0].message)
+        for proposal in planned.proposals:
+            self.effects.proposals.append(proposal)
+            self.effects.item_of.append(first)
+
+
+async def _clear(call: Call, place: _Place) -> Result:
+    tab, table = await place.table()
+    if tab is None:
+        raise StepBroke("The tab of this step is not named.")
+    rows = table.rows[1:] if call.first.flag("keepFirstRow") else table.rows
+    area = None
+    if call.first.flag("keepFirstRow"):
+        width = max((len(row.cells) for row in table.rows), default=1)
+        area = f"A2:{_letters(max(width, 1) - 1)}{table.rows[-1].number if table.rows else 2}"
+    ask = ClearCells(
+        tab=tab, area=area, before=tuple(row.cells for row in rows), spreadsheet_id=place.document
+    )
+    number = place.account.connection.integration_id
+    planned = place.account.changes["sheet.clear"].plan([ask], integration_id=number)
+    effects = Effects(call)
+    if planned.problems:
+        raise ItemFailed(planned.problems[0].message)
+    for place_, item in enumerate(call.items):
+        effects.items.append(Item(item.json, same(place_)))
+    effects.proposals += planned.proposals
+    effects.item_of += [0] * len(planned.proposals)
+    return effects.result(read=len(table.rows))
