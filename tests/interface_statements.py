@@ -20,7 +20,7 @@ class Statement:
     until: str = ""
 
 
-IMPORTS, EVENTS = "imports", "store events"
+IMPORTS = "imports"
 
 _ENVELOPE = {
     "success": "an answer is success true, contract_version and data, an object",
@@ -178,6 +178,8 @@ _LIMITS = {
     "spread_minutes": "0 to 9",
     "start": "a scheduled run starts within ten minutes after its time",
     "topics": "an event trigger has 1 to 8 topics of 1 to 80 characters",
+    "waiting": "200 waiting runs before event-started ones are refused",
+    "event": "256 KB a store event",
 }
 _VERSIONS = {
     "prefix": "paths carry /v1",
@@ -199,8 +201,6 @@ _OPEN = [
     ("7", "allowance_spent", "422 when keeping a 101st import", IMPORTS),
     ("8", "imports", "100 imports kept an organisation", IMPORTS),
     ("8", "bindings", "500 step bindings an automation", IMPORTS),
-    ("8", "waiting", "200 waiting runs before event-started ones are refused", EVENTS),
-    ("8", "event", "256 KB a store event", EVENTS),
     ("9", "plan_version", "integer from 1 recording the version of a workflow's plan", IMPORTS),
 ]
 

@@ -10,7 +10,7 @@ from steward.connections.vault import open_secrets
 from steward.connectors.base import BadSettings, CallError, Connector, Reader, Secrets
 from steward.connectors.listening import CHANGED, IDS, ChangedAsk, Event, IdsAsk, dedupe_key
 from steward.crashpoint import crashpoint
-from steward.events import hearing
+from steward.events import hearing, telling
 from steward.events.apart import tried
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
@@ -40,6 +40,12 @@ class Reading:
     secrets: Secrets
     row: CatchUp
     topics: tuple[str, ...]
+
+    @property
+    def natives(self) -> set[str]:
+        """What somebody waits for: other deliveries are neither asked for nor missed."""
+        offered = self.connector.topics
+        return {native for topic in self.topics if topic in offered for native in offered[topic].native}
 
     @property
     def org(self) -> OrgId:
@@ -169,6 +175,8 @@ async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
             next_at=tx.now + tools.rules.catch_up,
             ids_at=ids_at,
         )
+        if entered:  # was a subscription switched off?
+            await subscriptions.look_again_if_listening(tx, reading.org, reading.integration)
 
     crashpoint("before_caught_up")
     await tools.engine.write(tools.clock.now(), done, org=reading.org)
@@ -183,19 +191,23 @@ async def _enter(tools: Tools, reading: Reading, found: Sequence[Event], *, now:
     keys = {(one.object_type, one.object_id) for one in found if one.object_id is not None}
     look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
     seen = await tools.engine.read(tools.clock.now(), look, org=reading.org) if keys else {}
-    new = []
+    natives, new = reading.natives, []
+    made = telling.creations(reading.connector)
     for event in found:
         known = seen.get((event.object_type, event.object_id or ""))
-        told = None if known is None else known.modified_at
-        if event.modified_at is None or (told is not None and event.modified_at <= told):
+        if event.modified_at is None or event.native not in natives:
             continue
-        new.append(_polled(reading, event, json.dumps(event.payload, separators=(",", ":")), now=now))
+        if telling.was_told(event, known, made):
+            continue
+        at = event.created_at if event.native in made else event.modified_at
+        body = json.dumps(event.payload, separators=(",", ":"))
+        new.append(_polled(reading, event, body, now=now, at=at or event.modified_at))
     return await _keep(tools, reading.org, new)
 
 
-def _polled(reading: Reading, event: Event, body: str, *, now: datetime) -> NewEvent:
-    changed_at = now if event.modified_at is None else event.modified_at
-    parts = ("poll", event.native, event.object_id or "", changed_at.isoformat())
+def _polled(reading: Reading, event: Event, body: str, *, now: datetime, at: datetime) -> NewEvent:
+    """An event with the key of connectors 9.1; `at` is when the object came into being, or was changed."""
+    parts = ("poll", event.native, event.object_id or "", at.isoformat())
     raw = body.encode("utf-8")
     return NewEvent(
         org=reading.org,
@@ -230,7 +242,7 @@ async def _compare(tools: Tools, reading: Reading, reader: Reader) -> int:
         known -= set(page.items)
     now = tools.clock.now()
     gone = [
-        _polled(reading, Event(spec.native[0], kind, one), json.dumps({"id": int(one)}), now=now)
+        _polled(reading, Event(spec.native[0], kind, one), json.dumps({"id": int(one)}), now=now, at=now)
         for one in sorted(known)
         if one.isdecimal()
     ]

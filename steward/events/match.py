@@ -1,5 +1,6 @@
 """The match tick: which automations an event starts, in batches by organisation (engine 14, connectors 8)."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from steward.automations import lifecycle, readiness
 from steward.connectors.base import Broken
 from steward.connectors.listening import Event, EventSource, StoredEvent
 from steward.crashpoint import crashpoint
+from steward.events import telling
 from steward.events.apart import tried
 from steward.events.echoes import Echoes
 from steward.lanes import lane
@@ -55,9 +57,7 @@ class Outcome:
 
     matched: dict[str, JsonObject] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
-    offered: int = 0
-    echoes: int = 0
-    unknown: int = 0
+    not_run: Counter[str] = field(default_factory=Counter)  # by why
 
 
 async def match_due(tools: Tools) -> bool:
@@ -103,9 +103,8 @@ async def _together(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
     match = partial(_commit, org=org, tools=tools, read=read, stores=stores)
     done: Outcome = await tools.engine.write(tools.clock.now(), match, org=org)
     crashpoint("after_match")
-    for name, count in (("echo", done.echoes), ("unknown_object", done.unknown)):
-        if count:
-            tools.metrics.count("steward_events_not_run_total", count, why=name)
+    for why, count in done.not_run.items():
+        tools.metrics.count("steward_events_not_run_total", count, why=why)
     return len(done.matched)
 
 
@@ -182,13 +181,13 @@ async def _match_store(
     for one in topical:
         for automation, topic in _started(one, waiting):
             if one.read.event is not None and echoes.is_own(automation, one.read.kept, one.read.event):
-                done.echoes += 1
+                done.not_run["echo"] += 1
                 continue
             ref = EventRef(one.read.kept.id, topic, one.read.kept.received_at)
             offers.setdefault(automation, []).append(
                 EventOffer(ref, TOO_LARGE if one.read.kept.oversize else None)
             )
-    done.offered += await _offer(tx, tools, org, offers)
+    await _offer(tx, tools, org, offers, done=done)
 
 
 async def _topics(
@@ -200,6 +199,7 @@ async def _topics(
     seen = await last_seen.of(tx, org, integration, keys) if keys else {}
     since = await catch_ups.of(tx, org, integration) if keys else {}
     offered = tools.vault.connectors[store.kind].topics
+    made = telling.creations(tools.vault.connectors[store.kind])
     changed: dict[tuple[str, str], Seen | None] = {}
     found: list[Topical] = []
     for one in read:
@@ -211,7 +211,7 @@ async def _topics(
             found.append(Topical(one, tuple(told) if one.kept.oversize else ()))
             continue
         known = changed[key] if key in changed else seen.get(key)
-        if one.kept.polled and _is_known(event, known):
+        if one.kept.polled and telling.was_told(event, known, made):
             found.append(Topical(one, ()))  # it was delivered after all
             continue
         begun = since.get(event.object_type) or since.get("product" if event.parent_id else "")
@@ -219,7 +219,7 @@ async def _topics(
             event, None if known is None else known.fields, since=None if begun is None else begun.since
         )
         if derived.dropped is not None:
-            done.unknown += 1
+            done.not_run[derived.dropped] += 1
         if derived.forget:
             changed[key] = None
         elif derived.seen is not None:
@@ -240,12 +240,6 @@ def _objects(event: Event | None) -> tuple[tuple[str, str], ...]:
     """The objects of changes this may be the echo of."""
     key = _key(event)
     return () if event is None or key is None else event.objects or (key,)
-
-
-def _is_known(event: Event, known: Seen | None) -> bool:
-    """Whether what was read again had been delivered."""
-    at = None if known is None else known.modified_at
-    return at is not None and event.modified_at is not None and event.modified_at <= at
 
 
 def _told_at(kept: KeptEvent, event: Event, known: Seen | None) -> datetime | None:
@@ -269,25 +263,27 @@ def _started(
 
 
 async def _offer(
-    tx: Tx, tools: Tools, org: OrgId, offers: Mapping[AutomationId, Sequence[EventOffer]]
-) -> int:
-    """Makes the runs by automation, under its lane's lock (engine 8); how many."""
+    tx: Tx,
+    tools: Tools,
+    org: OrgId,
+    offers: Mapping[AutomationId, Sequence[EventOffer]],
+    *,
+    done: Outcome,
+) -> None:
+    """Makes the runs by automation, under its lane's lock (engine 8)."""
     if not offers:
-        return 0
+        return
     found = await automations.among(tx, org, offers)
     obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=tools.templates)
     lanes = await lane.lock_many(tx, org, sorted(offers))
-    made = 0
     for automation, own in sorted(offers.items()):
         what = obstacles.get(automation)
         if what is not None:
             own = [EventOffer(one.event, one.refused or (what.code, what.message)) for one in own]
-        made += len(
-            await lane.offer_events(
-                tx, found[automation], lanes[automation], own, most_waiting=tools.rules.max_waiting_events
-            )
+        made = await lane.offer_events(
+            tx, found[automation], lanes[automation], own, most_waiting=tools.rules.max_waiting_events
         )
-    return made
+        done.not_run.update(one.code for one in made if one.code is not None)
 
 
 def _pointer(event: Event | None) -> JsonObject:

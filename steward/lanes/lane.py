@@ -51,10 +51,11 @@ class EventOffer:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The run that was made."""
+    """The run that was made; its code when it was refused at once."""
 
     run_id: RunId
     status: RunStatus
+    code: str | None = None
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
@@ -154,7 +155,7 @@ async def offer_events(
         raise RuntimeError(f"the lane of {automation.id} was locked and free and could not be held")
     if dropped:
         await lanes.count_dropped(tx, org, automation.id, dropped)
-    return [Offered(one.id, one.status) for one in new]
+    return [Offered(one.id, one.status, one.refused[0] if one.refused else None) for one in new]
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:

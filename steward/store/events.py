@@ -37,6 +37,13 @@ _DUE = Both(
     " ORDER BY not_before, id LIMIT :most",
     "SELECT org_id, id FROM queue_events(:most)",
 )
+# One call for PostgreSQL; SQLite walks the table when it is asked so (store/schedules.py).
+_MATCHED = Both(
+    "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
+    "UPDATE events SET state = 'matched', pointer = r.value ->> 1"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " WHERE events.org_id = :org AND events.id = r.value ->> 0",
+)
 _COLUMNS = (
     "e.org_id, e.id, e.integration_id, e.topic, e.polled, e.received_at, e.occurred_at, e.oversize, e.tries"
 )
@@ -140,11 +147,14 @@ async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
 
 async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
     """Ends the matching of events; each keeps what it points to, for the runs it started."""
-    for event, pointer in sorted(pointers.items()):
-        await tx.execute(
-            "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
-            {"org": org, "event": event, "pointer": Json(pointer)},
-        )
+    rows: list[list[JsonValue]] = [
+        [event, json.dumps(pointer, ensure_ascii=False)] for event, pointer in sorted(pointers.items())
+    ]
+    if rows and tx.dialect == "postgresql":
+        await tx.execute(_MATCHED, {"org": org, "rows": Json(rows)})
+        return
+    for event, pointer in rows:
+        await tx.execute(_MATCHED, {"org": org, "event": event, "pointer": pointer})
 
 
 async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: datetime) -> None:

@@ -53,3 +53,25 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
     ears.shop.world.state.faults.clear()
     await ears.later(hours=1, minutes=1)
     assert await ears.told(made) == [("orders/create", lost)]
+
+
+async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
+    """connectors 9.4: only what is waited for, and each object's creation once"""
+    made = await ears.automation("orders/create")
+    ears.shop.clock.tick(14 * 60)
+    first = await sold(ears)
+    assert await ears.told(made) == [("orders/create", first)]
+    ears.shop.clock.tick(30)
+    await ears.woo("PUT", f"/orders/{first}", {"status": "completed"})
+    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    lost = await sold(ears)
+    await ears.later(seconds=45)
+    await ears.woo("PUT", f"/orders/{lost}", {"status": "completed"})
+    await ears.later(seconds=30)
+    told = [("orders/create", first), ("orders/create", lost)]
+    assert await ears.told(made) == told
+    await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
+    ears.shop.world.deliver_through(httpx.ASGITransport(app=ears.whole.service.app))
+    await ears.later(minutes=15)
+    await ears.later(minutes=15)
+    assert await ears.told(made) == told

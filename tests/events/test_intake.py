@@ -73,7 +73,7 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
 
 
 async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears) -> None:
-    """interface 2.5 events_dropped, events_dropped_at; interface 8 Store event size; contract 2.11, 4.3"""
+    """interface 2.5 events_dropped, events_dropped_at; interface 8 event; contract 2.11, 4.3"""
     made = await ears.automation("orders/create")
     assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200
     await ears.shop.drain()

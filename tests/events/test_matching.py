@@ -56,7 +56,7 @@ async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears
 
 
 async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
-    """interface 8 Waiting runs; interface 2.5 events_dropped: 200 of its runs already waiting; engine 8"""
+    """interface 8 waiting; interface 2.5 events_dropped: 200 of its runs already waiting; engine 8"""
     made, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):
         await ears.deliver("order.created", order(number + 1))
