@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from steward import connectors, templates
+from steward import __version__, connectors, templates
 from steward.accounts import keys
 from steward.accounts.passwords import Hashing
 from steward.api import application, pages
@@ -41,7 +41,7 @@ from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register
 from steward.templates.base import Template
-from steward.worker import VERSION, Hints
+from steward.worker import Hints
 
 KEY_FILE = "master.keys"
 
@@ -238,7 +238,7 @@ def _rules(settings: Settings) -> Rules:
         base_url=settings.base_url,
         auth_url=settings.auth_url,
         web_origin=settings.web_origin,
-        service_version=VERSION,
+        service_version=__version__,
         api_access=settings.api_access,
         limit_person=settings.limit_person,
         limit_organization=settings.limit_organization,

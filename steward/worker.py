@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from steward import __version__
 from steward.events import catch_up, listen, match
 from steward.lanes import ending
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
@@ -21,7 +22,6 @@ from steward.store.engine import Tx
 from steward.store.space import RETRY_SECONDS
 from steward.store.stats import DELAY_STEPS
 
-VERSION = "0.1.0"
 HEARTBEATS_A_LEASE = 3
 RECOVERIES_A_LEASE = 5
 CONFIRMED_SHARE = 0.8
@@ -88,7 +88,7 @@ async def _register(worker: Worker) -> None:
         partial(
             workers.register,
             name=recover.process_name(),
-            version=VERSION,
+            version=__version__,
             slots=tools.rules.concurrency,
             lease_ms=_lease_ms(tools),
         ),

@@ -28,6 +28,7 @@ class KeptDestinations:
     """What accounts answered lately, by organisation, connection, its version and the parent asked for."""
 
     held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
+    silent_s: float = SILENT_SECONDS  # how long an account is waited for
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """The answer of at most five minutes ago."""
@@ -81,7 +82,7 @@ class Account:
         try:
             link = connector.link(secrets)
             http = self.vault.outbound.reading(connection.org, connection.integration_id, link)
-            async with asyncio.timeout(SILENT_SECONDS):
+            async with asyncio.timeout(self.kept.silent_s):
                 return await connector.destinations(http, secrets, parent)
         except TimeoutError as error:
             raise Unavailable(f"{connection.name} does not answer now.", retry_after=10) from error

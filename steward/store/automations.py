@@ -86,6 +86,14 @@ def sort_key(automation: Automation, sort: Sort) -> SortKey:
             return ms(automation.created_at), automation.id
 
 
+# A rename that goes on at the same time is waited for and followed (contract 6.4): what the automation was
+# read with may be older. Without a store it is what its connections are called.
+_LABEL = (
+    "coalesce((SELECT c.name FROM connections AS c"
+    " WHERE c.org_id = :org AND c.integration_id = :integration {for_update}), :label)"
+)
+
+
 async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
     """Stores a new automation; its row in schedules is stored apart."""
     await tx.execute(
@@ -94,9 +102,9 @@ async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
         " inputs, schedule, timezone, spread_minutes, trigger_json, connections, bindings, send_mode,"
         " plan_version, created_at, updated_at, created_by, created_via, api_client_id)"
         " VALUES (:org, :id, :version, :kind, :import, :template, :template_version, :source, :platform,"
-        " :integration, :label, :name, :folded, :state, :paused_by, :reason, :inputs, :schedule, :timezone,"
-        " :spread, :trigger, :connections, :bindings, :send_mode, :plan, :created, :updated, :person, :via,"
-        " :client)",
+        f" :integration, {_LABEL}, :name, :folded, :state, :paused_by, :reason, :inputs, :schedule,"
+        " :timezone, :spread, :trigger, :connections, :bindings, :send_mode, :plan, :created, :updated,"
+        " :person, :via, :client)",
         _changeable(automation)
         | {
             "org": org,
@@ -121,7 +129,8 @@ async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
     """Writes every field that may change, under the version read (`was`); rows written."""
     return await tx.execute(
         "UPDATE automations SET version = :version, template_version = :template_version,"
-        " integration_id = :integration, store_label = :label, name = :name, name_folded = :folded,"
+        " integration_id = :integration, store_label = CASE WHEN integration_id = :integration"
+        f" THEN store_label ELSE {_LABEL} END, name = :name, name_folded = :folded,"
         " state = :state, paused_by = :paused_by, paused_reason = :reason, inputs = :inputs,"
         " schedule = :schedule, timezone = :timezone, trigger_json = :trigger, connections = :connections,"
         " bindings = :bindings, send_mode = :send_mode, plan_version = :plan, updated_at = :updated"

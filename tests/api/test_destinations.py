@@ -162,19 +162,19 @@ async def test_what_the_account_says_is_told(
     assert (await token.get(PATH, integration_id=whole.number("spreadsheet"))).status == 200
 
 
-async def test_a_silent_account_is_not_waited_for(
-    whole: Whole, token: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
     """contract 2.7: silent for 10 s → 503; here a hundredth of a second"""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
-    monkeypatch.setattr("steward.connections.destinations.SILENT_SECONDS", 0.01)
+    kept = whole.service.fittings.destinations
+    assert kept.silent_s == 10.0
+    kept.silent_s = 0.01
 
     async def silent(*_: Any) -> list[Destination]:
         await asyncio.Event().wait()
         return []
 
     many = offering(whole, [])
-    monkeypatch.setattr(many, "destinations", silent)
+    many.destinations = silent  # type: ignore[method-assign]
     heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
     assert (heard.status, heard.code) == (503, "unavailable")
     assert int(heard.headers["retry-after"]) >= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from steward.connections import connect
 from steward.model.connection import ConnectionState
+from steward.model.ids import AutomationId, new_id
 from steward.model.refusals import ValidationFailed, WrongState
-from steward.store import connections
+from steward.store import automations, connections
+from steward.store.engine import Tx
 from tests.fake_clock import FakeClock
-from tests.runs.shop import Shop, open_shop
+from tests.runs.shop import Shop, connect_all, open_shop
 
 
 @pytest.fixture
@@ -59,3 +62,26 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
     assert await bare.read(partial(connections.secrets, org=org, integration=number)) == []
     back = await bare.write(again)
     assert (back.connection.integration_id, back.connection.state) == (number, ConnectionState.CONNECTED)
+
+
+async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> None:
+    """contract 6.4: the store is renamed between an update's reading and its writing, and before a create"""
+    shop = await open_shop(postgresql_url, clock, tmp_path)
+    await connect_all(shop)
+    made = await shop.hiding()
+    store, org = shop.connections["woocommerce"].integration_id, shop.owner.org
+
+    async def update(tx: Tx) -> None:
+        before = await automations.get(tx, org, made.id)
+        await shop.write(partial(connect.rename, actor=shop.owner, integration=store, name="Renamed"))
+        await automations.save(tx, org, replace(before, name="Another", version=2), was=1)
+        await automations.insert(tx, org, replace(before, id=AutomationId(new_id(clock.now()))))
+
+    await shop.write(update)
+
+    async def labels(tx: Tx) -> list[tuple[str, str]]:
+        rows = await tx.all("SELECT name, store_label FROM automations WHERE org_id = :org", {"org": org})
+        return sorted((row["name"], row["store_label"]) for row in rows)
+
+    assert await shop.read(labels) == [("Another", "Renamed"), (made.name, "Renamed")]
+    await shop.service.close()
