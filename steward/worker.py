@@ -34,14 +34,21 @@ class Hints:
     """Wake-up hints within this process; a lost one costs only the poll behind it (engine 7)."""
 
     events: dict[str, asyncio.Event] = field(default_factory=dict)
+    tell: Callable[[str], None] | None = None  # the other processes, where there may be any
 
     def of(self, kind: str) -> asyncio.Event:
         """The event of one kind of hint."""
         return self.events.setdefault(kind, asyncio.Event())
 
     def wake(self, kind: str) -> None:
-        """Tells whoever waits for this kind that there may be work."""
+        """Tells whoever waits for this kind in this process that there may be work."""
         self.of(kind).set()
+
+    def announce(self, kind: str) -> None:
+        """As `wake`, to every process: what this one did may be work for another."""
+        self.of(kind).set()
+        if self.tell is not None:
+            self.tell(kind)
 
 
 @dataclass(slots=True)

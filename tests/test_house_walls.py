@@ -40,7 +40,9 @@ _WALLED = re.compile(r"\b(queue|steward_gate)_\w+\(")
 
 # Functions that know the organisation by something else, and by what.
 NAMED: dict[str, str] = {
+    "checkpoints._keep_rows": "items that carry their own lease",
     "events.keep_together": "rows that carry their own organisation, each entered before",
+    "plain_runs.read": "leases, which carry their organisation, each entered before",
     "plain_slots.connected": "pairs of an organisation and a connection, each entered before",
     "plain_slots.lock": "pairs of an organisation and an automation, each entered before",
     "plain_slots.start": "rows that carry their own organisation, as `lock` gave them",

@@ -1,9 +1,10 @@
 """Runs and their states; which moves are allowed stands here, who makes them in runs/ and lanes/."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from operator import add, attrgetter
 
 from steward.model.account import Maker
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
@@ -90,14 +91,15 @@ class Counts:
 
     def plus(self, other: "Counts") -> "Counts":
         """The sum, field by field."""
-        return Counts(*(getattr(self, name) + getattr(other, name) for name in COUNT_NAMES))
+        return Counts(*map(add, _all_counts(self), _all_counts(other)))
 
     def wire(self) -> dict[str, int]:
         """As answered."""
-        return {name: getattr(self, name) for name in COUNT_NAMES}
+        return dict(zip(COUNT_NAMES, _all_counts(self), strict=True))
 
 
 COUNT_NAMES = tuple(field.name for field in fields(Counts))
+_all_counts: Callable[[Counts], tuple[int, ...]] = attrgetter(*COUNT_NAMES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,8 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     if point.ended is None or point.value is None or point.changes or point.memory:
         return await engine.write(now, partial(write, point=point), org=lease.org)
     row = _row(point.seq, point.ended, now, finished=MARK)
-    shared = Shared(Point(lease, row, point.value, point.output), checkpoints.keep, checkpoints.keep_together)
+    kept = Point(lease, row, point.value, point.output)
+    shared = Shared(kept, checkpoints.keep, checkpoints.keep_together, everywhere=True)
     ours, cancel = await engine.write(now, shared, org=lease.org)
     if not ours:
         raise Fenced(lease)

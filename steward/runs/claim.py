@@ -10,14 +10,25 @@ from steward.automations import readiness
 from steward.crashpoint import crashpoint
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
-from steward.model.ids import IntegrationId, OrgId, WorkerId
+from steward.model.ids import AutomationId, IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.runs import finish
 from steward.runs.tools import Fenced, Tools
 from steward.steps.base import StoreEvent
-from steward.store import automations, events, fair, organizations, run_queue, runs, steps, streaks
-from steward.store.engine import Tx
+from steward.store import (
+    automations,
+    events,
+    fair,
+    organizations,
+    plain_runs,
+    run_queue,
+    runs,
+    steps,
+    streaks,
+)
+from steward.store.engine import Shared, Tx
+from steward.store.plain_runs import Beginning, Leased
 from steward.store.run_queue import Hot, Lease
 from steward.store.steps import StepValue, ValueState
 
@@ -53,6 +64,95 @@ async def _take(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> li
     if found:
         await fair.advance(tx, max(vt for _, vt in found))
     return [lease for lease, _ in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """A lease to be judged, and with what."""
+
+    lease: Lease
+    tools: Tools
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A judged run; `apart`: it is not of the usual kind, and has to be judged by itself."""
+
+    taken: Taken | None = None
+    apart: bool = False
+
+
+async def take_up(tools: Tools, lease: Lease) -> Taken | None:
+    """As `begin`, durably; most runs share one call with others taken at the same time. Raises Fenced."""
+    now = tools.clock.now()
+    shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together)
+    begun = await tools.engine.write(now, shared, org=lease.org)
+    if begun.apart:
+        return await tools.engine.write(now, partial(begin, lease=lease, tools=tools), org=lease.org)
+    return begun.taken
+
+
+async def _begin_alone(tx: Tx, taking: _Taking) -> _Begun:
+    if tx.dialect == "postgresql":
+        [begun] = await _begin_together(tx, [taking])
+        if not begun.apart:
+            return begun
+    return _Begun(await begin(tx, lease=taking.lease, tools=taking.tools))
+
+
+async def _begin_together(tx: Tx, takings: Sequence[_Taking]) -> list[_Begun]:
+    """Makes those running that are taken for the first time and that nothing refuses (engine 6)."""
+    read = await plain_runs.read(tx, [taking.lease for taking in takings])
+    usual = [one for one in read if one is not None and _is_usual(one)]
+    refused: set[AutomationId] = set()
+    for org in sorted({one.lease.org for one in usual}):
+        wanted = {one.automation.id: one.automation for one in usual if one.lease.org == org}
+        templates = takings[0].tools.templates
+        refused |= (await readiness.obstacles(tx, org, list(wanted.values()), templates=templates)).keys()
+    starts = {
+        one.lease.run: (one, _start(one.automation)) for one in usual if one.automation.id not in refused
+    }
+    held = await plain_runs.begin(
+        tx,
+        [
+            Beginning(one, one.run.mode is Mode.LIVE, steps.packed(started))
+            for one, started in starts.values()
+        ],
+    )
+    return [
+        _Begun(_taken(tx, *starts[taking.lease.run])) if taking.lease.run in held else _Begun(apart=True)
+        for taking in takings
+    ]
+
+
+def _is_usual(one: Leased) -> bool:
+    """Whether only the switch and the connections are left to judge, and only the run's own rows to write."""
+    run, hot, automation = one.run, one.hot, one.automation
+    return (
+        hot.status is RunStatus.QUEUED
+        and hot.started_at is None
+        and run.event is None
+        and automation.kind is Kind.TEMPLATE
+        and automation.state is not AutomationState.ARCHIVED
+        and run.plan_version == automation.plan_version
+        and (run.automation_version, run.template_version)
+        == (automation.version, automation.template_version)
+    )
+
+
+def _start(automation: Automation) -> dict[str, JsonValue]:
+    """What a run starts with, kept as its journal's first row."""
+    return {
+        "inputs": automation.inputs,
+        "integration_id": automation.integration_id,
+        "connections": [[one.integration_id, one.kind] for one in automation.connections],
+    }
+
+
+def _taken(tx: Tx, one: Leased, started: dict[str, JsonValue]) -> Taken:
+    value = StepValue(START, "", 0, ValueState.DONE, started)
+    run = replace(one.run, status=RunStatus.RUNNING, started_at=tx.now)
+    return Taken(one.lease, run, replace(one.hot, started_at=tx.now), one.automation, (value,))
 
 
 async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
@@ -97,11 +197,7 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automatio
     if versions != (run.automation_version, run.template_version):
         await runs.take_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
         run = replace(run, automation_version=versions[0], template_version=versions[1])
-    started: dict[str, JsonValue] = {
-        "inputs": automation.inputs,
-        "integration_id": automation.integration_id,
-        "connections": [[one.integration_id, one.kind] for one in automation.connections],
-    }
+    started = _start(automation)
     if automation.kind is Kind.WORKFLOW:  # a run keeps the send mode it started with (contract 2.3)
         organization = await organizations.get(tx, lease.org)
         may = organization is not None and organization.send_without_approval

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 
 from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
@@ -12,8 +14,9 @@ from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
 from steward.runs.tools import Fenced
-from steward.store import changes, lanes, run_queue, schedules, streaks
-from steward.store.engine import Tx
+from steward.store import changes, lanes, plain_runs, run_queue, schedules, streaks
+from steward.store.engine import Engine, Shared, Tx
+from steward.store.plain_runs import Success
 from steward.store.run_queue import Lease
 
 FAILURES_TO_PAUSE = 5
@@ -55,6 +58,60 @@ async def finish(
         return
     await lane.release(tx, org, automation, run=lease.run)
     await _streak(tx, lease, end, automation, rules=rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A run to be ended, and how."""
+
+    lease: Lease
+    end: End
+    automation: AutomationId
+    mode: Mode
+    rules: AutomationRules
+
+
+async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
+    """Ends a run durably; what ended well may share one call with other runs'. Raises Fenced."""
+    org = wanted.lease.org
+    went_well = wanted.end.status is RunStatus.SUCCEEDED and wanted.end.code is None
+    if not went_well or not await engine.write(now, Shared(wanted, _alone, _together), org=org):
+        await engine.write(now, partial(_by_itself, wanted=wanted), org=org)
+
+
+async def _alone(tx: Tx, wanted: Finish) -> bool:
+    if tx.dialect == "sqlite" or not (await _together(tx, [wanted]))[0]:
+        await _by_itself(tx, wanted)
+    return True
+
+
+async def _by_itself(tx: Tx, wanted: Finish) -> None:
+    await finish(
+        tx,
+        wanted.lease,
+        wanted.end,
+        automation=wanted.automation,
+        mode=wanted.mode,
+        rules=wanted.rules,
+    )
+
+
+async def _together(tx: Tx, ended: Sequence[Finish]) -> Sequence[bool]:
+    """Which were ended: the others are lost, or a run waits behind them."""
+    return await plain_runs.succeed(
+        tx,
+        [
+            Success(
+                one.lease,
+                one.automation,
+                one.mode is Mode.LIVE,
+                one.end.message,
+                run_queue.kept(one.end.summary),
+                run_queue.kept(one.end.result),
+            )
+            for one in ended
+        ],
+    )
 
 
 async def _streak(

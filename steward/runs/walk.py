@@ -20,7 +20,7 @@ from steward.runs import approval, claim, context, finish, held, reconcile, work
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import Taken
-from steward.runs.finish import End
+from steward.runs.finish import End, Finish
 from steward.runs.state import ApprovalMismatch, TimedOut, Walk
 from steward.runs.tools import CancelAsked, Fenced, Progress, Stopping, Tools
 from steward.steps.base import Produced, StepContext, StepFailed
@@ -42,9 +42,7 @@ CANCELLED_WORDS = {
 async def work(tools: Tools, lease: Lease) -> None:
     """Takes one leased run as far as it goes now: to its end, to a person's approval, or to sleep."""
     try:
-        taken = await tools.engine.write(
-            tools.clock.now(), partial(claim.begin, lease=lease, tools=tools), org=lease.org
-        )
+        taken = await claim.take_up(tools, lease)
         crashpoint("after_start")
         if taken is not None:
             if taken.hot.last_seq == 0 and lease.attempt == 1:
@@ -392,18 +390,8 @@ def _cancelled(code: str) -> End:
 
 async def _end(tools: Tools, taken: Taken, end: End) -> None:
     crashpoint("before_finish")
-    await tools.engine.write(
-        tools.clock.now(),
-        partial(
-            finish.finish,
-            lease=taken.lease,
-            end=end,
-            automation=taken.run.automation_id,
-            mode=taken.run.mode,
-            rules=tools.automation_rules,
-        ),
-        org=taken.lease.org,
-    )
+    wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, tools.automation_rules)
+    await finish.end_run(tools.engine, tools.clock.now(), wanted)
     crashpoint("after_finish")
     tools.wake("ready")
     tools.metrics.count("steward_runs_finished_total", status=str(end.status))

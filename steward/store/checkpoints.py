@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from steward.model.instants import wire_time
 from steward.store import run_queue, steps
-from steward.store.engine import Json, Tx, plain
+from steward.store.engine import Json, NotAlike, Tx, ms, plain
 from steward.store.run_queue import Lease
 from steward.store.steps import StepRow, StepValue
 
@@ -41,7 +41,9 @@ async def keep(tx: Tx, point: Point) -> Held:
 
 
 async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
-    """Writes those of several runs in one round trip, on PostgreSQL alone; as `keep` for each, in order."""
+    """Writes those of several runs at once; as `keep` for each, in order. Raises NotAlike on SQLite."""
+    if tx.dialect == "sqlite":
+        return await _keep_rows(tx, points)
     rows = await tx.all(
         "SELECT n, cancel_code FROM steward_checkpoints(:orgs, :runs, :epochs, :seqs, :names, :iterations,"
         " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states)",
@@ -64,6 +66,33 @@ async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
     )
     found = {int(row["n"]): row["cancel_code"] for row in rows}
     return [(n in found, found.get(n)) for n in range(1, len(points) + 1)]
+
+
+_ADVANCE_OURS = (
+    "UPDATE runs SET last_seq = :seq WHERE org_id = :org AND id = :run AND epoch = :epoch"
+    " AND queue = 'leased' AND last_seq = :before AND cancel_code IS NULL"
+)
+
+
+async def _keep_rows(tx: Tx, points: Sequence[Point]) -> list[Held]:
+    """One statement for all. Raises NotAlike when a run is lost or is to be cancelled."""
+    moved = [(one.row.seq, one.lease.org, one.lease.run, one.lease.epoch, one.row.seq - 1) for one in points]
+    if await tx.many(_ADVANCE_OURS, moved) < len(moved):
+        raise NotAlike
+    finished, told = ms(tx.now), f'"finished_at":"{wire_time(tx.now)}"'
+    rows, values = [], []
+    for one in points:
+        org, run, row, value = one.lease.org, one.lease.run, one.row, one.value
+        head = (org, run, row.seq, row.name, row.iteration, row.attempt)
+        wire = row.wire.replace(_MEMBER, told)
+        rows.append((*head, str(row.status), finished, row.changes_total, wire))
+        unknown = _unknown(value, tx)
+        values.append(
+            (org, run, value.name, value.iteration, value.seq, one.output, unknown, str(value.state))
+        )
+    await tx.many(steps.APPEND, rows)
+    await tx.many(steps.KEEP_VALUE, values)
+    return [(True, None)] * len(points)
 
 
 def _unknown(value: StepValue, tx: Tx) -> object:

@@ -94,13 +94,14 @@ Act = Callable[[Tx], Awaitable[T]]
 class Shared(Generic[I, T]):
     """An act that waiting acts of its kind may share one call with (engine 2, "Group commit").
 
-    SQLite runs it as any other, for its writes share their commit anyway; PostgreSQL gathers those that wait
-    and runs `together`, which gives one answer per item, in order.
+    Those that wait are gathered, and `together` gives one answer per item, in order. When it raises, each is
+    run by itself. SQLite, whose writes share their commit anyway, gathers only where `everywhere` says so.
     """
 
     item: I
     alone: Callable[[Tx, I], Awaitable[T]]
     together: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
+    everywhere: bool = False
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
         """By itself."""
@@ -137,6 +138,10 @@ class Engine(Protocol):
     async def close(self) -> None:
         """Ends every connection; open transactions finish first."""
         ...
+
+
+class NotAlike(Exception):
+    """Items that share a call are not all of the usual kind: each is to be dealt with by itself."""
 
 
 class ForeignAwait(Exception):

@@ -18,13 +18,26 @@ from typing import IO, Any, TypeVar, cast
 from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.store.engine import Act, Args, Busy, Dialect, ForeignAwait, Row, Sql, Statement, bind, prepare
+from steward.store.engine import (
+    Act,
+    Args,
+    Busy,
+    Dialect,
+    ForeignAwait,
+    Row,
+    Shared,
+    Sql,
+    Statement,
+    bind,
+    prepare,
+)
 from steward.store.space import DiskFull
 
 T = TypeVar("T")
 
 BATCH_JOBS = 500
 BATCH_SECONDS = 0.020
+ALIKE_JOBS = 200
 QUEUE_JOBS = 10_000
 READERS = 4
 # With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
@@ -231,16 +244,49 @@ class _Writer:
         done.append(first)
         self._connection.execute("BEGIN IMMEDIATE")
         end = time.monotonic() + BATCH_SECONDS
-        is_clean = self._run(first)
+        is_clean = self._turn(first, done)
         while is_clean and len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
             done.append(job)
-            is_clean = self._run(job)
+            is_clean = self._turn(job, done)
         if not is_clean:
             self._connection.execute("ROLLBACK")
             self._connection.execute("BEGIN IMMEDIATE")
             for job in done:
                 self._run_apart(job)
         self._connection.execute("COMMIT")
+
+    def _turn(self, job: _Job, done: list[_Job]) -> bool:
+        """Runs a job, with those of its kind that wait behind it; False as `_run`."""
+        kind = job.act
+        if not isinstance(kind, Shared) or not kind.everywhere:
+            return self._run(job)
+        alike = [job]
+        while len(alike) < ALIKE_JOBS and (other := self._next()):
+            if not isinstance(other.act, Shared) or other.act.together is not kind.together:
+                self._jobs.appendleft(other)
+                break
+            alike.append(other)
+            done.append(other)
+        if len(alike) > 1 and self._run_together(kind, alike):
+            return True
+        return all([self._run(each) for each in alike])
+
+    def _run_together(self, kind: Shared[Any, Any], jobs: list[_Job]) -> bool:
+        """Runs jobs of a kind in one call; False when it failed, and then nothing of it is left."""
+        self._connection.execute("SAVEPOINT alike")
+        try:
+            items = [job.act.item for job in jobs if isinstance(job.act, Shared)]
+            answers = drive(lambda tx: kind.together(tx, items), SqliteTx(self._connection, jobs[0].now))
+        except Exception:
+            if not self._connection.in_transaction:
+                raise  # as in _run
+            self._connection.execute("ROLLBACK TO alike")
+            self._connection.execute("RELEASE alike")
+            return False
+        self._connection.execute("RELEASE alike")
+        for job, answer in zip(jobs, answers, strict=True):
+            job.result = answer
+        return True
 
     def _run(self, job: _Job) -> bool:
         """Runs a job; False when it failed and left writes behind that must go."""

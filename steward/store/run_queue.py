@@ -90,10 +90,11 @@ async def hot(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> Hot | No
         f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
         {"org": org, "run": run},
     )
-    return _hot(row) if row else None
+    return hot_of(row) if row else None
 
 
-def _hot(row: Row) -> Hot:
+def hot_of(row: Row) -> Hot:
+    """A run's own row, as `hot` gives it."""
     return Hot(
         automation=AutomationId(row["automation_id"]),
         mode=Mode(row["mode"]),
@@ -290,10 +291,15 @@ async def set_facts(
             "run": run,
             "code": code,
             "message": message,
-            "summary": None if summary is None else json.dumps(summary, ensure_ascii=False),
-            "result": None if result is None else json.dumps(result, ensure_ascii=False),
+            "summary": kept(summary),
+            "result": kept(result),
         },
     )
+
+
+def kept(value: JsonObject | None) -> str | None:
+    """A summary or result as it is kept."""
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 async def ids_of(

@@ -16,7 +16,7 @@ from steward.model.run import EventRef, Mode, Queue, Run, RunStatus, StartedBy
 from steward.store import steps
 from steward.store.engine import Both, Row, Tx, at, at_or_none
 
-_COLUMNS = """
+COLUMNS = """
     runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
     runs.slot_at, runs.approval_id, runs.cancel_at, runs.queued_at, runs.started_at, runs.waiting_since,
     runs.expires_at, runs.finished_at, f.automation_name, f.automation_version, f.template_id,
@@ -32,7 +32,7 @@ _STARTERS = {one.value: one for one in StartedBy}
 _VIAS = {one.value: one for one in Via}
 _decoded = msgspec.json.Decoder().decode
 _GET = (
-    f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+    f"SELECT {COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
     " WHERE runs.org_id = :org AND runs.id = :run"
 )
 
@@ -40,7 +40,7 @@ _GET = (
 # One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
 _SHOWN = Both(
     sqlite=_GET,
-    postgresql=f"SELECT {_COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
+    postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
     " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
     ") AS steps"
     " FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
@@ -142,7 +142,7 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
     row = await tx.one(_GET, {"org": org, "run": run})
     if row is None:
         raise NotFound
-    return _run(row)
+    return record(row)
 
 
 async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Run, Sequence[Row]]:
@@ -150,7 +150,7 @@ async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -
     row = await tx.one(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
     if row is None:
         raise NotFound
-    found = _run(row)
+    found = record(row)
     if tx.dialect == "postgresql":
         return found, _decoded(row["steps"]) if row["steps"] else ()
     if found.last_seq <= after_seq:
@@ -191,11 +191,11 @@ async def find(
         where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
         args |= {"at": after[0], "id": after[1]}
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+        f"SELECT {COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
         f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
         args,
     )
-    return [_run(row) for row in rows]
+    return [record(row) for row in rows]
 
 
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
@@ -219,7 +219,8 @@ async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
     return (row["waiting"], row["queued"]) if row else (0, 0)
 
 
-def _run(row: Row) -> Run:
+def record(row: Row) -> Run:
+    """The run of a row of `COLUMNS`."""
     status = _STATUSES[row["status"]]
     event = (
         EventRef(row["event_id"], row["event_topic"], at(row["event_received_at"]))

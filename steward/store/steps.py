@@ -75,12 +75,24 @@ def unpacked(kept: bytes) -> JsonValue:
     return value
 
 
+APPEND = (
+    "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
+    " wire)"
+    " VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at, :total, :wire)"
+)
+KEEP_VALUE = (
+    "INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)"
+    " VALUES (:org, :run, :name, :iteration, :seq, :output, :unknown, :state)"
+    " ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE"
+    " SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,"
+    " state = excluded.state"
+)
+
+
 async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
     """Writes one row of the log, for good."""
     await tx.execute(
-        "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at,"
-        " changes_total, wire)"
-        " VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at, :total, :wire)",
+        APPEND,
         {
             "org": org,
             "run": run,
@@ -99,11 +111,7 @@ async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
 async def keep_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
     """Keeps what an execution left behind, in place of what it left while held."""
     await tx.execute(
-        "INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)"
-        " VALUES (:org, :run, :name, :iteration, :seq, :output, :unknown, :state)"
-        " ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE"
-        " SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,"
-        " state = excluded.state",
+        KEEP_VALUE,
         {
             "org": org,
             "run": run,

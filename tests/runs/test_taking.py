@@ -1,7 +1,10 @@
 """What a worker judges before a run starts, what supersedes it, and rows that cannot be dealt with."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
+from types import NoneType
 
 import pytest
 
@@ -12,9 +15,15 @@ from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
 from steward.model.refusals import WrongState
 from steward.model.run import Run, RunStatus
+from steward.runs import claim, finish
+from steward.runs.claim import Taken
+from steward.runs.finish import End, Finish
+from steward.runs.tools import Fenced
 from steward.store import organizations, ticks
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
+
+QUEUED, RUNNING, DONE = RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.SUCCEEDED
 
 
 async def switched(shop: Shop, on: bool) -> None:
@@ -122,3 +131,39 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     await shop.clock.advance(60)
     await worker.expire_approvals(await shop.hired())
     assert (await shop.run(bad)).code == "approval_expired"
+
+
+async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
+    """engine 2 "Group commit", engine 6: one is lost, one has another behind it, the others are as usual"""
+    automations = [await shop.hiding() for _ in range(4)]
+    runs = [await shop.run_now(automation) for automation in automations]
+    behind = await shop.run_now(automations[0])
+    tools, hired = shop.service.tools, await shop.hired()
+    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    assert held.keys() == {run.id for run in runs}
+    leases = [held[run.id] for run in runs]
+    leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
+    begun = await asyncio.gather(*(claim.take_up(tools, one) for one in leases), return_exceptions=True)
+    assert isinstance(begun[2], Fenced)
+    assert [isinstance(one, Taken) for one in begun] == [True, True, False, True]
+    assert [(await shop.run(run)).status for run in runs] == [RUNNING, RUNNING, QUEUED, RUNNING]
+    journals = [taken.journal for taken in begun if isinstance(taken, Taken)]
+    assert all([value.name for value in journal] == [claim.START] for journal in journals)
+    ends = [
+        Finish(
+            lease,
+            End(RunStatus.SUCCEEDED, message="Done."),
+            run.automation_id,
+            run.mode,
+            shop.service.tools.automation_rules,
+        )
+        for run, lease in zip(runs, leases, strict=True)
+    ]
+    ended = await asyncio.gather(
+        *(finish.end_run(tools.engine, shop.clock.now(), one) for one in ends), return_exceptions=True
+    )
+    assert [type(one) for one in ended] == [NoneType, NoneType, Fenced, NoneType]
+    after = [await shop.run(run) for run in runs]
+    assert [run.status for run in after] == [DONE, DONE, QUEUED, DONE]
+    assert [run.message for run in after] == ["Done.", "Done.", None, "Done."]
+    assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}

@@ -90,3 +90,129 @@ BEGIN
     WHERE f.tick = 'dispatch' AND f.key = i.id AND i.n = ANY (held);
     RETURN QUERY SELECT unnest(held);
 END $$;
+
+-- Runs taken for the first time and judged good: they become running, and their journal gets its first row.
+-- Tells which were still held under their lease and queued; the others are left alone.
+CREATE FUNCTION steward_runs_begin(orgs bigint[], run_ids text[], epochs bigint[], automations text[],
+    live boolean[], outputs bytea[])
+RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    present bigint := steward_now();
+    held bigint[];
+BEGIN
+    PERFORM 1 FROM unnest(orgs, automations, live) AS i (org_id, automation_id, live)
+    JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
+    WHERE i.live ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
+    WITH moved AS (
+        UPDATE runs AS r SET status = 'running', started_at = present
+        FROM unnest(orgs, run_ids, epochs) WITH ORDINALITY AS i (org_id, run_id, epoch, n)
+        WHERE r.org_id = i.org_id AND r.id = i.run_id AND r.epoch = i.epoch AND r.queue = 'leased'
+          AND r.status = 'queued' AND r.started_at IS NULL
+        RETURNING i.n
+    )
+    SELECT array_agg(moved.n) INTO held FROM moved;
+    UPDATE schedules AS s SET last_run_at = present
+    FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
+    WHERE i.n = ANY (held) AND i.live AND s.org_id = i.org_id AND s.automation_id = i.automation_id;
+    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, state)
+    SELECT i.org_id, i.run_id, '@start', '', 0, i.output, 'done'
+    FROM unnest(orgs, run_ids, outputs) WITH ORDINALITY AS i (org_id, run_id, output, n)
+    WHERE i.n = ANY (held);
+    RETURN QUERY SELECT unnest(held);
+END $$;
+
+-- Runs that walked to their end: status, last words, lane and failures in a row. Tells which of them were still
+-- held and had nobody waiting behind them; the others are left alone.
+CREATE FUNCTION steward_runs_succeed(orgs bigint[], run_ids text[], epochs bigint[], automations text[],
+    live boolean[], messages text[], summaries text[], results text[])
+RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    present bigint := steward_now();
+    plain bigint[];
+    ended bigint[];
+BEGIN
+    PERFORM 1 FROM unnest(orgs, automations) AS i (org_id, automation_id)
+    JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
+    ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
+    PERFORM 1 FROM unnest(orgs, automations) AS i (org_id, automation_id)
+    JOIN lanes AS l ON l.org_id = i.org_id AND l.automation_id = i.automation_id
+    ORDER BY l.org_id, l.automation_id FOR UPDATE OF l;
+    SELECT array_agg(i.n) INTO plain
+    FROM unnest(orgs, run_ids, automations, live) WITH ORDINALITY AS i (org_id, run_id, automation_id, live, n)
+    WHERE NOT i.live OR (
+        EXISTS (SELECT 1 FROM lanes AS l WHERE l.org_id = i.org_id AND l.automation_id = i.automation_id
+                AND l.holder_run_id = i.run_id)
+        AND NOT EXISTS (SELECT 1 FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
+                        AND b.queue = 'blocked' AND b.status IN ('queued', 'waiting_approval')));
+    WITH moved AS (
+        UPDATE runs AS r SET status = 'succeeded', queue = 'done', worker_id = NULL, finished_at = present,
+            expires_at = NULL
+        FROM unnest(orgs, run_ids, epochs) WITH ORDINALITY AS i (org_id, run_id, epoch, n)
+        WHERE i.n = ANY (plain) AND r.org_id = i.org_id AND r.id = i.run_id AND r.epoch = i.epoch
+          AND r.queue = 'leased'
+        RETURNING i.n
+    )
+    SELECT array_agg(moved.n) INTO ended FROM moved;
+    UPDATE run_facts AS f SET code = NULL, message = i.message, current_step = NULL,
+        summary = coalesce(i.summary, f.summary), result = coalesce(i.result, f.result)
+    FROM unnest(orgs, run_ids, messages, summaries, results)
+        WITH ORDINALITY AS i (org_id, run_id, message, summary, result, n)
+    WHERE i.n = ANY (ended) AND f.org_id = i.org_id AND f.run_id = i.run_id;
+    UPDATE lanes AS l SET holder_run_id = NULL
+    FROM unnest(orgs, run_ids, automations, live) WITH ORDINALITY AS i (org_id, run_id, automation_id, live, n)
+    WHERE i.n = ANY (ended) AND i.live AND l.org_id = i.org_id AND l.automation_id = i.automation_id
+      AND l.holder_run_id = i.run_id;
+    UPDATE schedules AS s SET consecutive_failures = 0
+    FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
+    WHERE i.n = ANY (ended) AND i.live AND s.org_id = i.org_id AND s.automation_id = i.automation_id
+      AND s.consecutive_failures > 0;
+    RETURN QUERY SELECT unnest(ended);
+END $$;
+
+-- Run now (engine 4.1): lane locked, key kept, limit looked at, and the run made ready or blocked behind the
+-- lane's holder. 'made', 'kept' when the key was used before, 'full' when too many wait; then nothing else is
+-- written, and the caller undoes the rest.
+CREATE FUNCTION steward_run_now(of_org bigint, of_run text, of_automation text, of_mode text, of_key text,
+    of_sha text, most bigint, of_name text, of_version bigint, of_template text, of_template_version bigint,
+    of_plan bigint, by_person bigint, by_via text, by_client text)
+RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    present bigint := steward_now();
+    holder text;
+    turn bigint := 0;
+    is_blocked boolean;
+BEGIN
+    INSERT INTO lanes AS l (org_id, automation_id, dropped) VALUES (of_org, of_automation, 0)
+    ON CONFLICT (org_id, automation_id) DO UPDATE SET dropped = l.dropped
+    RETURNING l.holder_run_id INTO holder;
+    INSERT INTO idem_keys (org_id, kind, key, automation_id, object_id, request_sha256, created_at)
+    VALUES (of_org, 'run', of_key, of_automation, of_run, of_sha, present)
+    ON CONFLICT (org_id, kind, key) DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN 'kept';
+    END IF;
+    IF (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = of_org AND r.automation_id = of_automation
+        AND r.status IN ('queued', 'waiting_approval') LIMIT most) AS counted) >= most THEN
+        RETURN 'full';
+    END IF;
+    is_blocked := of_mode = 'live' AND holder IS NOT NULL;
+    IF NOT is_blocked THEN
+        INSERT INTO fair_orgs AS f (org_id, last_vt) SELECT of_org, c.vt + 1 FROM fair_clock AS c
+        ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, excluded.last_vt - 1) + 1
+        RETURNING f.last_vt - 1 INTO turn;
+    END IF;
+    INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq, plan_version,
+        leased_ms, queued_at)
+    VALUES (of_org, of_run, of_automation, of_mode, 'queued', CASE WHEN is_blocked THEN 'blocked' ELSE 'ready' END,
+        turn, 0, 1, 0, of_plan, 0, present);
+    INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
+        template_version, started_by, idempotency_key, created_by, created_via, api_client_id)
+    VALUES (of_org, of_run, of_automation, of_name, of_version, of_template, of_template_version, 'hand', of_key,
+        by_person, by_via, by_client);
+    IF of_mode = 'live' AND NOT is_blocked THEN
+        UPDATE lanes AS l SET holder_run_id = of_run WHERE l.org_id = of_org AND l.automation_id = of_automation;
+    END IF;
+    RETURN 'made';
+END $$;

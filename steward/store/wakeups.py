@@ -1,0 +1,85 @@
+"""Wake-up hints between processes by LISTEN and NOTIFY; a lost one costs only the poll (engine 7)."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+
+from steward.clock import Clock
+
+CHANNEL = "steward_wake"
+KINDS = frozenset({"ready", "due", "event", "settle", "catch_up"})
+# Later hints of a kind merge into one; the poll behind them is not much slower.
+APART_SECONDS = 0.1
+LONGEST_RETRY_SECONDS = 30.0
+_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+
+
+class Wakeups:
+    """One process's ear and voice, each on a connection of its own, never in a transaction that writes."""
+
+    def __init__(self, url: str, heard: Callable[[str], None], *, clock: Clock) -> None:
+        self._url = url
+        self._heard = heard
+        self._clock = clock
+        self._wanted: set[str] = set()
+        self._telling: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._voice: Any = None
+
+    def tell(self, kind: str) -> None:
+        """Tells every process that listens that there may be work of this kind; call it after the commit."""
+        self._wanted.add(kind)
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell())
+
+    def listen(self) -> None:
+        """Hears what other processes tell, from now until `close`."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
+
+    async def close(self) -> None:
+        """Falls silent and deaf."""
+        for task in (self._telling, self._listening):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if self._voice is not None:
+            self._voice.terminate()
+
+    async def _tell(self) -> None:
+        while self._wanted:
+            kinds, self._wanted = sorted(self._wanted), set()
+            try:
+                if self._voice is None or self._voice.is_closed():
+                    self._voice = await asyncpg.connect(self._url, command_timeout=10)
+                for kind in kinds:
+                    await self._voice.execute("SELECT pg_notify($1, $2)", CHANNEL, kind)
+            except _BROKEN:
+                self._wanted.clear()  # the polls find the work; the next hint tries anew
+            await self._clock.sleep(APART_SECONDS)
+
+    async def _listen(self) -> None:
+        wait = 1.0
+        while True:
+            with contextlib.suppress(*_BROKEN):
+                ear: Any = await asyncpg.connect(self._url, command_timeout=10)
+                ended = asyncio.Event()
+                ear.add_termination_listener(lambda _, ended=ended: ended.set())
+                try:
+                    await ear.add_listener(CHANNEL, self._hear)
+                    wait = 1.0
+                    for kind in KINDS:  # what was told while nobody listened
+                        self._heard(kind)
+                    await ended.wait()
+                finally:
+                    ear.terminate()
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST_RETRY_SECONDS)
+
+    def _hear(self, _connection: Any, teller: int, _channel: str, kind: str) -> None:
+        is_own = self._voice is not None and teller == self._voice.get_server_pid()
+        if kind in KINDS and not is_own:  # this process was told when it happened
+            self._heard(kind)
