@@ -37,6 +37,7 @@ from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
 from steward.store.space import Space, Spared
+from steward.store.wakeups import Wakeups
 from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register
@@ -60,9 +61,19 @@ class Wired:
     tools: Tools
     hints: Hints
     gate: Gate
+    wakeups: Wakeups | None = None
+
+    def share_hints(self, *, listens: bool) -> None:
+        """Tells other processes what this one did, and with `listens`, for one that works, hears them."""
+        if self.wakeups is not None:
+            self.hints.tell = self.wakeups.tell
+            if listens:
+                self.wakeups.listen()
 
     async def close(self) -> None:
         """Ends sockets, threads and connections."""
+        if self.wakeups is not None:
+            await self.wakeups.close()
         await self.outbound.aclose()
         await self.tools.children.close()
         self.fittings.hashing.close()
@@ -108,7 +119,7 @@ async def build(
         vault=vault,
         children=children,
         intake=Intake(edge, clock, vault, log, metrics),
-        wake=hints.wake,
+        wake=hints.announce,
     )
     tools = Tools(
         engine=engine if space is None else Spared(engine, space, finishes=True),
@@ -127,7 +138,8 @@ async def build(
     )
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
     metrics.before_showing(lambda: _answers(metrics, gate))
-    return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate)
+    shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
+    return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate, shared)
 
 
 def _outbound(settings: Settings, clock: Clock, register: Register, log: Log, transport: Any) -> Outbound:

@@ -91,6 +91,7 @@ async def run_service(
         asyncio.create_task(server.serve(sockets=given))
         for server, given in zip(servers, sockets, strict=False)
     ]
+    service.share_hints(listens=with_worker)
     working = asyncio.create_task(_work(service, stop)) if with_worker else None
     while not servers[0].started and not running[0].done():
         await service.clock.sleep(0.01)
@@ -125,6 +126,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False)
     stop = stop_on_signals()
+    service.share_hints(listens=True)
     own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
     ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:
