@@ -21,6 +21,7 @@ from steward.clock import Clock
 from steward.config import Environment, Settings
 from steward.confined.pool import Children
 from steward.connections.opening import RunAccess
+from steward.connections.sign_in import SignInRules
 from steward.connections.vault import Vault
 from steward.connectors import Options
 from steward.connectors.base import ChangeOp, Connector
@@ -40,7 +41,7 @@ from steward.store.space import Space, Spared
 from steward.store.wakeups import Wakeups
 from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import Register, Secret
 from steward.templates.base import Template
 from steward.worker import Hints
 
@@ -238,6 +239,8 @@ def _options(settings: Settings) -> Options:
         read_s=float(settings.outbound_timeout_seconds),
         sheets_url=settings.google_sheets_url,
         token_url=settings.google_token_url,
+        google_client_id=settings.google_client_id,
+        google_client_secret=settings.google_client_secret,
         teams_hosts=settings.teams_hosts,
         bounded=settings.env is Environment.TEST,
         shopify_version=settings.shopify_api_version,
@@ -266,6 +269,20 @@ def _rules(settings: Settings) -> Rules:
         max_waiting_events=settings.max_waiting_events,
         max_waiting_hand=settings.max_waiting_hand,
         imports_kept=settings.imports_kept,
+        sign_in=_sign_in(settings),
+    )
+
+
+def _sign_in(settings: Settings) -> SignInRules | None:
+    """The app people sign in to Google with; none without both of its settings."""
+    if settings.google_client_id is None or settings.google_client_secret is None:
+        return None
+    return SignInRules(
+        client_id=settings.google_client_id,
+        client_secret=Secret(settings.google_client_secret),
+        authorize_url=settings.google_authorize_url,
+        token_url=settings.google_token_url,
+        redirect_uri=f"{settings.web_origin}/app/connections/sign-in/callback",
     )
 
 

@@ -132,7 +132,7 @@ async def prepare_connect(call: Call) -> Tried:
     """Checks the settings against the account, with no transaction open."""
     body: ConnectBody = call.body
     return await connecting.try_settings(
-        _vault(call), call.actor.org, body.kind, given=body.settings, now=call.fittings.clock.now()
+        vault_of(call), call.actor.org, body.kind, given=body.settings, now=call.fittings.clock.now()
     )
 
 
@@ -140,7 +140,7 @@ async def connect(tx: Tx, call: Call) -> Answer:
     """`POST /app/connections`: keeps what was checked."""
     body: ConnectBody = call.body
     tried: Tried = call.prepared
-    return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=_vault(call)))
+    return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
 
 
 async def prepare_reconnect(call: Call) -> Tried:
@@ -150,7 +150,7 @@ async def prepare_reconnect(call: Call) -> Tried:
     look = partial(_get, org=call.actor.org, integration=_integration(call))
     before = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
     return await connecting.try_settings(
-        _vault(call), call.actor.org, before.kind, given=body.settings, now=fittings.clock.now()
+        vault_of(call), call.actor.org, before.kind, given=body.settings, now=fittings.clock.now()
     )
 
 
@@ -159,13 +159,13 @@ async def reconnect(tx: Tx, call: Call) -> Answer:
     tried: Tried = call.prepared
     integration = _integration(call)
     return _connected(
-        await connecting.reconnect(tx, call.actor, integration, tried=tried, vault=_vault(call))
+        await connecting.reconnect(tx, call.actor, integration, tried=tried, vault=vault_of(call))
     )
 
 
 async def prepare_check(call: Call) -> tuple[int, Health]:
     """Asks the account, with no transaction open; the version read says whether it still fits."""
-    fittings, vault = call.fittings, _vault(call)
+    fittings, vault = call.fittings, vault_of(call)
 
     async def look(tx: Tx) -> tuple[Connection, Secrets]:
         found = await _get(tx, org=call.actor.org, integration=_integration(call))
@@ -273,7 +273,8 @@ def _integration(call: Call) -> IntegrationId:
     return IntegrationId(int(call.ids["integration_id"]))
 
 
-def _vault(call: Call) -> Vault:
+def vault_of(call: Call) -> Vault:
+    """What opening a connection takes."""
     vault: Vault = call.fittings.vault
     return vault
 

@@ -14,6 +14,7 @@ from steward.api.fields import Body, EmptyBody, Query
 from steward.clock import Clock
 from steward.confined.pool import Children
 from steward.connections.destinations import KeptDestinations
+from steward.connections.sign_in import SignInRules
 from steward.events.receive import Intake
 from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
@@ -49,6 +50,7 @@ class Rules:
     max_waiting_events: int = 200
     max_waiting_hand: int = 1000
     imports_kept: int = 100
+    sign_in: SignInRules | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
 """The rows of runs, approvals, the catalogue and connections; operations.py joins them to the table."""
 
-from steward.api import app_connections, approvals, catalogue, runs
-from steward.api.calls import Entry, Operation
+from steward.api import app_connections, app_sign_in, approvals, catalogue, runs
+from steward.api.calls import Entry, Nothing, Operation
 from steward.model.account import Role, Scope
 from steward.model.refusals import (
     Forbidden,
     KeyReused,
+    NotConfigured,
     NotConnected,
     NotReady,
     StaleVersion,
@@ -189,6 +190,33 @@ CONNECTIONS = [
         summary="Connect a store or account",
         status=201,
         refusals=(NotConnected,),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="POST",
+        path="/app/connections/sign-in",
+        entry=Entry.APP,
+        role=Role.OWNER,
+        function=app_sign_in.begin,
+        body=app_sign_in.SignInBody,
+        answer=app_sign_in.SignInAnswer,
+        summary="Begin to sign in to an account",
+        refusals=(NotConfigured, WrongState),
+        writes=True,
+        small=True,
+    ),
+    Operation(
+        method="GET",
+        path="/app/connections/sign-in/callback",
+        entry=Entry.APP,
+        role=Role.OWNER,
+        prepare=app_sign_in.prepare_finish,
+        function=app_sign_in.finish,
+        query=app_sign_in.CallbackQuery,
+        answer=Nothing,
+        summary="Come back from an account's sign-in page",
+        status=303,
         writes=True,
         seconds=25.0,
     ),

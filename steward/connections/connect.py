@@ -80,6 +80,11 @@ async def try_settings(vault: Vault, org: OrgId, kind: str, *, given: JsonObject
     return Tried(kind, settings, health, now)
 
 
+async def look(vault: Vault, org: OrgId, kind: str, secrets: Secrets) -> Health:
+    """Checks an account by opened secrets that are not kept yet."""
+    return await _look(vault, org, vault.connectors[kind], secrets, integration=None)
+
+
 async def _look(
     vault: Vault,
     org: OrgId,

@@ -8,7 +8,16 @@ from steward.connectors.base import Connector, Secret, Secrets
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
-from steward.security.envelope import MasterKey, Place, new_data_key, open_sealed, seal, unwrap, wrap
+from steward.security.envelope import (
+    CannotOpen,
+    MasterKey,
+    Place,
+    new_data_key,
+    open_sealed,
+    seal,
+    unwrap,
+    wrap,
+)
 from steward.store import connections
 from steward.store.connections import DataKey, SealedField
 from steward.store.engine import Tx
@@ -88,6 +97,21 @@ def plain(connection: Connection) -> dict[str, str]:
     """The settings that are no secrets, as the last connecting kept them."""
     kept = connection.facts.get("settings")
     return {name: str(value) for name, value in kept.items()} if isinstance(kept, Mapping) else {}
+
+
+async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) -> tuple[int, bytes]:
+    """Seals a text that belongs to no connection; the number of the data key, and what to keep."""
+    key_no, data_key = await _data_key(tx, vault, org)
+    return key_no, seal(text.encode("utf-8"), data_key, Place(org, IntegrationId(0), field, 1, key_no))
+
+
+async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:
+    """Opens what `seal_text` made. Raises CannotOpen."""
+    wrapped = await connections.data_key(tx, org, key_no)
+    if wrapped is None:
+        raise CannotOpen
+    data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
+    return open_sealed(sealed, data_key, Place(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:

@@ -25,6 +25,8 @@ class Options:
     bounded: bool = False
     shopify_version: str = "2026-10"
     shopify_url: str | None = None
+    google_client_id: str | None = None
+    google_client_secret: str | None = None
 
 
 def build(options: Options) -> Mapping[str, Connector]:
@@ -43,6 +45,7 @@ def build(options: Options) -> Mapping[str, Connector]:
         Spreadsheet(
             sheets_url=options.sheets_url,
             token_url=options.token_url,
+            client=(options.google_client_id, options.google_client_secret),
             read_s=options.read_s,
             bounded=options.bounded,
         ),

@@ -129,6 +129,16 @@ SPELLED: dict[str, Spelled] = {
     "GET /app/connections/kinds": _PLAIN,
     "GET /app/connections": _PLAIN,
     "POST /app/connections": Spelled(body=lambda ids: {"kind": "teams", "name": "more", "settings": {}}),
+    "POST /app/connections/sign-in": Spelled(
+        body=lambda ids: {"kind": "spreadsheet", "name": "more"},
+        bodies={
+            "integration_id": (
+                "sheet_id",
+                lambda ids, it: {"kind": "spreadsheet", "name": "more", "integration_id": it},
+            )
+        },
+    ),
+    "GET /app/connections/sign-in/callback": _PLAIN,
     f"POST {_CONNECTION}/check": _PLAIN,
     f"PATCH {_CONNECTION}": Spelled(body=lambda ids: {"name": "Another"}),
     f"POST {_CONNECTION}/reconnect": Spelled(body=lambda ids: {"settings": {}}),

@@ -28,6 +28,7 @@ from steward.connectors.base import (
     Timeouts,
     TopicSpec,
     Unauthorized,
+    Unavailable,
     UpkeepHttp,
     WriteHttp,
 )
@@ -37,7 +38,7 @@ from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
 from steward.connectors.spreadsheet.writer import SpreadsheetWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.outbound.link import PaceRule, ServiceAccount
+from steward.outbound.link import PaceRule, ServiceAccount, UserSignIn
 
 _SCOPES = ("https://www.googleapis.com/auth/spreadsheets",)
 _PACE = PaceRule(at_once=4, reads_a_minute=50, writes_a_minute=50, writes_at_once=1)
@@ -60,13 +61,23 @@ class Spreadsheet:
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
 
-    def __init__(self, *, sheets_url: str, token_url: str, read_s: float, bounded: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        sheets_url: str,
+        token_url: str,
+        read_s: float,
+        client: tuple[str | None, str | None] = (None, None),
+        bounded: bool = False,
+    ) -> None:
         self._sheets_url = sheets_url.rstrip("/")
         self._token_url = token_url
+        self._client_id, secret = client
+        self._client_secret = None if secret is None else Secret(secret)
         self._times = Timeouts(read_s=read_s, write_s=min(read_s, 30.0) if bounded else 30.0)
         self.facts = Facts(
-            "spreadsheet", "Google Sheets", Kind.ACCOUNT, (Auth.SERVICE_ACCOUNT,), _PACE, self._times,
-            _SCHEMA, ("v4",),
+            "spreadsheet", "Google Sheets", Kind.ACCOUNT, (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
+            self._times, _SCHEMA, ("v4",),
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
         changes: tuple[ChangeOp[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
@@ -96,6 +107,9 @@ class Spreadsheet:
 
     def link(self, secrets: Secrets) -> Link:
         """Calls go to the sheets address with a token of the service account; one pace per account."""
+        refresh = secrets.sealed.get("refresh_token")
+        if refresh is not None:
+            return self._signed_in(secrets, refresh)
         email = secrets.plain["client_email"]
         proof = ServiceAccount(
             email,
@@ -108,14 +122,16 @@ class Spreadsheet:
 
     def reader(self, http: ReadHttp, secrets: Secrets) -> SpreadsheetReader:
         """A reader of the spreadsheet."""
-        return SpreadsheetReader(http, self.changes, spreadsheet_id=secrets.plain["spreadsheet_id"])
+        return SpreadsheetReader(http, self.changes, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     def writer(self, http: WriteHttp, secrets: Secrets) -> SpreadsheetWriter:
         """A writer of the spreadsheet."""
-        return SpreadsheetWriter(http, spreadsheet_id=secrets.plain["spreadsheet_id"])
+        return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
         """Whether the sheet is shared with the key's address; what it may write shows at the first send."""
+        if "spreadsheet_id" not in secrets.plain:
+            return await self._check_person(http, secrets)
         sheet, email = secrets.plain["spreadsheet_id"], secrets.plain["client_email"]
         fields = "spreadsheetId,properties(title,timeZone)"
         try:
@@ -138,14 +154,42 @@ class Spreadsheet:
 
     async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
         """The one spreadsheet, and under it its tabs by title. Raises CallError."""
-        sheet = secrets.plain["spreadsheet_id"]
+        sheet = secrets.plain.get("spreadsheet_id")
         reader = self.reader(http, secrets)
+        if sheet is None:
+            # The account's spreadsheets are chosen by their address; only their tabs can be listed.
+            return [] if parent is None or not _ID.fullmatch(parent) else await _tabs_of(reader, parent)
         if parent is None:
             return [Destination(sheet, "spreadsheet", await reader.title())]
         if parent != sheet:
             return []
-        tabs = [tab async for page in reader.read(TABS, TabsAsk(parent)) for tab in page.items]
-        return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
+        return await _tabs_of(reader, parent)
+
+    def _signed_in(self, secrets: Secrets, refresh: Secret) -> Link:
+        """A person's sign-in: one pace per connection. Raises BadSettings without the operator's app."""
+        if self._client_id is None or self._client_secret is None:
+            raise BadSettings({"": ["The operator has taken the sign-in to Google out of use."]})
+        proof = UserSignIn(self._client_id, self._client_secret, refresh, self._token_url)
+        key = f"google user {secrets.integration_id}"
+        return Link("spreadsheet", self._sheets_url, proof, self._times, _PACE, key)
+
+    async def _check_person(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+        """Whether the sign-in still gives tokens: asked with a spreadsheet that cannot be."""
+        label = secrets.plain.get("account", "Google account")
+        try:
+            answer = await http.get("/v4/spreadsheets/steward-sign-in-check", {"fields": "spreadsheetId"})
+        except CallError as error:
+            return Health(ok=False, account_label=label, error=error)
+        if answer.status == 401:
+            return Health(ok=False, account_label=label, error=Unauthorized())
+        if answer.status >= 500:
+            return Health(ok=False, account_label=label, error=Unavailable())
+        return Health(ok=True, account_label=label, name=label, rights=("read", "write"), version="v4")
+
+
+async def _tabs_of(reader: SpreadsheetReader, sheet: str) -> list[Destination]:
+    tabs = [tab async for page in reader.read(TABS, TabsAsk(sheet)) for tab in page.items]
+    return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
 
 
 def _is_key(text: object) -> bool:

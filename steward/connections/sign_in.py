@@ -1,0 +1,203 @@
+"""Sign-in of a person's account by authorization code with PKCE (contract 6.5); keeping is connect.py's."""
+
+import base64
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from urllib.parse import urlencode
+
+from steward.clock import Clock
+from steward.connections import connect as connecting
+from steward.connections import vault as vaults
+from steward.connections.connect import Tried
+from steward.connections.vault import Vault
+from steward.connectors.base import Secret, Secrets, Settings
+from steward.model.account import Actor
+from steward.model.connection import Auth, ConnectionState
+from steward.model.ids import IntegrationId
+from steward.model.refusals import NotConfigured, NotFound, ValidationFailed, WrongState
+from steward.outbound.errors import Broken, CallError, Unauthorized
+from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.store import connections, sign_ins
+from steward.store.engine import Engine, Tx
+
+KIND = "spreadsheet"
+LASTS = timedelta(minutes=10)
+_SCOPES = "openid email https://www.googleapis.com/auth/spreadsheets"
+_NEW = IntegrationId(0)
+
+
+class Failed(Exception):
+    """Why the way back did not end in a connection: denied, state or exchange (contract 6.5)."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRules:
+    """The app people sign in to, and where; `redirect_uri` is the service's own way back."""
+
+    client_id: str
+    client_secret: Secret
+    authorize_url: str
+    token_url: str
+    redirect_uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A finished sign-in, checked, ready to be kept: as a new connection, or for one there is."""
+
+    name: str
+    integration: IntegrationId | None
+    tried: Tried
+
+
+async def begin(
+    tx: Tx,
+    actor: Actor,
+    *,
+    session_hash: str,
+    name: str,
+    integration: IntegrationId | None,
+    rules: SignInRules | None,
+    vault: Vault,
+) -> str:
+    """The address a person signs in at; its state is theirs, valid ten minutes, once.
+
+    Raises NotConfigured, and for `integration` NotFound, WrongState, ValidationFailed.
+    """
+    if integration is not None:
+        await _reconnectable(tx, actor, integration)
+    if rules is None:
+        raise NotConfigured("The operator has not set up the sign-in to Google.")
+    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+    key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
+    kept = sign_ins.SignIn(session_hash, actor.org, integration, name, key_no, sealed)
+    await sign_ins.insert(tx, actor.org, _hash(state), sign_in=kept, expires_at=tx.now + LASTS)
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
+    query = {
+        "response_type": "code",
+        "client_id": rules.client_id,
+        "redirect_uri": rules.redirect_uri,
+        "scope": _SCOPES,
+        "state": state,
+        "code_challenge": challenge.rstrip(b"=").decode("ascii"),
+        "code_challenge_method": "S256",
+        "access_type": "offline",
+        "prompt": "consent",
+    }
+    return f"{rules.authorize_url}?{urlencode(query)}"
+
+
+async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> None:
+    found = await connections.get(tx, actor.org, integration)
+    if found is None:
+        raise NotFound
+    if found.kind != KIND or found.auth is not Auth.USER_SIGN_IN:
+        raise ValidationFailed(errors={"integration_id": ["This was not connected by sign-in."]})
+    if found.state is ConnectionState.CONNECTED:
+        raise WrongState("This connection is connected. Disconnect it first to sign in anew.")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What the way back needs."""
+
+    engine: Engine
+    clock: Clock
+    vault: Vault
+    rules: SignInRules
+
+    async def finish(self, actor: Actor, session_hash: str, *, state: str, code: str | None) -> SignedIn:
+        """Takes the state, exchanges the code, checks the account; nothing of it is kept yet.
+
+        Raises Failed.
+        """
+        take = partial(self._take, actor=actor, state=state)
+        found = await self.engine.write(self.clock.now(), take, org=actor.org)
+        if found is None or not secrets.compare_digest(found[0].session_hash, session_hash):
+            raise Failed("state")
+        if code is None:
+            raise Failed("denied")
+        begun, verifier = found
+        try:
+            refresh, label = await self._exchange(actor, code, verifier)
+        except CallError as error:
+            raise Failed("exchange") from error
+        return SignedIn(begun.name, begun.integration, await self._tried(actor, begun, refresh, label))
+
+    async def _take(self, tx: Tx, *, actor: Actor, state: str) -> tuple[sign_ins.SignIn, str] | None:
+        begun = await sign_ins.take(tx, actor.org, _hash(state))
+        if begun is None:
+            return None
+        verifier = await vaults.open_text(
+            tx, self.vault, actor.org, field="sign_in", key_no=begun.key_no, sealed=begun.verifier
+        )
+        return begun, verifier
+
+    async def _exchange(self, actor: Actor, code: str, verifier: str) -> tuple[Secret, str | None]:
+        """The refresh token, and the account's address when it is told."""
+        rules = self.rules
+        link = Link(KIND, rules.token_url, None, Timeouts(), PaceRule(), f"sign-in {actor.org}")
+        http = self.vault.outbound.upkeep(actor.org, None, link)
+        answer = await http.post_form(
+            {
+                "grant_type": "authorization_code",
+                "code": code,
+                "code_verifier": verifier,
+                "client_id": rules.client_id,
+                "redirect_uri": rules.redirect_uri,
+            },
+            secret=("client_secret", rules.client_secret),
+        )
+        if not answer.ok:
+            raise Unauthorized
+        told = answer.json()
+        refresh = told.get("refresh_token") if isinstance(told, dict) else None
+        if not isinstance(told, dict) or not isinstance(refresh, str) or not refresh:
+            raise Broken("the sign-in gave no lasting token")
+        self.vault.register.add(refresh, str(told.get("access_token", "")))
+        return Secret(refresh), _address(told.get("id_token"))
+
+    async def _tried(self, actor: Actor, begun: sign_ins.SignIn, refresh: Secret, label: str | None) -> Tried:
+        look = partial(_subject, org_actor=actor, begun=begun)
+        subject = await self.engine.read(self.clock.now(), look, org=actor.org)
+        plain = {"sign_in": "google"} | ({"account": label} if label else {})
+        settings = Settings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
+        opened = Secrets(begun.integration or _NEW, settings.plain, settings.sealed)
+        health = await connecting.look(self.vault, actor.org, KIND, opened)
+        if not health.ok:
+            raise Failed("exchange")
+        return Tried(KIND, settings, health, self.clock.now())
+
+
+async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
+    """One sign-in is one account: reconnecting keeps what it stood for."""
+    if begun.integration is not None:
+        found = await connections.get(tx, org_actor.org, begun.integration)
+        if found is not None:
+            return str(found.facts.get("subject"))
+    return f"sign-in {secrets.token_hex(12)}"
+
+
+def _address(token: object) -> str | None:
+    """The e-mail address in an identity token that came straight from the account over TLS."""
+    if not isinstance(token, str) or token.count(".") != 2:
+        return None
+    part = token.split(".")[1]
+    try:
+        told = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except ValueError:
+        return None
+    address = told.get("email") if isinstance(told, dict) else None
+    return address[:200] if isinstance(address, str) and address.isprintable() else None
+
+
+def _hash(state: str) -> str:
+    return hashlib.sha256(state.encode("utf-8")).hexdigest()

@@ -1,0 +1,3 @@
+-- What PostgreSQL alone needs: the role that serves reads and writes the new table.
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON sign_in_states TO steward_app;

@@ -1,0 +1,154 @@
+"""A person signs in to their spreadsheets: PKCE, a state once and of one session, refresh, revocation."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from steward.connections import connect, sign_in
+from steward.connections.connect import Connected
+from steward.connections.sign_in import Failed, SignedIn, Way
+from steward.connections.vault import open_secrets
+from steward.connectors.base import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import IntegrationId
+from steward.model.refusals import NotConfigured, NotFound, ValidationFailed, WrongState
+from steward.sandbox.world import create
+from steward.store import connections
+from tests.fake_clock import FakeClock
+from tests.runs.shop import HOST, Shop, open_shop
+
+SESSION = "5" * 64
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service whose operator has set the sign-in up."""
+    told = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
+    opened = await open_shop(
+        database_url, clock, tmp_path,
+        STEWARD_GOOGLE_CLIENT_ID=told["client_id"], STEWARD_GOOGLE_CLIENT_SECRET=told["client_secret"],
+        STEWARD_GOOGLE_AUTHORIZE_URL=told["authorize_url"],
+    )  # fmt: skip
+    yield opened
+    await opened.service.close()
+
+
+def rules(shop: Shop) -> sign_in.SignInRules:
+    """As wired."""
+    found = shop.service.fittings.rules.sign_in
+    assert found is not None
+    return found
+
+
+async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[str, str]:
+    """A sign-in begun, and what the account's page sends back."""
+    vault = shop.service.fittings.vault
+    address = await shop.write(
+        partial(
+            sign_in.begin, actor=shop.owner, session_hash=SESSION, name="My sheets", integration=integration,
+            rules=rules(shop), vault=vault,
+        )
+    )  # fmt: skip
+    asked = parse_qs(urlsplit(address).query)
+    assert asked["code_challenge_method"] == ["S256"]
+    assert asked["access_type"] == ["offline"]
+    async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
+        answer = await browser.get(address)
+    target = urlsplit(answer.headers["location"])
+    assert target.path == "/app/connections/sign-in/callback"
+    return {name: values[0] for name, values in parse_qs(target.query).items()}
+
+
+async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
+    """The way back."""
+    fittings = shop.service.fittings
+    way = Way(fittings.engine, fittings.clock, fittings.vault, rules(shop))
+    return await way.finish(shop.owner, session, state=back["state"], code=back.get("code"))
+
+
+async def signed_in(shop: Shop) -> Connection:
+    """A connection by sign-in."""
+    signed = await finished(shop, await begun(shop))
+    vault = shop.service.fittings.vault
+    kept: Connected = await shop.write(
+        partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=vault)
+    )
+    return kept.connection
+
+
+async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop) -> None:
+    """contract 6.5, connectors 7.3: refreshed when the token is old; interface 2.7 StepTarget"""
+    made = await signed_in(bare)
+    assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
+    access = bare.service.tools.access
+    for _ in range(2):
+        reader = await access.reader(bare.owner.org, made)
+        pages = reader.read(VALUES, ValuesAsk("Prices", spreadsheet_id="sheet-prices"))
+        [table] = [table async for page in pages for table in page.items]
+        assert (table.spreadsheet_id, table.tab) == ("sheet-prices", "Prices")
+        await bare.clock.advance(3600)
+    with pytest.raises(Exception, match="does not name a spreadsheet"):
+        _ = [page async for page in reader.read(TABS, TabsAsk())]
+    tokens = bare.world.state.google
+    tokens.revoke()
+    await bare.clock.advance(3600)
+    look = partial(connections.get, org=bare.owner.org, integration=made.integration_id)
+    found = await bare.read(look)
+    assert found is not None
+    opened = await bare.read(partial(open_secrets, vault=bare.service.fittings.vault, connection=found))
+    health = await connect.look_again(bare.service.fittings.vault, found, opened)
+    assert not health.ok
+    after = await bare.write(
+        partial(connect.checked, org=bare.owner.org, integration=made.integration_id, health=health)
+    )
+    assert after.connection.state is ConnectionState.NEEDS_RECONNECTING
+    signed = await finished(bare, await begun(bare, made.integration_id))
+    assert signed.integration == made.integration_id
+    back = await bare.write(
+        partial(
+            connect.reconnect, actor=bare.owner, integration=made.integration_id, tried=signed.tried,
+            vault=bare.service.fittings.vault,
+        )
+    )  # fmt: skip
+    assert back.connection.state is ConnectionState.CONNECTED
+
+
+async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Shop) -> None:
+    """contract 6.5: denied, state, exchange"""
+    back = await begun(bare)
+    with pytest.raises(Failed, match="state"):
+        await finished(bare, back, session="6" * 64)
+    with pytest.raises(Failed, match="state"):  # taken by the wrong session, it is used up
+        await finished(bare, back)
+    with pytest.raises(Failed, match="denied"):
+        await finished(bare, {"state": (await begun(bare))["state"]})
+    old = await begun(bare)
+    await bare.clock.advance(601)
+    with pytest.raises(Failed, match="state"):
+        await finished(bare, old)
+    with pytest.raises(Failed, match="exchange"):
+        await finished(bare, {**await begun(bare), "code": "4/of-another"})
+    with pytest.raises(Failed, match="state"):
+        await finished(bare, {"state": "never-made", "code": "x"})
+
+
+async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
+    """contract 6.5: 503 not_configured without the operator's app; the connection is one by sign-in"""
+    vault, owner = bare.service.fittings.vault, bare.owner
+    begin = partial(sign_in.begin, actor=owner, session_hash=SESSION, name="x", vault=vault)
+    with pytest.raises(NotConfigured):
+        await bare.write(partial(begin, integration=None, rules=None))
+    with pytest.raises(NotFound):
+        await bare.write(partial(begin, integration=IntegrationId(999), rules=rules(bare)))
+    made = await signed_in(bare)
+    with pytest.raises(WrongState):
+        await bare.write(partial(begin, integration=made.integration_id, rules=rules(bare)))
+    woo = bare.world.described()["woocommerce"]
+    keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    other = await bare.connect("woocommerce", keys)
+    with pytest.raises(ValidationFailed):
+        await bare.write(partial(begin, integration=other.integration_id, rules=rules(bare)))
