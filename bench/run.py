@@ -26,6 +26,7 @@ from bench.cases import (
     five_steps,
     get_run,
     idle_start,
+    small,
     store_events,
 )
 from bench.references import rows_a_second, syncs_a_second
@@ -43,6 +44,7 @@ ALL: list[Case] = [
     *due_slots.CASES,
     *store_events.CASES,
     *expressions.CASES,
+    *small.CASES,
 ]
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5
