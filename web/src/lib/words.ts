@@ -106,6 +106,69 @@ export const STARTED_BY: Readonly<Record<string, string>> = {
   hand: "By hand",
 };
 
+export const MODES: Readonly<Record<string, string>> = { live: "Live", test: "Test" };
+
+/** What a step of a run does. */
+export const STEP_KIND: Readonly<Record<string, string>> = {
+  read: "Reads",
+  decide: "Works out",
+  change: "Changes",
+  send: "Sends",
+  wait: "Waits",
+};
+
+/** What a change does to its object; an update is the rule and not named. */
+export const ACTION: Readonly<Record<string, string>> = {
+  create: "Create",
+  update: "Update",
+  delete: "Delete",
+  cancel: "Cancel",
+  archive: "Archive",
+  publish: "Publish",
+  unpublish: "Hide",
+  hold: "Hold",
+  send: "Send",
+};
+
+/** Counts of a step or run, in the order they are told. */
+export const COUNTS: readonly (readonly [string, string])[] = [
+  ["read", "read"],
+  ["matched", "matched"],
+  ["proposed", "proposed"],
+  ["applied", "made"],
+  ["unchanged", "already so"],
+  ["declined", "left out"],
+  ["conflicts", "changed meanwhile"],
+  ["failed", "failed"],
+  ["sent", "sent"],
+  ["unknown", "not known"],
+];
+
+/** Why a run ended as it did, where it says nothing itself (contract 4.3). */
+export const RUN_CODE: Readonly<Record<string, string>> = {
+  not_connected: "Its store or an account is not connected. Reconnect it, then run again.",
+  not_ready: "A step has no usable connection. Choose one, then run again.",
+  switched_off: "Automations were switched off.",
+  event_too_large: "The event of the store was larger than 256 KB.",
+  too_many_waiting: "Too many of its runs were waiting already.",
+  superseded: "The automation's steps were changed meanwhile. Run it again.",
+  archived: "The automation was archived.",
+  by_person: "A person stopped it.",
+  paused: "The automation was paused.",
+  not_started: "It could not start within a day.",
+  step_failed: "A step failed.",
+  too_many_changes: "It found more changes than its limit allows.",
+  timed_out: "It took longer than a run may.",
+  interrupted: "It was interrupted and could not go on.",
+  rejected: "A person rejected its changes.",
+  approval_expired: "Nobody decided on its changes in time.",
+  some_changes_failed: "Some of its changes failed.",
+  all_conflicted: "Everything it would have changed was changed meanwhile and left alone.",
+  outcome_unknown: "It is not known whether some changes were made. Check them in the store.",
+  approval_mismatch: "What was approved and what would be done differ. Nothing was changed.",
+  too_much_data: "A step gave more data than a run may keep.",
+};
+
 /** What a refusal means where the service's message needs no repeating. */
 export const REFUSALS = {
   offline: "The service cannot be reached.",
@@ -124,6 +187,27 @@ export function count(number: number, one: string, many = `${one}s`): string {
 /** "3,120". */
 export function figures(number: number): string {
   return number.toLocaleString("en-GB");
+}
+
+/** "inventory_item" as people read it: "Inventory item". */
+export function plainName(key: string): string {
+  const words = key.replaceAll(/[_-]+/g, " ").replaceAll(/([a-z])([A-Z])/g, "$1 $2").trim().toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** "12 to update, 1 to delete". */
+export function byAction(counts: Readonly<Record<string, number>>): string {
+  return Object.entries(counts)
+    .filter(([, number]) => number)
+    .map(([action, number]) => `${figures(number)} to ${(ACTION[action] ?? plainName(action)).toLowerCase()}`)
+    .join(", ");
+}
+
+/** "214 read · 12 matched"; nothing where nothing is counted. */
+export function countsIn(counts: Readonly<Record<string, number>>): string {
+  return COUNTS.filter(([name]) => counts[name])
+    .map(([name, words]) => `${figures(counts[name]!)} ${words}`)
+    .join(" · ");
 }
 
 /** "A", "A and B", "A, B and C". */

@@ -1,0 +1,82 @@
+/** A list that comes in pages: the first is kept fresh, the following come when they are asked for. */
+
+import { type Args, call, type Data, type PathOf, Refused } from "./client";
+import { watch, type WatchOptions } from "./cache.svelte";
+
+type Path = PathOf<"get">;
+
+/** Call it while a component is made. `rows` takes them out of an answer, `key` tells one from another. */
+export function paged<P extends Path, R>(
+  asked: () => [P, Args<"get", P>] | null,
+  rows: (data: Data<"get", P>) => readonly R[],
+  key: (row: R) => string | number,
+  options: WatchOptions = {},
+) {
+  const first = watch(asked, { keep: true, ...options });
+  const cursorOf = (data: Data<"get", P> | undefined) => (data as { next_cursor?: string | null } | undefined)?.next_cursor ?? null;
+  let later = $state.raw<readonly R[]>([]);
+  let cursor = $state.raw<string | null>();
+  let busy = $state(false);
+  let refused = $state.raw<Refused>();
+  let running: AbortController | undefined;
+
+  const wanted = $derived(JSON.stringify(asked()));
+  $effect(() => {
+    void wanted;
+    running?.abort();
+    later = [];
+    cursor = undefined;
+    refused = undefined;
+    busy = false;
+    return () => running?.abort();
+  });
+
+  const next = $derived(cursor === undefined ? cursorOf(first.current?.data) : cursor);
+  const all = $derived.by(() => {
+    const shown = first.current?.data ? rows(first.current.data) : [];
+    const known = new Set(shown.map(key));
+    // A row that was made meanwhile moves the others down: none is shown twice.
+    return [...shown, ...later.filter((row) => !known.has(key(row)))];
+  });
+
+  async function more(): Promise<void> {
+    const target = asked();
+    if (busy || !next || !target) return;
+    const asking = (running = new AbortController());
+    busy = true;
+    refused = undefined;
+    try {
+      const [path, args] = target;
+      const query = { ...(args.query as object), cursor: next };
+      const data = await call("get", path, { ...args, query } as Args<"get", P>, { signal: asking.signal });
+      if (asking.signal.aborted) return;
+      later = [...later, ...rows(data)];
+      cursor = cursorOf(data);
+    } catch (fault) {
+      if (asking.signal.aborted) return;
+      if (!(fault instanceof Refused)) throw fault;
+      refused = fault;
+    } finally {
+      if (running === asking) busy = false;
+    }
+  }
+
+  return {
+    get first() {
+      return first.current;
+    },
+    get rows() {
+      return all;
+    },
+    get hasMore() {
+      return next !== null && next !== undefined;
+    },
+    get busy() {
+      return busy;
+    },
+    get refused() {
+      return refused;
+    },
+    more,
+  };
+}

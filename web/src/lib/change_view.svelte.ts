@@ -1,0 +1,89 @@
+/** How a table of changes is looked at: filter, order, open change, page; kept in the address of the screen. */
+
+import type { ChangeRecord } from "../api/schema";
+import { router } from "../router.svelte";
+import { type Filter, filtered, NO_FILTER, type Only, ordered, type SortBy } from "./changes";
+import { pause } from "./clock.svelte";
+
+const LATER_MS = 250;
+const NAMES = ["action", "field", "outcome", "only", "over", "search"] as const;
+
+export class ChangeView {
+  filter = $state.raw<Filter>(NO_FILTER);
+  by = $state<SortBy>("");
+  down = $state(false);
+  /** The change shown in full beside the table. */
+  open = $state<string | null>(null);
+  /** A plain list of 200 a page instead of one that scrolls. */
+  plain = $state(false);
+  page = $state(1);
+  #writing: AbortController | undefined;
+
+  constructor(query: URLSearchParams) {
+    const given = Object.fromEntries(NAMES.map((name) => [name, query.get(name) ?? ""]));
+    this.filter = { ...NO_FILTER, ...given, only: (given.only ?? "") as Only };
+    this.by = (query.get("sort") ?? "") as SortBy;
+    this.down = query.get("down") === "1";
+    this.open = query.get("change");
+    this.plain = query.get("list") === "pages";
+    this.page = Math.max(1, Number(query.get("page")) || 1);
+  }
+
+  set(change: Partial<Filter>): void {
+    this.filter = { ...this.filter, ...change };
+    this.page = 1;
+    this.keep();
+  }
+
+  clear(): void {
+    this.set(NO_FILTER);
+  }
+
+  sort(by: SortBy): void {
+    // A third press gives back the order that is hashed.
+    if (this.by !== by) [this.by, this.down] = [by, false];
+    else if (!this.down) this.down = true;
+    else [this.by, this.down] = ["", false];
+    this.keep();
+  }
+
+  show(change: string | null): void {
+    this.open = change;
+    this.keep();
+  }
+
+  list(plain: boolean, page = 1): void {
+    this.plain = plain;
+    this.page = page;
+    this.keep();
+  }
+
+  /** The changes as looked at. */
+  of(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
+    return ordered(filtered(changes, this.filter, leftOut), this.by, this.down);
+  }
+
+  /** Writes it into the address once typing pauses. */
+  async keep(): Promise<void> {
+    this.#writing?.abort();
+    const writing = (this.#writing = new AbortController());
+    const { pathname } = location;
+    await pause(LATER_MS, writing.signal);
+    if (writing.signal.aborted || location.pathname !== pathname) return;
+    const query = new URLSearchParams(location.search);
+    const values = {
+      ...this.filter,
+      sort: this.by,
+      down: this.down ? "1" : "",
+      change: this.open ?? "",
+      list: this.plain ? "pages" : "",
+      page: this.plain && this.page > 1 ? String(this.page) : "",
+    };
+    for (const [name, value] of Object.entries(values)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
+    }
+    const search = query.toString();
+    await router.go(search ? `${pathname}?${search}` : pathname, { replace: true, keepFocus: true });
+  }
+}

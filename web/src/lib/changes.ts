@@ -1,0 +1,203 @@
+/** Changes as a person reads them: lines, values, differences, filters, sorting (web 6.8). Nothing here is sent. */
+
+import type { ChangeRecord, FieldRecord } from "../api/schema";
+import { figures } from "./words";
+
+/** From this many percent on the service warns of a price (safety 4). */
+const LARGE_PERCENT = 20;
+
+/** One line of the table: a field of a change, or a change that has none. */
+export interface Line {
+  change: ChangeRecord;
+  field: FieldRecord | null;
+  /** The first line of its change holds the check box. */
+  first: boolean;
+}
+
+/** The table's lines, in the order of the changes. */
+export function linesOf(changes: readonly ChangeRecord[]): Line[] {
+  const lines: Line[] = [];
+  for (const change of changes) {
+    if (!change.fields.length) lines.push({ change, field: null, first: true });
+    change.fields.forEach((field, at) => lines.push({ change, field, first: at === 0 }));
+  }
+  return lines;
+}
+
+/** A value in words of its own kind; null for one that is empty. Long lists are told whole. */
+export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "currency">): string | null {
+  if (value === null || value === undefined || value === "") return null;
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value)) {
+    if (!value.length) return null;
+    return value.map((one) => (typeof one === "object" ? JSON.stringify(one) : String(one))).join(", ");
+  }
+  if (typeof value === "object") return JSON.stringify(value);
+  const text = String(value);
+  return field.kind === "money" && field.currency ? `${text} ${field.currency}` : text;
+}
+
+const MOST_SHOWN = 160;
+const LEAD = 24;
+
+/** Both values cut to what one line can show: long ones from shortly before the place where they part. */
+export function shortPair(before: string | null, after: string | null): [string | null, string | null] {
+  let from = 0;
+  if (before && after && Math.max(before.length, after.length) > MOST_SHOWN / 2) {
+    while (from < before.length && before[from] === after[from]) from += 1;
+    from = from > 2 * LEAD ? from - LEAD : 0;
+    // Never in the middle of a character of two units.
+    while (from > 0 && /[\udc00-\udfff]/.test(before[from] ?? "")) from -= 1;
+  }
+  const cut = (text: string | null) => {
+    if (text === null) return null;
+    let to = Math.min(text.length, from + MOST_SHOWN);
+    if (to < text.length && /[\udc00-\udfff]/.test(text[to]!)) to -= 1;
+    return `${from ? "…" : ""}${text.slice(from, to)}${to < text.length ? "…" : ""}`;
+  };
+  return [cut(before), cut(after)];
+}
+
+const DECIMAL = /^([+-]?)(\d{1,30})(?:\.(\d{1,20}))?$/;
+
+function decimal(value: unknown): { units: bigint; places: number } | null {
+  const found = typeof value === "number" || typeof value === "string" ? DECIMAL.exec(String(value).trim()) : null;
+  if (!found) return null;
+  const [, sign, whole, rest = ""] = found;
+  const units = BigInt(`${whole}${rest}`);
+  return { units: sign === "-" ? -units : units, places: rest.length };
+}
+
+export interface Difference {
+  /** "+0.50", "−3", without a currency. */
+  words: string;
+  /** Signed, one place; null when there was nothing before. */
+  percent: number | null;
+}
+
+/** How far a number or an amount moves, worked out without rounding; null for anything else. */
+export function differenceOf(field: FieldRecord): Difference | null {
+  if (field.kind !== "money" && field.kind !== "number") return null;
+  const [before, after] = [decimal(field.before), decimal(field.after)];
+  if (!before || !after) return null;
+  const places = Math.max(before.places, after.places);
+  const scaled = (one: { units: bigint; places: number }) => one.units * 10n ** BigInt(places - one.places);
+  const [from, to] = [scaled(before), scaled(after)];
+  const by = to - from;
+  const size = (by < 0n ? -by : by).toString().padStart(places + 1, "0");
+  const text = places ? `${size.slice(0, -places)}.${size.slice(-places)}` : size;
+  const percent = from === 0n ? null : (Number(by) / Math.abs(Number(from))) * 100;
+  return { words: `${by < 0n ? "−" : by > 0n ? "+" : ""}${text}`, percent };
+}
+
+/** "+6.3 %", "−25 %", or less than a tenth as "<0.1 %". */
+export function percentWords(percent: number): string {
+  const size = Math.abs(percent);
+  if (size === 0) return "0 %";
+  const sign = percent < 0 ? "−" : "+";
+  if (size < 0.1) return `${sign}<0.1 %`;
+  return `${sign}${size < 100 ? Number(size.toFixed(1)) : figures(Math.round(size))} %`;
+}
+
+/** The widest move of a change in percent, signed; null when none of its fields has one. */
+export function widest(change: ChangeRecord): number | null {
+  let found: number | null = null;
+  for (const field of change.fields) {
+    const percent = differenceOf(field)?.percent ?? null;
+    if (percent !== null && (found === null || Math.abs(percent) > Math.abs(found))) found = percent;
+  }
+  return found;
+}
+
+/** What the service warns of that can be told of one change: it cannot be undone, or moves a price far. */
+export function isWarned(change: ChangeRecord): boolean {
+  if (!change.reversible) return true;
+  return change.fields.some((field) => field.kind === "money" && Math.abs(differenceOf(field)?.percent ?? 0) > LARGE_PERCENT);
+}
+
+export type Only = "" | "irreversible" | "warned" | "left";
+
+export interface Filter {
+  action: string;
+  field: string;
+  outcome: string;
+  only: Only;
+  /** More than so many percent; text as typed, empty for any. */
+  over: string;
+  search: string;
+}
+
+export const NO_FILTER: Filter = { action: "", field: "", outcome: "", only: "", over: "", search: "" };
+
+export function isFiltered(filter: Filter): boolean {
+  return Object.values(filter).some(Boolean);
+}
+
+/** The changes a filter lets through, whole. It never changes what is approved. */
+export function filtered(changes: readonly ChangeRecord[], filter: Filter, leftOut: ReadonlySet<string>): readonly ChangeRecord[] {
+  if (!isFiltered(filter)) return changes;
+  const wanted = filter.search.trim().toLocaleLowerCase();
+  const over = filter.over.trim() === "" ? null : Number(filter.over);
+  return changes.filter((change) => {
+    if (filter.action && change.action !== filter.action) return false;
+    if (filter.outcome && change.outcome !== filter.outcome) return false;
+    if (filter.field && !change.fields.some(({ field }) => field === filter.field)) return false;
+    if (filter.only === "irreversible" && change.reversible) return false;
+    if (filter.only === "warned" && !isWarned(change)) return false;
+    if (filter.only === "left" && !leftOut.has(change.id)) return false;
+    if (over !== null && !Number.isNaN(over) && !(Math.abs(widest(change) ?? -1) > over)) return false;
+    return !wanted || textOf(change).includes(wanted);
+  });
+}
+
+const texts = new WeakMap<ChangeRecord, string>();
+
+/** What the search looks in: object, before, after. */
+function textOf(change: ChangeRecord): string {
+  let text = texts.get(change);
+  if (text === undefined) {
+    const values = change.fields.flatMap((field) => [field.label, valueOf(field.before, field), valueOf(field.after, field)]);
+    const { label, id } = change.object;
+    text = [label, id, ...values, change.message].filter(Boolean).join("\n").toLocaleLowerCase();
+    texts.set(change, text);
+  }
+  return text;
+}
+
+export type SortBy = "" | "object" | "field" | "difference";
+
+/** The changes in another order, for the view alone; "" is the order that is hashed. */
+export function ordered(changes: readonly ChangeRecord[], by: SortBy, down: boolean): readonly ChangeRecord[] {
+  if (!by) return changes;
+  const keys = changes.map((change, at) => ({
+    change,
+    at,
+    key: by === "object" ? change.object.label : by === "field" ? (change.fields[0]?.label ?? "") : widest(change),
+  }));
+  keys.sort((a, b) => {
+    if (a.key === b.key) return a.at - b.at;
+    // What has no difference stands last, whichever way.
+    if (a.key === null) return 1;
+    if (b.key === null) return -1;
+    const order =
+      typeof a.key === "number" && typeof b.key === "number" ? a.key - b.key : COLLATE.compare(String(a.key), String(b.key));
+    return (down ? -order : order) || a.at - b.at;
+  });
+  return keys.map(({ change }) => change);
+}
+
+const COLLATE = new Intl.Collator("en", { numeric: true });
+
+/** How many of the changes do each action: "12 updates, 1 deletion" is put together from it. */
+export function countsBy<K extends string>(changes: readonly ChangeRecord[], of: (change: ChangeRecord) => K): Map<K, number> {
+  const found = new Map<K, number>();
+  for (const change of changes) found.set(of(change), (found.get(of(change)) ?? 0) + 1);
+  return found;
+}
+
+/** The fields that occur, as [key, label], in the order they first occur. */
+export function fieldsOf(changes: readonly ChangeRecord[]): [string, string][] {
+  const found = new Map<string, string>();
+  for (const change of changes) for (const { field, label } of change.fields) if (!found.has(field)) found.set(field, label);
+  return [...found];
+}

@@ -1,0 +1,45 @@
+/** The change table as a file for a spreadsheet, which may run nothing that is in it (safety 4, Spreadsheets). */
+
+import type { ChangeRecord } from "../api/schema";
+import { differenceOf, linesOf, valueOf } from "./changes";
+
+const NUMBER = /^[+-]?\d+(\.\d+)?$/;
+const STARTS = /^(?:[\t\r]|\s*[=+\-@\uff0b\uff0d\uff1d\uff20])/;
+
+/** One cell: what a spreadsheet would work out is made text, numbers excepted. */
+export function cell(value: string): string {
+  const safe = STARTS.test(value) && !NUMBER.test(value) ? `'${value}` : value;
+  return /[",\r\n\t]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+const HEAD = [
+  "Change", "Object", "Name", "Id", "Link", "Action", "Field", "Before", "After", "Currency", "Difference", "Percent",
+  "Cannot be undone", "Left out", "Outcome", "Note",
+];
+
+/** Every change, one line a field, in the given order. */
+export function csvOf(changes: readonly ChangeRecord[], leftOut: ReadonlySet<string>): string {
+  const lines = linesOf(changes).map(({ change, field }) => {
+    const difference = field && differenceOf(field);
+    const plain = { kind: field?.kind ?? "text", currency: null };
+    return [
+      change.id,
+      change.object.type,
+      change.object.label,
+      change.object.id ?? "",
+      change.object.url ?? "",
+      change.action,
+      field?.label ?? "",
+      (field && valueOf(field.before, plain)) ?? "",
+      (field && valueOf(field.after, plain)) ?? "",
+      field?.currency ?? "",
+      difference?.words.replace("−", "-") ?? "",
+      difference?.percent == null ? "" : String(Number(difference.percent.toFixed(2))),
+      change.reversible ? "" : "yes",
+      leftOut.has(change.id) ? "yes" : "",
+      change.outcome,
+      change.message ?? "",
+    ];
+  });
+  return [HEAD, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+}

@@ -1,0 +1,30 @@
+/** Which words of two texts differ; the library that works it out is fetched with the first question. */
+
+export interface Part {
+  text: string;
+  change: "same" | "gone" | "new";
+}
+
+const MOST_MS = 300;
+
+/** The parts of both texts in order; two texts that are too far apart are told whole. */
+export async function wordDifference(before: string, after: string): Promise<Part[]> {
+  const { diffWordsWithSpace } = await import("diff/lib/diff/word.js");
+  const found = diffWordsWithSpace(before, after, { timeout: MOST_MS });
+  if (!found) return whole(before, after);
+  return found.map(({ value, added, removed }) => ({ text: value, change: added ? "new" : removed ? "gone" : "same" }));
+}
+
+/** Two lists: what stays, what goes, what comes. */
+export function itemDifference(before: readonly unknown[], after: readonly unknown[]): Part[] {
+  const words = (one: unknown) => (typeof one === "string" ? one : JSON.stringify(one));
+  const [from, to] = [before.map(words), after.map(words)];
+  return [
+    ...from.map((text): Part => ({ text, change: to.includes(text) ? "same" : "gone" })),
+    ...to.filter((text) => !from.includes(text)).map((text): Part => ({ text, change: "new" })),
+  ];
+}
+
+function whole(before: string, after: string): Part[] {
+  return [{ text: before, change: "gone" }, { text: after, change: "new" }];
+}
