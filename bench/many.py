@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -74,15 +74,65 @@ def _series(count: int, *, postgres: bool) -> str:
     )
 
 
+_RUNS = (
+    """INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
+        approval_id, leased_ms, queued_at, started_at, waiting_since, expires_at)
+    SELECT a.org_id, replace(a.id, '01JD3Z0', '01JD3ZR'), a.id, 'live', 'waiting_approval', 'parked', 0, 1, 1,
+        1, replace(a.id, '01JD3Z0', '01JD3ZA'), 40, {now}, {now}, {now}, {now} + 259200000
+    FROM automations AS a WHERE a.id LIKE '01JD3Z0%'""",
+    """INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
+        template_version, started_by)
+    SELECT r.org_id, r.id, r.automation_id, 'Many', 1, '{template}', 1, 'schedule'
+    FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
+    """INSERT INTO approvals (org_id, id, run_id, automation_id, round, kind, version, status, change_hash,
+        counts, warnings, created_at, expires_at)
+    SELECT r.org_id, r.approval_id, r.id, r.automation_id, 1, 'changes', 1, 'pending', '{hash}', '{{}}', '[]',
+        {now}, {now} + 259200000
+    FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
+    """INSERT INTO lanes (org_id, automation_id, holder_run_id, dropped)
+    SELECT r.org_id, r.automation_id, r.id, 0 FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
+)
+_READY = (
+    """INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
+        leased_ms, queued_at)
+    SELECT {org}, '01JD3ZQ' || (1000000000000000000 + n), '{automation}', 'test', 'queued', 'ready', n, 0, 1,
+        0, 0, {now}
+    FROM {series}""",
+    """INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
+        template_version, started_by)
+    SELECT r.org_id, r.id, r.automation_id, 'Many', 1, '{template}', 1, 'hand'
+    FROM runs AS r WHERE r.id LIKE '01JD3ZQ%'""",
+    "INSERT INTO fair_orgs (org_id, last_vt) VALUES ({org}, {count})",
+)
+
+
+async def park(url: str, now: datetime) -> None:
+    """A run that waits for approval for each automation `fill` has written."""
+    texts = [text.format(now=ms(now), template=FIVE_STEPS, hash="0" * 64) for text in _RUNS]
+    await _execute(url, texts)
+
+
+async def queue(url: str, now: datetime, *, org: int, automation: str, count: int) -> None:
+    """As many ready test runs of one automation, stamped one after the other."""
+    series = _series(count, postgres=not url.startswith("sqlite:///"))
+    given = {"now": ms(now), "template": FIVE_STEPS, "org": org, "automation": automation, "count": count}
+    await _execute(url, [text.format(series=series, **given) for text in _READY])
+
+
 async def fill(url: str, now: datetime, *, count: int, orgs: int) -> None:
     """Writes organisations and automations, each with its schedule from `now` on."""
+    postgres = not url.startswith("sqlite:///")
+    await _execute(url, _statements(count, orgs, now, postgres=postgres))
+
+
+async def _execute(url: str, statements: Iterable[str]) -> None:
     if url.startswith("sqlite:///"):
         file = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         try:
             file.execute("PRAGMA synchronous = OFF")
             file.execute("PRAGMA cache_size = -600000")
             file.execute("BEGIN")
-            for text in _statements(count, orgs, now, postgres=False):
+            for text in statements:
                 file.execute(text)
             file.execute("COMMIT")
             file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -94,7 +144,7 @@ async def fill(url: str, now: datetime, *, count: int, orgs: int) -> None:
         # The rows are consistent as they are written: their references need no look-up each.
         await connection.execute("SET session_replication_role = replica")
         async with connection.transaction():
-            for text in _statements(count, orgs, now, postgres=True):
+            for text in statements:
                 await connection.execute(text)
         await connection.execute("VACUUM ANALYZE")
     finally:

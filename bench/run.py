@@ -28,6 +28,7 @@ from bench.cases import (
     idle_start,
     small,
     store_events,
+    waiting,
 )
 from bench.references import rows_a_second, syncs_a_second
 from bench.rounds import Case, Place, measure
@@ -42,6 +43,7 @@ ALL: list[Case] = [
     *calendar.CASES,
     *five_steps.CASES,
     *due_slots.CASES,
+    *waiting.CASES,
     *store_events.CASES,
     *expressions.CASES,
     *small.CASES,
