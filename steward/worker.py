@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from steward import __version__
+from steward.connections import health
+from steward.connections.health import Upkeep
 from steward.events import catch_up, listen, match
 from steward.lanes import ending
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
@@ -25,7 +27,7 @@ from steward.store.stats import DELAY_STEPS
 HEARTBEATS_A_LEASE = 3
 RECOVERIES_A_LEASE = 5
 CONFIRMED_SHARE = 0.8
-NOT_DRAINED = ("heartbeat", "recover", "retention", "months", "space", "figures")
+NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "months", "space", "figures")
 SHOW_AFTER = timedelta(seconds=1)
 
 
@@ -123,6 +125,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("match", second, lambda: match.match_due(worker.tools), hint="event"),
         Tick("listen", 10 * second, lambda: listen.listen_due(worker.tools), hint="listen"),
         Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.tools), hint="catch_up"),
+        Tick("check_connections", half_minute, lambda: check_connections(worker)),
         Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
         Tick("figures", 15 * second, lambda: upkeep.tell_figures(worker.tools)),
@@ -135,6 +138,12 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: upkeep.watch_space(worker.tools)),
         Tick("months", timedelta(hours=1), lambda: upkeep.turn_months(worker.tools)),
     ]
+
+
+async def check_connections(worker: Worker) -> bool:
+    """Looks at the connections whose turn it is (connectors 10, Health)."""
+    tools = worker.tools
+    return await health.check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
 
 
 async def heartbeat(worker: Worker) -> bool:

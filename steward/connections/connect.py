@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
@@ -20,6 +20,8 @@ from steward.store import audit, automations, connections, endpoints, subscripti
 from steward.store.engine import Tx
 
 CHECK_SECONDS = 20.0
+# Connections are looked at without being asked (connectors 10, Health).
+CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
 _SILENT = (Unavailable,)
 
@@ -157,6 +159,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault
         words = "This was connected meanwhile. Load the page again."  # by another request, just now
         raise _bad({next(iter(tried.settings.plain), ""): [words]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
+    await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
     return Connected(connection, report(tried.health, tried.checked_at))
 
@@ -189,6 +192,7 @@ async def reconnect(
     until = tx.now + vaults.BEFORE_COUNTS
     await vaults.add(tx, vault, actor.org, integration=integration, version=version, sealed=left, until=until)
     await _close_address(tx, actor.org, integration)  # its key went with the keys before
+    await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
     return Connected(after, report(tried.health, tried.checked_at))
 
@@ -230,6 +234,7 @@ async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Hea
     changed = replace(before, state=state, version=before.version + 1)
     after = _found(changed, health, settings=None, now=tx.now)
     await _save(tx, after, was=before.version)
+    await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     if after.state is not before.state:
         await subscriptions.look_again_if_listening(tx, org, integration)
     return Connected(after, report(health, tx.now))

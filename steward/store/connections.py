@@ -7,8 +7,13 @@ from datetime import datetime
 
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.store.engine import Json, Row, Tx, at, at_or_none
+from steward.store.engine import Both, Json, Row, Tx, at, at_or_none
 
+_CHECKS = Both(
+    "SELECT org_id, integration_id FROM connections WHERE state = 'connected' AND check_at <= {now}"
+    " ORDER BY check_at LIMIT :most",
+    "SELECT org_id, integration_id FROM queue_checks(:most)",
+)
 _COLUMNS = (
     "org_id, integration_id, kind, is_store, name, domain, zone, currency, state, auth, account_label, facts,"
     " version, connected_at, last_ok_at, checked_at, last_error"
@@ -116,6 +121,20 @@ async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
         _args(org, connection) | {"was": was},
     )
     return touched == 1
+
+
+async def due_for_check(tx: Tx, most: int = 10) -> list[tuple[OrgId, IntegrationId]]:
+    """Connected ones of all organisations whose turn it is to be looked at."""
+    rows = await tx.all(_CHECKS, {"most": most})
+    return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
+
+
+async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, at: datetime) -> None:
+    """When it is looked at next."""
+    await tx.execute(
+        "UPDATE connections SET check_at = :at WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration, "at": at},
+    )
 
 
 async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:

@@ -11,3 +11,7 @@ CREATE TABLE sign_in_states (
     verifier_enc {bytes} NOT NULL,
     expires_at {ms} NOT NULL
 ) {strict};
+
+-- When a connection is next looked at without anybody asking (connectors 10, Health).
+ALTER TABLE connections ADD COLUMN check_at {ms} NOT NULL DEFAULT 0;
+CREATE INDEX connections_to_check ON connections (check_at) WHERE state = 'connected';

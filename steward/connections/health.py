@@ -1,0 +1,107 @@
+"""Looks at connections without being asked: what stopped working is found out before a run needs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from steward.clock import Clock
+from steward.connections import connect as connecting
+from steward.connections.connect import CHECK_EVERY
+from steward.connections.vault import Vault, open_secrets
+from steward.connectors.base import Health, Secrets
+from steward.model.connection import Connection
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.refusals import NotFound, StaleVersion, WrongState
+from steward.outbound.errors import Unauthorized, Unavailable, WrongAddress
+from steward.security.envelope import CannotOpen
+from steward.store import connections
+from steward.store.engine import Engine, Tx
+from steward.telemetry.log import Log
+
+AGAIN = timedelta(seconds=60)
+SILENT_AGAIN = timedelta(minutes=10)
+SILENT_FOR = timedelta(hours=24)
+_DOUBTED = "doubted_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What looking at connections takes."""
+
+    engine: Engine
+    clock: Clock
+    vault: Vault
+    log: Log
+
+
+async def check_due(upkeep: Upkeep) -> bool:
+    """Looks at the connections whose turn it is, one after the other; True when there were some."""
+    found = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
+    for org, integration in found:
+        await check(upkeep, org, integration)
+    return bool(found)
+
+
+async def check(upkeep: Upkeep, org: OrgId, integration: IntegrationId) -> None:
+    """Asks one account and keeps what it said; keys it refuses are asked for only after a second no."""
+    engine, clock = upkeep.engine, upkeep.clock
+    begin = partial(_begin, vault=upkeep.vault, org=org, integration=integration)
+    try:
+        at_hand = await engine.write(clock.now(), begin, org=org)
+    except CannotOpen as error:
+        upkeep.log.error("connection_not_opened", error, org=org, integration=integration)
+        return
+    if at_hand is None:
+        return
+    connection, secrets = at_hand
+    health = await connecting.look_again(upkeep.vault, connection, secrets)
+    try:
+        await engine.write(clock.now(), partial(_keep, was=connection, health=health), org=org)
+    except (NotFound, StaleVersion, WrongState):
+        return  # somebody changed it meanwhile: it is looked at again at its time
+
+
+async def _begin(
+    tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
+) -> tuple[Connection, Secrets] | None:
+    """Its turn is taken first: what cannot be opened or asked is not tried again and again."""
+    await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
+    found = await connections.get(tx, org, integration)
+    return None if found is None else (found, await open_secrets(tx, vault, found))
+
+
+async def _keep(tx: Tx, *, was: Connection, health: Health) -> None:
+    org, integration = was.org, was.integration_id
+    refused = not health.ok and isinstance(health.error, Unauthorized | WrongAddress)
+    doubted = _doubted(was)
+    if refused and (doubted is None or tx.now - doubted < AGAIN):
+        noted = {**was.facts, _DOUBTED: (doubted or tx.now).isoformat()}
+        after = replace(was, facts=noted, version=was.version + 1)
+        if not await connections.save(tx, org, after, was=was.version):
+            raise StaleVersion
+        await connections.check_next(tx, org, integration, (doubted or tx.now) + AGAIN)
+        return
+    kept = await connecting.checked(tx, org, integration, health=_worded(was, health, tx.now))
+    if not health.ok and not refused:
+        await connections.check_next(tx, org, integration, tx.now + SILENT_AGAIN)
+    if _DOUBTED in kept.connection.facts and health.ok:
+        facts = {name: value for name, value in kept.connection.facts.items() if name != _DOUBTED}
+        now = replace(kept.connection, facts=facts, version=kept.connection.version + 1)
+        await connections.save(tx, org, now, was=kept.connection.version)
+
+
+def _worded(was: Connection, health: Health, now: datetime) -> Health:
+    """After a day without a good answer the error says since when (connectors 4, Unavailable)."""
+    since = was.last_ok_at or was.connected_at
+    refused = isinstance(health.error, Unauthorized | WrongAddress)
+    if health.ok or health.error is None or refused or now - since < SILENT_FOR:
+        return health
+    words = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
+    return replace(health, error=Unavailable(words))
+
+
+def _doubted(connection: Connection) -> datetime | None:
+    facts: Mapping[str, object] = connection.facts
+    told = facts.get(_DOUBTED)
+    return datetime.fromisoformat(told) if isinstance(told, str) else None

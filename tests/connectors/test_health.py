@@ -1,0 +1,88 @@
+"""Connections are looked at without being asked: keys taken away are found out after a second no."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward.connections.health import Upkeep, check_due
+from steward.model.connection import Connection, ConnectionState
+from steward.store import connections
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, open_shop
+
+HOURS = 3600
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service with the pretend shop connected."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    woo = opened.world.described()["woocommerce"]
+    keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    await opened.connect("woocommerce", keys)
+    yield opened
+    await opened.service.close()
+
+
+async def looked(shop: Shop) -> Connection:
+    """One tick, and the connection after it."""
+    tools = shop.service.tools
+    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    number = shop.connections["woocommerce"].integration_id
+    found = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))
+    assert found is not None
+    return found
+
+
+async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> None:
+    """connectors 10, Health; zone and currency are taken over"""
+    first = bare.connections["woocommerce"].last_ok_at
+    await bare.clock.advance(6 * HOURS - 1)
+    assert (await looked(bare)).last_ok_at == first
+    await bare.clock.advance(1)
+    after = await looked(bare)
+    assert after.last_ok_at == bare.clock.now()
+    assert after.currency == "EUR"
+    asked = len(bare.world.state.ledger.writes())
+    await looked(bare)
+    assert len(bare.world.state.ledger.writes()) == asked
+
+
+async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop) -> None:
+    """connectors 4: a second try 60 s later says the same"""
+    kept = dict(bare.world.state.shop.keys)
+    bare.world.state.shop.keys.clear()
+    await bare.clock.advance(6 * HOURS)
+    assert (await looked(bare)).state is ConnectionState.CONNECTED
+    await bare.clock.advance(59)
+    assert (await looked(bare)).state is ConnectionState.CONNECTED
+    bare.world.state.shop.keys.update(kept)
+    await bare.clock.advance(1)
+    healed = await looked(bare)
+    assert healed.state is ConnectionState.CONNECTED
+    assert "doubted_at" not in healed.facts
+    bare.world.state.shop.keys.clear()
+    await bare.clock.advance(6 * HOURS)
+    assert (await looked(bare)).state is ConnectionState.CONNECTED
+    await bare.clock.advance(60)
+    lost = await looked(bare)
+    assert lost.state is ConnectionState.NEEDS_RECONNECTING
+    assert lost.last_error
+    assert bare.world.described()["woocommerce"]["consumer_secret"] not in repr(lost)
+
+
+async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> None:
+    """connectors 4: Unavailable, after 24 h without a good answer a warning"""
+    since = bare.clock.now()
+    bare.fault("status", "*", "/wp-json/**", status=500, count=-1)
+    await bare.clock.advance(6 * HOURS)
+    early = await looked(bare)
+    await bare.clock.advance(18 * HOURS)
+    late = await looked(bare)
+    assert early.state is late.state is ConnectionState.CONNECTED
+    assert early.last_error is not None
+    assert "since" not in early.last_error
+    assert late.last_error is not None
+    assert f"since {since:%Y-%m-%d %H:%M} UTC" in late.last_error
