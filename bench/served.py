@@ -16,7 +16,7 @@ import uvloop
 
 from bench.service import wire
 from steward.cli.edge import Edge
-from steward.cli.serve import bounded
+from steward.cli.serve import bounded, spare_collector
 from steward.clock import SystemClock
 
 USED = "/used"
@@ -52,6 +52,7 @@ async def main(handle: int, what: str, folder: str) -> None:
         await bounded(telling(bare), Edge()).serve(sockets=[listening])
         return
     house = await wire(what, Path(folder), clock=SystemClock())
+    spare_collector()
     await bounded(telling(house.service.gate), Edge()).serve(sockets=[listening])
 
 

@@ -32,7 +32,8 @@ BEGIN
     JOIN schedules AS s ON s.org_id = k.org_id AND s.automation_id = k.id
     JOIN automations AS a ON a.org_id = k.org_id AND a.id = k.id
     JOIN organizations AS o ON o.org_id = k.org_id
-    LEFT JOIN lanes AS l ON l.org_id = k.org_id AND l.automation_id = k.id;
+    LEFT JOIN lanes AS l ON l.org_id = k.org_id AND l.automation_id = k.id
+    ORDER BY k.org_id, k.id;
 END $$;
 
 -- Makes a run of each slot whose lane is free, advances its schedule, and tells which those are; the others
