@@ -13,9 +13,10 @@ from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
 from steward.runs import apply
 from steward.runs.tools import Fenced, Tools
-from steward.store import changes, connections, effects, run_queue
+from steward.store import changes, connections, effects, own_changes, run_queue
 from steward.store.effects import OPEN, Effect, EffectState
 from steward.store.engine import Tx
+from steward.store.own_changes import Touched
 from steward.store.run_queue import Lease
 
 GIVE_UP = timedelta(hours=24)
@@ -210,6 +211,11 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
     await effects.settle(tx, org, effect.key, state=verdict.state, by=verdict.by, message=verdict.message)
     if verdict.state is not EffectState.NOT_SENT:
         change = ledger.changes[effect.change]
+        thing = change.proposal.object
+        if verdict.state is EffectState.DONE and effect.integration is not None and thing.id is not None:
+            # The event of a write whose answer was lost is the automation's own all the same.
+            mine = Touched(effect.integration, thing.type, thing.id, None, moved=False)
+            await own_changes.note(tx, org, change.run_id, [mine], at=effect.intent_at)
         known = await effects.of_change(tx, org, change.id)
         await _tell(tx, org, change, known, message=verdict.message, goes_on=lease is not None)
 

@@ -18,12 +18,12 @@ _NOTE_TAIL = (
     " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at, moved = excluded.moved"
 )
 _NOTE = Both(
-    _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, f.automation_id, :run, :now,"
+    _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, f.automation_id, :run, :at,"
     " r.value ->> 3, r.value ->> 4, f.started_by = 'event'"
     " FROM json_each(:rows) AS r JOIN run_facts AS f ON f.org_id = :org AND f.run_id = :run WHERE true"
     + _NOTE_TAIL,
     _NOTE_HEAD + " SELECT :org, (r.value ->> 0)::bigint, r.value ->> 1, r.value ->> 2, f.automation_id,"
-    " :run, :now, (r.value ->> 3)::bigint, (r.value ->> 4)::boolean, f.started_by = 'event'"
+    " :run, :at, (r.value ->> 3)::bigint, (r.value ->> 4)::boolean, f.started_by = 'event'"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
     " JOIN run_facts AS f ON f.org_id = :org AND f.run_id = :run" + _NOTE_TAIL,
 )
@@ -54,8 +54,10 @@ class OwnChange:
     by_event: bool
 
 
-async def note(tx: Tx, org: OrgId, run: RunId, touched: Sequence[Touched]) -> None:
-    """Notes what a run changed, with its outcome and in its transaction."""
+async def note(
+    tx: Tx, org: OrgId, run: RunId, touched: Sequence[Touched], *, at: datetime | None = None
+) -> None:
+    """Notes what a run changed, with its outcome and in its transaction; `at` none: now."""
     rows = {
         (one.integration, one.object_type, one.object_id): [
             one.integration,
@@ -68,7 +70,7 @@ async def note(tx: Tx, org: OrgId, run: RunId, touched: Sequence[Touched]) -> No
     }
     if rows:
         kept = [row for _, row in sorted(rows.items())]
-        await tx.execute(_NOTE, {"org": org, "run": run, "rows": Json(kept)})
+        await tx.execute(_NOTE, {"org": org, "run": run, "at": at or tx.now, "rows": Json(kept)})
 
 
 async def of(
@@ -104,14 +106,19 @@ async def of(
 async def under_way(
     tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
 ) -> set[tuple[AutomationId, str, str]]:
-    """Objects of the store these automations are writing at this moment, the outcome not yet known."""
+    """Objects of the store these automations have lately begun to write, the outcome not yet known."""
     rows = await tx.all(
         "SELECT r.automation_id, c.object_type, c.object_id FROM effects AS e"
         " JOIN runs AS r ON r.org_id = e.org_id AND r.id = e.run_id"
         " JOIN changes AS c ON c.org_id = e.org_id AND c.run_id = e.run_id AND c.id = e.change_id"
-        " WHERE e.org_id = :org AND e.state IN ('intent', 'unknown') AND e.state = 'intent'"
-        " AND e.integration_id = :integration AND e.call_deadline_at > {now}"
+        " WHERE e.org_id = :org AND e.state IN ('intent', 'unknown') AND e.intent_at > :since"
+        " AND e.integration_id = :integration"
         " AND r.automation_id IN (:automations) AND c.object_id IS NOT NULL",
-        {"org": org, "integration": integration, "automations": list(automations)},
+        {
+            "org": org,
+            "integration": integration,
+            "automations": list(automations),
+            "since": tx.now - KEPT,
+        },
     )
     return {(AutomationId(row["automation_id"]), row["object_type"], row["object_id"]) for row in rows}

@@ -7,6 +7,7 @@ import pytest
 
 from steward.crashpoint import watch
 from tests.crash.killing import Killed, Killer, bury, watching
+from tests.events.test_matching import hiding, offer_hiding
 from tests.events.world import Ears, open_ears, order
 from tests.whole import Whole
 
@@ -96,3 +97,37 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
     await again(mortal)
     assert killer.kills == ["before_caught_up"]
     assert await mortal.told(made) == [("orders/create", str(lost["id"]))]
+
+
+async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:
+    """engine 14, connectors 9.5: a shop tells of a write before it is answered, and of one that was lost"""
+    made = await hiding(mortal)
+    [row] = await mortal.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
+    await mortal.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})
+    await mortal.shop.drain()
+    owner = await mortal.whole.service.web("owner")
+    [run] = await mortal.runs(made)
+    asked = (await owner.get(f"/v1/automations/approvals/{run['approval_id']}")).data["approval"]
+    ask = {"version": asked["version"], "change_hash": asked["change_hash"]}
+    killer = Killer(points=["after_call", "after_call"])  # making the tag, and hiding
+    with watching(mortal.shop, killer):
+        assert (await owner.post(f"/v1/automations/approvals/{asked['id']}/approve", ask)).status == 200
+        for _ in killer.points:
+            with suppress(Killed):
+                await mortal.shop.pass_time(minutes=4)
+            await bury(mortal.shop, killer)
+            offer_hiding(mortal)
+    assert len(killer.kills) == 2
+    await again(mortal)
+    offer_hiding(mortal)
+    hidden = await mortal.woo("GET", f"/products/{row['id']}")
+    assert hidden["catalog_visibility"] == "hidden"
+    assert (await mortal.deliver("product.updated", hidden)).status == 200
+    await mortal.tick("match")
+    new = "SELECT count(*) AS n FROM events WHERE org_id = :org AND state = 'new'"
+    assert await mortal.rows(new) == [{"n": 1}]
+    await mortal.later(minutes=5)
+    await mortal.later(minutes=5)
+    assert await mortal.rows(new) == [{"n": 0}]
+    [run] = await mortal.runs(made)
+    assert run["status"] == "succeeded"

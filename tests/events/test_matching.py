@@ -100,8 +100,8 @@ async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in
     assert len(await ears.runs(made)) == 2
 
 
-async def hiding(ears: Ears) -> dict[str, Any]:
-    """An automation that hides what is sold out whenever a product changes, and so hears itself."""
+def offer_hiding(ears: Ears) -> None:
+    """A template that hides what is sold out whenever a product changes, and so hears itself."""
     facts = replace(
         HIDE.facts,
         template_id="hide-on-change",
@@ -109,6 +109,11 @@ async def hiding(ears: Ears) -> dict[str, Any]:
     )
     templates = cast("dict[str, Template]", ears.shop.service.tools.templates)
     templates["hide-on-change"] = replace(HIDE, facts=facts)
+
+
+async def hiding(ears: Ears) -> dict[str, Any]:
+    """An automation of that template."""
+    offer_hiding(ears)
     return await ears.automation("products/update", template_id="hide-on-change")
 
 
