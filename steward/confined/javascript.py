@@ -131,7 +131,8 @@ class JavaScript:
             yield engine.zoned(partial(engine.call, "evaluateBlock", start, end))
 
     def _script(self, asked: dict[str, Any], given: str) -> Iterator[str]:
-        text, mode = str(asked["text"]), str(asked["mode"])
+        # Half a character, which no engine takes, is written as a question mark.
+        text, mode = str(asked["text"]).encode("utf-8", "replace").decode(), str(asked["mode"])
         engine = Engine(self._sources, self._zones, dates=any(name in text for name in _DATES))
         engine.limit(SCRIPT_SECONDS)
 

@@ -11,12 +11,12 @@ import os
 import sys
 import sysconfig
 import tempfile
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from steward.confined.child_process import ChildProcess
 from steward.confined.protocol import (
     CRASHED,
     MEMORY,
@@ -51,7 +51,7 @@ class Walls:
 
 @dataclass(slots=True, eq=False)
 class _Child:
-    process: Process
+    process: ChildProcess
     kind: str
     walls: Walls
     owner: Owner | None = None
@@ -179,7 +179,7 @@ class Children:
             try:
                 child = await _ready(process, kind)
             except BaseException:
-                await _kill(process)
+                await process.end()
                 raise
             self._live.append(child)
             return child
@@ -196,7 +196,7 @@ class Children:
     async def _end(self, child: _Child) -> None:
         if child in self._live:
             self._live.remove(child)
-        await _kill(child.process)
+        await child.process.end()
 
     def _note(self, organization: str) -> None:
         """Remembers whose turn it was last, of the organisations of late."""
@@ -227,22 +227,19 @@ class Children:
                 self._next()
 
 
-async def _spawn(kind: str, place: str) -> Process:
-    """A fresh interpreter: no environment, its own session, three pipes and no other descriptor."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), kind, *_folders(),
-        stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL, cwd=place, env={}, close_fds=True,
-        start_new_session=True, limit=2 * MESSAGE_BYTES,
-    )  # fmt: skip
+async def _spawn(kind: str, place: str) -> ChildProcess:
+    """A fresh interpreter that knows where the engines are, and nothing of its surroundings."""
+    script = str(Path(__file__).with_name("child.py"))
+    return await ChildProcess.start([sys.executable, "-I", "-S", script, kind, *_folders()], place)
 
 
 def _folders() -> Sequence[str]:
     return list(dict.fromkeys([str(_ROOT), sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]))
 
 
-async def _ready(process: Process, kind: str) -> _Child:
+async def _ready(process: ChildProcess, kind: str) -> _Child:
     try:
-        told = json.loads(await asyncio.wait_for(_line_of(process), START_SECONDS))
+        told = json.loads(await asyncio.wait_for(process.line(), START_SECONDS))
     except (TimeoutError, ValueError) as end:
         raise Stopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
@@ -250,21 +247,15 @@ async def _ready(process: Process, kind: str) -> _Child:
     return _Child(process, kind, Walls(network=bool(told["network"]), calls=bool(told["calls"])))
 
 
-async def _line_of(process: Process) -> bytes:
-    if process.stdout is None:
-        raise stopped(CRASHED)
-    return await process.stdout.readline()
-
-
-async def _exchange(process: Process, message: bytes, seconds: float) -> tuple[bytes, float]:
+async def _exchange(process: ChildProcess, message: bytes, seconds: float) -> tuple[bytes, float]:
     """Writes a message and reads its answer and the child's CPU seconds so far. Raises Stopped."""
     try:
-        sending = asyncio.ensure_future(_send(process, message))
+        sending = asyncio.ensure_future(process.send(message))
         try:
             said = PROGRESS
             while said == PROGRESS:
-                said = await asyncio.wait_for(_line_of(process), seconds)
-            result = await asyncio.wait_for(_line_of(process), seconds)
+                said = await asyncio.wait_for(process.line(), seconds)
+            result = await asyncio.wait_for(process.line(), seconds)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -287,20 +278,3 @@ def _judged(said: bytes, result: bytes) -> tuple[bytes, float]:
         raise stopped(CRASHED) from end
     code = told.get("code")
     raise stopped(code if code in (TIMEOUT, MEMORY) else CRASHED)
-
-
-async def _send(process: Process, message: bytes) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(ConnectionError):
-        process.stdin.write(message)
-        await process.stdin.drain()
-
-
-async def _kill(process: Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    await process.wait()
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()

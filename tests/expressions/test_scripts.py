@@ -47,6 +47,8 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         ("return null", False),
         ("", False),
         ("return [{ json: 7 }]", False),
+        ("return DateTime.now()", False),
+        ("return [{ json: new Date() }]", False),
         ("throw new Error('no stock')", True),
         ("return $json.n", True),
         ("return $input.item.json", True),

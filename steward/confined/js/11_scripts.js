@@ -137,7 +137,8 @@ const wordsOf = (error) => {
   return `${error.message || error.name}${own}`;
 };
 
-const isObject = (value) => typeof value === 'object' && value !== null && !isList(value) && !(value instanceof RealDate);
+// What writes itself as something else, as a date does, is no object of JSON.
+const isObject = (value) => typeof value === 'object' && value !== null && !isList(value) && typeof value.toJSON !== 'function';
 const pairsOf = (paired) => {
   if (paired === undefined || paired === null) return null;
   const places = (isList(paired) ? paired : [paired]).map((one) => (isObject(one) ? one.item : one));

@@ -1,0 +1,99 @@
+"""One confined process and its two pipes; ended for certain, whatever was cancelled meanwhile."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import IO, Final
+
+from steward.confined.protocol import MESSAGE_BYTES
+
+LINE_BYTES: Final = 2 * MESSAGE_BYTES
+
+
+class ChildProcess:
+    """A process that answers lines. asyncio's own subprocesses hang when their start is cancelled halfway."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.ReadTransport | None = None
+        self.pid = process.pid
+
+    @classmethod
+    async def start(cls, command: Sequence[str], folder: str) -> "ChildProcess":
+        """A fresh process: no environment, its own session, two pipes, and nothing else open."""
+        loop = asyncio.get_running_loop()
+        process = _opened(command, folder)
+        child = cls(process, asyncio.StreamReader(limit=LINE_BYTES))
+        try:
+            reader = child._reader
+            child._reading, _ = await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), _pipe(process.stdout)
+            )
+            writing, flow = await loop.connect_write_pipe(
+                asyncio.streams.FlowControlMixin, _pipe(process.stdin)
+            )
+            child._writer = asyncio.StreamWriter(writing, flow, None, loop)
+        except BaseException:
+            child.kill()
+            raise
+        return child
+
+    async def line(self) -> bytes:
+        """The next line; without its end when the process is no more. Raises ValueError when too long."""
+        return await self._reader.readline()
+
+    async def send(self, message: bytes) -> None:
+        """Writes a message; a process that is no more is found out by its silence."""
+        if self._writer is None:
+            return
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(message)
+            await self._writer.drain()
+
+    async def end(self) -> None:
+        """Kills the process and waits until it has gone: its end of the pipe closes with it."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        try:
+            with contextlib.suppress(ValueError, ConnectionError):
+                while await self._reader.read(1 << 20):
+                    pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """The same at once, for where nothing can be awaited any more."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        for transport in (self._reading, self._writer):
+            if transport is not None:
+                transport.close()
+        if self._reading is None:
+            _pipe(self._process.stdout).close()
+        if self._writer is None:
+            _pipe(self._process.stdin).close()
+
+
+def _opened(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={},
+        close_fds=True,
+        start_new_session=True,
+        bufsize=0,
+    )
+
+
+def _pipe(end: IO[bytes] | None) -> IO[bytes]:
+    if end is None:
+        raise OSError(os.strerror(32))
+    return end
