@@ -1,0 +1,154 @@
+"""A whole service beside the pretend store, with an automation that makes one change of every operation."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward import templates
+from steward.automations import setup
+from steward.automations.setup import CreateAsk
+from steward.model.automation import Automation
+from steward.model.change import Action, Outcome
+from steward.model.run import TERMINAL, Run, RunStatus
+from steward.model.schedule import Cadence, Schedule
+from steward.model.trigger import TriggerKind
+from steward.steps.base import Produced, StepContext
+from steward.templates.base import (
+    Category,
+    ChangeRow,
+    Ended,
+    LastWords,
+    StepFacts,
+    StepKind,
+    Template,
+    TemplateFacts,
+)
+from tests.connectors.shopify.each import furnish, one_of_each
+from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.network import beside
+from tests.fakes.shopify.store import ShopifyFake
+from tests.runs.shop import BY_HAND, Shop, open_shop
+
+CHANGE = "change-everything"
+_EMPTY: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
+
+
+@dataclass
+class Stand:
+    """The service and the store beside it."""
+
+    shop: Shop
+    stores: list[ShopifyFake] = field(default_factory=list)
+
+    @property
+    def store(self) -> ShopifyFake:
+        """The store as it is now."""
+        return self.stores[-1]
+
+    def refurnish(self) -> None:
+        """Another store in the place of the one before, under the same domain and keys."""
+        made = ShopifyFake(now=self.shop.clock.now)
+        made.seed(products=8, orders=2, customers=2)
+        furnish(made)
+        self.stores[:] = [made]
+        default = type(self.shop.world).transport
+        self.shop.world.transport = lambda: beside(default(self.shop.world), made)  # type: ignore[method-assign]
+
+    async def automation(self) -> Automation:
+        """One that makes every change there is."""
+        number = self.shop.connections["shopify"].integration_id
+        ask = CreateAsk(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
+        rules = self.shop.service.tools.automation_rules
+        return (
+            await self.shop.write(partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules))
+        ).automation
+
+    async def play(self, killer: Killer, faults: Sequence[dict[str, Any]] = ()) -> Run:
+        """A run from its start to its end at a fresh store, killed where `killer` says."""
+        shop = self.shop
+        self.refurnish()
+        await shop.restart()
+        run = await shop.run_now(await self.automation())
+        for fault in faults:
+            self.store.fault(**fault)
+        with watching(shop, killer):
+            for _ in range(ROUNDS):
+                fresh = await shop.run(run)
+                if fresh.status in TERMINAL:
+                    break
+                if fresh.status is RunStatus.WAITING_APPROVAL:
+                    await shop.approve(run)
+                with suppress(Killed):
+                    await shop.until_settled(run)
+                if killer.is_dead:
+                    await bury(shop, killer)
+        return await shop.run(run)
+
+    async def judge(self, run: Run) -> list[str]:
+        """What is wrong after a run that was killed on its way; empty: all is as promised."""
+        wrong = []
+        keys = Counter(entry["idempotency_key"] for entry in self.store.applied())
+        wrong += [f"one key was applied {times} times" for times in keys.values() if times > 1]
+        touched = Counter(
+            (item["id"], *item["fields"]) for entry in self.store.applied() for item in entry["objects"]
+        )
+        wrong += [f"{item} was written {times} times" for item, times in touched.items() if times > 1]
+        changes = await self.shop.changes(run)
+        wrong += [
+            f"{one.proposal.parts[0].operation} is told as {one.outcome}: {one.message}"
+            for one in changes
+            if one.outcome is not Outcome.APPLIED
+        ]
+        if (run.status, run.code) != (RunStatus.SUCCEEDED, None):
+            wrong.append(f"the run ended {run.status} {run.code}: {run.message}")
+        if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
+            wrong.append("an intent is still open")
+        return wrong
+
+
+async def stand(monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, folder: Path) -> Stand:
+    """A service whose store is connected, and which offers the template below."""
+    made = Stand(await open_shop(database_url, clock, folder))
+    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(made)])
+    made.refurnish()
+    await made.shop.restart()
+    await made.shop.connect("shopify", made.store.settings())
+    return made
+
+
+def _template(stand_: Stand) -> Template:
+    async def propose(at: StepContext) -> Produced:
+        assert at.store is not None
+        found = await one_of_each(stand_.store, at.store.reader, at.store.connection.integration_id)
+        return Produced({}, proposals=tuple(found.values()))
+
+    facts = TemplateFacts(
+        template_id=CHANGE,
+        template_version=1,
+        name="Change everything",
+        description="Makes one change of every operation.",
+        category=Category.PRODUCTS,
+        platforms=("shopify",),
+        connections=(),
+        inputs_schema=_EMPTY,
+        result_schema=_EMPTY,
+        steps=(StepFacts("change", "Change", StepKind.CHANGE),),
+        changes_store=True,
+        triggers=(TriggerKind.SCHEDULE,),
+        topics={},
+        default_schedule=Schedule(Cadence.HOURLY),
+        changes=(ChangeRow("change", "product", Action.UPDATE, (), True, ()),),
+        example_result={},
+    )
+    return Template(facts=facts, steps={"change": propose}, finish=_finish)
+
+
+def _finish(ended: Ended) -> LastWords:
+    return LastWords("Done.", {})

@@ -1,0 +1,125 @@
+"""The crash matrix of a Shopify store: every operation in one run, killed and with its answers lost."""
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.crashpoint import watch
+from steward.model.change import Recovery
+from steward.model.run import Mode
+from steward.store.effects import EffectState
+from tests.connectors.shopify.each import OPERATIONS
+from tests.connectors.shopify.running import Stand, stand
+from tests.crash.killing import Killer
+from tests.fake_clock import FakeClock
+
+SEED = 20_261_121
+# Of the kills that one run offers so many are drawn; all of them take minutes.
+DRAWN = {"sqlite": 4, "postgresql": 2}
+FAULTS = {
+    "every answer is lost": [
+        {"kind": "drop_after", "operation": name, "count": -1} for name in ("SetPrices", "Capture")
+    ]
+    + [{"kind": "drop_after", "operation": name} for name in ("SetStock", "Refund", "SetMetafields", "Hold")],
+    "requests are lost": [
+        {"kind": "drop_before", "operation": name}
+        for name in ("SetStock", "Refund", "AddTags", "Publish", "Unpublish", "CancelOrder", "MakeRedirect")
+    ],
+    "it fails after doing it": [
+        {"kind": "status_after", "status": 502, "operation": name}
+        for name in ("SetStock", "Refund", "SetStatus", "CloseOrder", "SetOrderNote", "SetCustomerNote")
+    ],
+}
+
+
+@pytest.fixture
+async def here(
+    monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, tmp_path: Path
+) -> AsyncIterator[Stand]:
+    """The service beside the store, once on each engine."""
+    made = await stand(monkeypatch, database_url, clock, tmp_path)
+    yield made
+    watch(None)
+    await made.shop.service.close()
+
+
+@pytest.fixture
+async def on_sqlite(
+    monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> AsyncIterator[Stand]:
+    """The same on SQLite alone, for what does not depend on the engine."""
+    made = await stand(monkeypatch, sqlite_url, clock, tmp_path)
+    yield made
+    watch(None)
+    await made.shop.service.close()
+
+
+async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) -> None:
+    """engine 11.3, 11.4: keyed and readable, effectively once; the crash matrix extended by connector"""
+    run = await here.play(dry := Killer())
+    assert await here.judge(run) == []
+    assert len(here.store.applied()) == len(OPERATIONS)
+    names = ("before_intent", "after_intent", "after_call", "after_outcome")
+    visits = [at for at, point in enumerate(dry.visited) if point in names]
+    drawn = sorted(random.Random(SEED).sample(visits, DRAWN[here.shop.engine.dialect]))
+    for visit in drawn:
+        run = await here.play(killer := Killer([visit]))
+        assert len(killer.kills) == 1
+        assert await here.judge(run) == [], (killer.kills, visit)
+
+
+@pytest.mark.parametrize("what", FAULTS)
+async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what: str) -> None:
+    """engine 11.2, 11.3; safety 1 promise 3"""
+    run = await on_sqlite.play(Killer(), FAULTS[what])
+    assert await on_sqlite.judge(run) == []
+
+
+async def test_what_carries_a_key_is_asked_again_as_the_same_batch(here: Stand) -> None:
+    """engine 11.1, 11.3 keyed: every attempt and every settling repeats exactly that batch"""
+    lost = [{"kind": "drop_after", "operation": name, "count": 2} for name in ("SetStock", "Refund")]
+    run = await here.play(Killer(), lost)
+    assert await here.judge(run) == []
+    bodies = [entry["body"] for entry in here.store.writes() if "idempotent" in entry["body"]["query"]]
+    assert len(bodies) == 6
+    assert len({str(body) for body in bodies}) == 2
+    assert here.store.keys.repeated == 4
+    keyed = [effect for effect in await here.shop.ledger(run) if effect.recovery is Recovery.KEYED]
+    assert [(effect.state, effect.attempt) for effect in keyed] == [(EffectState.DONE, 1)] * 2
+
+
+async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(here: Stand) -> None:
+    """engine 11.3 keyed: quiet 0, since the account itself removes duplicates"""
+    lost = [{"kind": "drop_after", "operation": "SetStock"}]
+    for point in ("before_repeat", "after_repeat"):
+        run = await here.play(killer := Killer(points=[point]), lost)
+        assert killer.kills == [point]
+        assert await here.judge(run) == []
+
+
+async def test_after_the_window_of_a_key_the_value_is_read_back(here: Stand) -> None:
+    """engine 11.3 keyed: age < window − 4 h: repeat; older: as readable"""
+    here.refurnish()
+    await here.shop.restart()
+    run = await here.shop.run_now(await here.automation())
+    await here.shop.drain()
+    await here.shop.approve(run)
+    here.store.fault("drop_after", "SetStock")
+    await here.shop.drain()
+    asked = len(here.store.writes())
+    await here.shop.clock.advance(21 * 3600)
+    ended = await here.shop.until_settled(run)
+    assert here.store.keys.repeated == 0
+    assert len([each for each in here.store.writes()[asked:] if "idempotent" in each["body"]["query"]]) == 0
+    outcomes = {one.proposal.parts[0].operation: one.outcome for one in await here.shop.changes(ended)}
+    assert outcomes["inventory.set"] == "applied"
+
+
+async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
+    """connectors 3 rule 6: for every operation; contract 9.2: a test run makes no write entry at all"""
+    run = await here.shop.drained(await here.automation(), Mode.TEST)
+    assert len(await here.shop.changes(run)) == len(OPERATIONS)
+    assert here.store.writes() == []
+    assert here.store.documents
