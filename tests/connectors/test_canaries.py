@@ -1,0 +1,135 @@
+"""Secrets driven through every error of every connector appear nowhere: no line, no message, no outcome."""
+
+import asyncio
+import base64
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from steward.connectors.base import (
+    FILE,
+    FILES,
+    ORDERS,
+    PRODUCTS,
+    TABS,
+    VALUES,
+    AppendRows,
+    BadSettings,
+    CallError,
+    FileAsk,
+    FilesAsk,
+    OrdersAsk,
+    Part,
+    PostCard,
+    ProductsAsk,
+    TabsAsk,
+    ValuesAsk,
+)
+from tests.connectors.outside import ORG, Connection, Outside
+
+KINDS = ("woocommerce", "spreadsheet", "teams", "cloud_s3")
+READS: dict[str, list[tuple[Any, Any]]] = {
+    "woocommerce": [(PRODUCTS, ProductsAsk()), (ORDERS, OrdersAsk())],
+    "spreadsheet": [(TABS, TabsAsk()), (VALUES, ValuesAsk("Prices"))],
+    "teams": [],
+    "cloud_s3": [(FILES, FilesAsk()), (FILE, FileAsk("stock.csv"))],
+}
+FAULTS: list[dict[str, Any]] = [
+    *({"kind": "status", "status": status} for status in (400, 401, 404, 429, 503)),
+    {"kind": "status", "status": 200},
+    {"kind": "drop_after"},
+]
+
+
+def canaries(connection: Connection) -> set[str]:
+    """The secrets of a connection in every form they might be told in."""
+    found: set[str] = set()
+    for secret in connection.secrets.sealed.values():
+        value = secret.reveal()
+        lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line] or [value]
+        for text in (value, *lines[:3]):
+            found |= {text, quote(text, safe=""), base64.b64encode(text.encode()).decode()}
+    keys = [secret.reveal() for secret in connection.secrets.sealed.values()]
+    if connection.connector.facts.id == "woocommerce":
+        found.add(base64.b64encode(":".join(keys).encode()).decode())
+    return {text for text in found if len(text) >= 8}
+
+
+async def told(connection: Connection, world: Outside) -> list[str]:
+    """Everything a connection says when it is read, checked, listed and written to."""
+    said: list[str] = []
+    for op, ask in READS[connection.connector.facts.id]:
+        try:
+            said.append(repr(await connection.all(op, ask)))
+        except CallError as error:
+            said += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
+    said.append(repr(await connection.check()))
+    http = world.outbound.reading(ORG, connection.number, connection.connector.link(connection.secrets))
+    try:
+        said.append(repr(await connection.connector.destinations(http, connection.secrets, None)))
+    except CallError as error:
+        said += [error.message, error.platform_text]
+    return said + await sent(connection)
+
+
+async def sent(connection: Connection) -> list[str]:
+    """What a write says that goes wrong."""
+    asks: dict[str, tuple[str, Any]] = {
+        "woocommerce": ("product_tag.create", None),
+        "spreadsheet": ("sheet.append_rows", AppendRows("Prices", (("X",),))),
+        "teams": ("teams.post", PostCard("Hello")),
+    }
+    kind = connection.connector.facts.id
+    if kind not in asks:
+        return []
+    name, ask = asks[kind]
+    if ask is None:
+        parts = (Part(name, connection.number, "Sale", {"name": "Sale"}, None, {"name": "Sale"}),)
+    else:
+        parts = connection.plan(name, ask).proposals[0].parts
+    return [repr(outcome) for outcome in await connection.send(parts)]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[f"{row['kind']} {row.get('status', '')}" for row in FAULTS])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
+    """safety 10, connectors 5.6: a platform that answers with our own keys is not repeated"""
+    connection = world.connection(kind)
+    kept = canaries(connection)
+    assert kept
+    echo = " ".join(sorted(kept))[:4000]
+    body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
+    more = {"body": body} if fault["kind"] == "status" else {}
+    if fault.get("status") == 429:
+        fault = {"kind": "throttle", "retry_after": 90}
+    world.world.state.faults.make({"method": "*", "path": "/**", "count": -1, **fault, **more})
+    working = told(connection, world)
+    said = await _through(world, working)
+    everything = "\n".join([*said, *world.lines, repr(connection.secrets), repr(connection.connector)])
+    assert not [text for text in kept if text in everything]
+
+
+async def _through(world: Outside, working: Any) -> list[str]:
+    """Lets the repeats of reads pass."""
+    task = asyncio.ensure_future(working)
+    for _ in range(60):
+        await world.clock.advance(120)
+        if task.done():
+            break
+    found: list[str] = await task
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_settings_that_are_refused_tell_no_secret(world: Outside, kind: str) -> None:
+    """connectors 10, Form: secrets go to the server once and are never shown again"""
+    connection = world.connection(kind)
+    connector = world.connectors[kind]
+    canary = "canary-0123456789abcdef"
+    for name in connector.facts.settings_schema["properties"]:  # type: ignore[attr-defined]
+        with pytest.raises(BadSettings) as refused:
+            connector.settings({name: f"{canary} \n", "unknown": canary})
+        assert canary not in repr(refused.value)
+        assert canary not in str(refused.value)
+    assert not [text for text in canaries(connection) if text in repr(connection)]
