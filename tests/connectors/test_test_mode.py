@@ -1,0 +1,171 @@
+"""No connector can emit anything but reads where a test run works (connectors 3 rule 6)."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steward.connectors import ALL, Options, build
+from steward.connectors.base import CallError, Part, Secrets
+from steward.connectors.reads import ReadOp
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.client import Outbound, ReadHttp, WriteHttp
+from steward.outbound.documents import operation_of
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register, Secret
+from tests.fake_clock import FakeClock
+
+READING = {"GET", "HEAD", "OPTIONS"}
+MADE = build(
+    Options(
+        private_hosts=frozenset(),
+        read_s=20.0,
+        sheets_url="https://sheets.googleapis.com",
+        token_url="https://oauth2.googleapis.com/token",
+        teams_hosts=(".logic.azure.com",),
+    )
+)
+# What a platform might answer to anything: what a reader makes of it does not matter here.
+ANSWERS: tuple[Any, ...] = (
+    [],
+    {},
+    {"data": {}},
+    {"values": [["A"]]},
+    "<html>",
+    [{"id": 1}],
+    {"data": {"nodes": []}},
+)
+PLAIN = {
+    "shop_domain": "x.myshopify.com",
+    "url": "https://shop.example",
+    "client_email": "a@b.example",
+    "spreadsheet_id": "sheet",
+    "endpoint_url": "https://store.example",
+    "region": "eu-1",
+    "bucket": "b",
+    "prefix": "",
+    "access_key_id": "AK",
+    "origin": "https://a.logic.azure.com",
+}
+SECRET = Secret("https://a.logic.azure.com/x?sig=abcdefgh")
+SEALED = dict.fromkeys(
+    ("access_token", "consumer_key", "consumer_secret", "webhook_url", "secret_access_key", "private_key"),
+    SECRET,
+)
+
+
+class HastyClock(FakeClock):
+    """Whoever waits moves the time on."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Returns at once, that much later."""
+        self.tick(max(seconds, 0.001))
+
+
+@dataclass
+class Recording(httpx.AsyncBaseTransport):
+    """Keeps every request and answers one thing."""
+
+    answer: Any
+    sent: list[httpx.Request] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answers at once."""
+        await request.aread()
+        self.sent.append(request)
+        return httpx.Response(200, stream=httpx.ByteStream(msgspec.json.encode(self.answer)))
+
+
+def only_read(request: httpx.Request) -> bool:
+    """Whether a request can change nothing: by its method, or as a document that reads."""
+    if request.method in READING:
+        return True
+    kind, roots = operation_of(msgspec.json.decode(request.content)["query"])
+    return kind == "query" or set(roots) <= {"bulkOperationRunQuery"}
+
+
+def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
+    """The connector's reader over a recording transport, its sign-in left out (connectors 3 rule 4)."""
+    clock, connector = HastyClock(), MADE[kind]
+    wire = Wire(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    secrets = Secrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
+    link = replace(connector.link(secrets), proof=None)
+    http = Outbound(wire, jitter=lambda: 0.0).reading(OrgId(1), IntegrationId(7), link)
+    return connector.reader(http, secrets)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 99) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
+
+
+@pytest.mark.parametrize("kind", MADE)
+@settings(max_examples=20, deadline=None)
+@given(target=TARGETS, values=VALUES, answer=st.sampled_from(ANSWERS))
+async def test_nothing_but_reads_leaves_where_a_test_run_works(
+    kind: str, target: str, values: Any, answer: Any
+) -> None:
+    """connectors 3 rule 6, 11.1: every operation, whatever its values and whatever the platform answers"""
+    transport = Recording(answer)
+    reader = reader_of(kind, transport)
+    arguments = values if isinstance(values, Mapping) else {"value": values}
+    for name in MADE[kind].changes:
+        part = Part(name, IntegrationId(7), target, arguments, values, values)
+        await _tried(reader.current([part]))
+        await _tried(reader.confirm(part))
+        await _tried(reader.find_marker(part, "key"))
+    for op in MADE[kind].reads.values():
+        await _tried(_first(reader, op))
+    assert [request.method for request in transport.sent if not only_read(request)] == []
+
+
+async def _first(reader: Any, op: ReadOp[Any, Any]) -> None:
+    """The first page of a read; what has no default is named somehow."""
+    named = {
+        name: _some(kind) for name, kind in op.params.__annotations__.items() if not hasattr(op.params, name)
+    }
+    async for _ in reader.read(op, op.params(**named)):
+        break
+
+
+def _some(kind: object) -> Any:
+    return datetime(2026, 5, 1, tzinfo=UTC) if "datetime" in str(kind) else "order"
+
+
+async def _tried(asked: Awaitable[object]) -> None:
+    """What is asked of a reader may fail in any way: only what left counts."""
+    try:
+        await asked
+    except (CallError, LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
+        return
+
+
+async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
+    """connectors 3 rule 3: any document holding a mutation is refused, with one exception by name"""
+    transport = Recording({"data": {}})
+    http = reader_of("shopify", transport)._ask._http
+    for name in ("SetPrices", "CancelOrder", "Subscribe"):
+        with pytest.raises(CallError, match="changes nothing"):
+            await http.ask(name, {})
+    with pytest.raises(KeyError):
+        await http.ask("query { shop { name } }", {})
+    assert transport.sent == []
+    await http.ask("StartBulk", {"query": "query A { shop { name } }"})
+    assert len(transport.sent) == 1
+
+
+def test_every_connector_is_among_them_and_a_reader_has_no_way_to_write() -> None:
+    """connectors 3 rule 1: refusing is the absence of an object"""
+    assert len(ALL) == len(MADE)
+    assert not issubclass(ReadHttp, WriteHttp)
+    assert not hasattr(ReadHttp, "send")
