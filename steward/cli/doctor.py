@@ -12,6 +12,8 @@ from steward import app
 from steward.accounts import keys
 from steward.cli.command import Asked, Command, CommandFailed, Facts
 from steward.config import Settings
+from steward.confined.pool import Children
+from steward.confined.protocol import Stopped
 from steward.connections import rotation
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
@@ -202,6 +204,23 @@ async def _walls(patient: Patient) -> str:
     return "Row-level security and the rights of the serving role are as migrated."
 
 
+async def _confined(patient: Patient) -> str:
+    children = Children(1)
+    try:
+        stand = await children.walls()
+    except Stopped as end:
+        raise Wrong(end.message) from end
+    finally:
+        await children.close()
+    network = "and without a network" if stand.network else "but the machine gives it no network of its own"
+    if not stand.calls:
+        raise Wrong(
+            f"Foreign code runs within limits {network}, and this system does not filter its calls."
+            " Run Steward on Linux before workflows of strangers are imported."
+        )
+    return f"Foreign code runs within limits, behind a filter of system calls {network}."
+
+
 # One line adds a check.
 CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "settings": _settings,
@@ -217,6 +236,7 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "put_off": _put_off,
     "store_events": _store_events,
     "walls": _walls,
+    "confined": _confined,
 }
 
 
