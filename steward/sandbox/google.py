@@ -24,6 +24,7 @@ from steward.sandbox.sheets import Book, SheetError
 TOKEN_SECONDS = 3600
 CODE_SECONDS = 600
 SKEW_SECONDS = 300
+_AUDIENCE = "https://oauth2.googleapis.com/token"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _BOOK = re.compile(r"/sheets/v4/spreadsheets/(?P<id>[^/:]+)(?P<rest>/values.*|:batchUpdate)?", re.DOTALL)
 
@@ -158,7 +159,8 @@ class Google:
         return True
 
     def _check_claims(self, claims: Row) -> None:
-        if claims.get("aud") != f"{self.url}/google/token":
+        # Google's own clients name its address whatever address they call.
+        if claims.get("aud") not in (f"{self.url}/google/token", _AUDIENCE):
             raise TokenError("invalid_grant", "Invalid JWT: Failed audience check.")
         issued, ends, now = claims.get("iat"), claims.get("exp"), self._now().timestamp()
         if (
