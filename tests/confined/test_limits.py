@@ -54,10 +54,10 @@ RUNAWAYS = {
     "/^(a+)+$/.test('a'.repeat(50) + 'b')": "code_timeout",
     "(() => { class A { toJSON() { while (true); } } return [new A()] })()": "code_timeout",
     "new Proxy({}, { ownKeys() { while (true); } })": "code_timeout",
-    "(() => { const a = []; while (true) a.push(new Array(1000).fill(7)); })()": "code_memory",
+    "(() => { const a = []; while (true) a.push('x'.repeat(9e5) + a.length); })()": "code_memory",
     "(() => { let s = 'x'; while (s.length < 2 ** 29) s += s; return [s, s + 'y'].join() })()": "code_memory",
     "(() => { const a = []; try { while (true) a.push('x'.repeat(9e5) + 1); } catch { return 1 } })()": "",
-    "new Array(1e7).fill(0).map((x, i) => i * 7919 % 1e6).sort((a, b) => a - b).length": "code_memory",
+    "new Uint8Array(2 ** 28).length": "code_memory",
     "JSON.stringify('x'.repeat(9 * 2 ** 20))": "code_memory",
 }
 
@@ -68,7 +68,7 @@ async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: Chi
         began = time.monotonic()
         outcome = await _come_to(children, code)
         assert outcome == (wanted or 1), code
-        assert time.monotonic() - began < 1 + 1 + 2, code  # and what a start takes on a busy machine
+        assert time.monotonic() - began < 2 + 1 + 2, code  # and what a start takes on a busy machine
 
 
 REFUSED_BY_THE_ENGINE = [
@@ -118,7 +118,7 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -
     assert (await evaluator.run_code(Script(longer, Mode.ALL), ONE)).items[0].json["n"] == total
     with pytest.raises(CodeFailed, match="waits"):
         await evaluator.run_code(Script("await new Promise(() => {}); return []", Mode.ALL), ONE)
-    hungry = "const a = []; while (true) a.push(new Array(1000).fill(7));"
+    hungry = "const a = []; while (true) a.push('x'.repeat(9e5) + a.length);"
     with pytest.raises(CodeStopped) as stopped:
         await evaluator.run_code(Script(hungry, Mode.ALL), ONE)
     assert stopped.value.code == "code_memory"
@@ -162,7 +162,7 @@ async def test_other_runs_go_on_while_one_runs_away(children: Children) -> None:
     await other.evaluate(one, ONE)
     wild = asyncio.ensure_future(_come_to(children, "(() => { while (true); })()"))
     began = time.monotonic()
-    for _ in range(20):
+    for _ in range(10):
         assert await other.evaluate(one, ONE) == [[2]]
     assert not wild.done()
     assert time.monotonic() - began < 1
