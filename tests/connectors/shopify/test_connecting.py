@@ -1,0 +1,208 @@
+"""How a Shopify store is connected: the form, tokens, rights, places; and how calls are paced."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import (
+    PRODUCTS,
+    VARIANTS,
+    BadSettings,
+    Forbidden,
+    ProductsAsk,
+    Throttled,
+    Unauthorized,
+    WrongAddress,
+)
+from steward.connectors.shopify.connector import Shopify
+from tests.connectors.shopify.bench import Bench
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.store import ShopifyFake
+
+GOOD = {"shop_domain": "teapots.myshopify.com", "client_id": "abc", "client_secret": "shps_1"}
+FIXED = {"shop_domain": "teapots.myshopify.com", "access_token": "shpat_fixed0123456789"}
+
+
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        (GOOD, set()),
+        (FIXED, set()),
+        ({**FIXED, "webhook_secret": "shh"}, set()),
+        ({**GOOD, "shop_domain": " Teapots.MyShopify.com "}, set()),
+        ({}, {"shop_domain", "client_id"}),
+        ({**GOOD, "access_token": "shpat_1"}, {"access_token"}),
+        ({**GOOD, "webhook_secret": "x"}, {"webhook_secret"}),
+        ({"shop_domain": GOOD["shop_domain"], "client_id": "abc"}, {"client_secret"}),
+        ({"shop_domain": GOOD["shop_domain"], "client_secret": "abc"}, {"client_id"}),
+        ({**GOOD, "extra": "x"}, {"extra"}),
+        ({**GOOD, "client_secret": "a b"}, {"client_secret"}),
+        ({**GOOD, "client_secret": "x" * 256}, {"client_secret"}),
+        ({**GOOD, "client_id": 7}, {"client_id"}),
+        *(
+            ({**GOOD, "shop_domain": wrong}, {"shop_domain"})
+            for wrong in (
+                *(
+                    "teapots.example",
+                    "https://teapots.myshopify.com",
+                    "-x.myshopify.com",
+                    "x.myshopify.com/a",
+                    "",
+                ),
+                *(
+                    "x.myshopify.com.evil.example",
+                    "127.0.0.1",
+                    "x y.myshopify.com",
+                    "ä.myshopify.com",
+                    None,
+                    7,
+                ),
+            )
+        ),
+    ],
+)
+def test_the_form_takes_an_app_or_a_token(given: dict[str, Any], fields: set[str]) -> None:
+    """contract 6.4: exactly one of the two; interface 6"""
+    connector = Shopify(version="2026-10", url=None, read_s=20.0)
+    if not fields:
+        settings = connector.settings(given)
+        assert settings.domain == settings.subject == "teapots.myshopify.com"
+        assert "shps_1" not in repr(settings)
+        assert "client_secret" not in settings.plain
+        return
+    with pytest.raises(BadSettings) as refused:
+        connector.settings(given)
+    assert set(refused.value.errors) == fields
+
+
+async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
+    """connectors 2 Health, 10"""
+    health = await bench.check()
+    assert (health.ok, health.name, health.zone, health.currency) == (True, "Teapots", "Europe/Berlin", "EUR")
+    assert [place.name for place in health.channels] == ["Online Store", "Point of Sale"]
+    assert [(place.name, place.active) for place in health.locations] == [("Warehouse", True)]
+    assert health.missing_rights == ()
+    assert health.warnings == ()
+    assert bench.store.writes() == []
+
+
+async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) -> None:
+    """connectors 10: missing rights are named; 4: ACCESS_DENIED"""
+    bench.store.app.scopes = ("read_products", "read_orders")
+    health = await bench.check()
+    assert health.ok
+    assert "write_products" in health.missing_rights
+    assert {warned.code for warned in health.warnings} == {"missing_rights", "recent_orders_only"}
+    assert health.channels == ()
+    with pytest.raises(Forbidden, match="read_publications"):
+        await bench.all(PRODUCTS, ProductsAsk())
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(401, Unauthorized), (402, Forbidden), (403, Forbidden), (423, Forbidden), (404, WrongAddress)],
+)
+async def test_a_store_that_does_not_let_us_in_is_told_apart(
+    bench: Bench, status: int, error: type[Exception]
+) -> None:
+    """connectors 4, Mapping, Shopify"""
+    bench.store.fault("status", status=status, count=-1)
+    health = await bench.check()
+    assert not health.ok
+    assert isinstance(health.error, error)
+
+
+async def test_another_store_than_the_one_named_is_refused(bench: Bench) -> None:
+    """contract 6.4: the same store"""
+    bench.store.domain = "other.myshopify.com"
+    health = await bench.check()
+    assert (health.ok, health.error_field) == (False, "shop_domain")
+
+
+async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: FakeClock) -> None:
+    """connectors 7.1: asked again at 80 % of its life, one at a time per connection"""
+    await asyncio.gather(*(bench.all(VARIANTS, ProductsAsk()) for _ in range(4)))
+    assert bench.store.exchanges == 1
+    await clock.advance(timedelta(hours=19).total_seconds())
+    await bench.all(VARIANTS, ProductsAsk())
+    assert bench.store.exchanges == 1
+    await clock.advance(timedelta(hours=1).total_seconds())
+    await bench.all(VARIANTS, ProductsAsk())
+    assert bench.store.exchanges == 2
+
+
+async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: Bench) -> None:
+    """connectors 7.1, 4: Unauthorized"""
+    await bench.all(VARIANTS, ProductsAsk())
+    bench.store.tokens.clear()
+    assert await bench.all(VARIANTS, ProductsAsk())
+    bench.store.tokens.clear()
+    bench.store.app.installed = False
+    with pytest.raises(Unauthorized, match="client id and secret"):
+        await bench.all(VARIANTS, ProductsAsk())
+
+
+async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFake) -> None:
+    """connectors 7.1, Old custom apps; contract 6.4: without webhook_secret events cannot be verified"""
+    bench = Bench(clock, store, given=FIXED)
+    health = await bench.check()
+    assert {warned.code for warned in health.warnings} == {"events_unverified"}
+    assert health.facts == {"events_verified": False}
+    assert store.exchanges == 0
+
+
+async def test_no_secret_is_in_any_line(bench: Bench) -> None:
+    """connectors 5.6: canary secrets through every error"""
+    bench.store.fault("status", status=500, body={"errors": bench.store.app.client_secret}, count=-1)
+    task = asyncio.create_task(bench.check())
+    for _ in range(6):
+        await bench.clock.settle()
+        await bench.clock.advance(10)
+    health = await task
+    token = next(iter(bench.store.tokens))
+    told = "".join(bench.lines) + str(health.error) + str(health.error.platform_text)
+    assert bench.store.app.client_secret not in told
+    assert token not in told
+
+
+async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
+    """connectors 7.1, Pace: at most 70 % of the bucket; the true numbers are taken over"""
+    bench.store.bucket.maximum, bench.store.bucket.rate = 2_000.0, 100.0
+    bench.store.bucket.take(1_000.0)
+    await bench.check()  # tells what the bucket holds
+    begun = bench.clock.monotonic()
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    while not task.done():
+        await bench.clock.settle()
+        await bench.clock.advance(1)
+    assert await task
+    # 720 points and the 600 that are left to others: 320 more than there are, at 100 a second.
+    assert 3 <= bench.clock.monotonic() - begun <= 5
+    assert bench.store.bucket.available >= 600
+
+
+async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_up(bench: Bench) -> None:
+    """connectors 7.1: (requested − currentlyAvailable) / restoreRate, plus up to half a second"""
+    status = {"maximumAvailable": 2000, "currentlyAvailable": 20, "restoreRate": 100}
+    cost = {"requestedQueryCost": 720, "actualQueryCost": None, "throttleStatus": status}
+    body = {
+        "errors": [{"message": "Throttled", "extensions": {"code": "THROTTLED"}}],
+        "extensions": {"cost": cost},
+    }
+    bench.store.fault("status", "Variants", status=200, body=body, count=2)
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    begun = bench.clock.monotonic()
+    while not task.done():
+        await bench.clock.settle()
+        await bench.clock.advance(1)
+    assert await task
+    assert bench.clock.monotonic() - begun >= 14
+    bench.store.fault("status", "Variants", status=200, body=body, count=-1)
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    while not task.done():
+        await bench.clock.settle()
+        await bench.clock.advance(5)
+    with pytest.raises(Throttled):
+        await task

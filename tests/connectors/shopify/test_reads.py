@@ -1,0 +1,295 @@
+"""What is read of a Shopify store: pages, bulk results, searches; and what its deliveries come to."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import (
+    CUSTOMERS,
+    ORDER,
+    ORDERS,
+    PRODUCT,
+    PRODUCTS,
+    REFUNDS,
+    VARIANT,
+    VARIANTS,
+    Broken,
+    ById,
+    CustomersAsk,
+    NotFound,
+    OrdersAsk,
+    Payment,
+    ProductsAsk,
+    Recovery,
+    RefundsAsk,
+    Risk,
+    SetPrice,
+    SetStock,
+    Unavailable,
+)
+from steward.connectors.listening import (
+    CHANGED,
+    ChangedAsk,
+    Dropped,
+    EventSecrets,
+    RawBody,
+    StoredEvent,
+    SubscriptionState,
+    Unverified,
+    Verified,
+    Wanted,
+)
+from steward.connectors.shopify import reader
+from steward.connectors.shopify.answers import quoted
+from steward.connectors.shopify.connector import Shopify
+from steward.connectors.shopify.deliveries import Deliveries
+from steward.security.signatures import Signed
+from steward.telemetry.redact import Secret
+from tests.connectors.shopify.bench import NUMBER, ORG, Bench
+from tests.fakes.shopify.goods import number
+
+ADDRESS = "https://steward.example/v1/store-events/abc"
+
+
+async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> None:
+    """connectors 2.2; templates E9, E10: read to the last page, in the order of ids"""
+    many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(130)), sku="M")
+    for at in range(15):
+        bench.store.add_channel(f"Channel {at}")
+    many["publications"] = [row["id"] for row in bench.store.of("Publication")]
+    pages = await bench.pages(PRODUCTS, ProductsAsk())
+    products = [each for page in pages for each in page.items]
+    assert [int(each.id) for each in products] == sorted(int(each.id) for each in products)
+    assert len(products) == 11
+    assert (len(products[-1].variants), len(products[-1].channels)) == (130, 17)
+    assert products[-1].kind == "variable"
+    assert products[0].kind == "simple"
+    assert products[0].label == "Pot 1"
+    with pytest.raises(NotFound):
+        await bench.all(PRODUCT, ById("7"))
+    with pytest.raises(NotFound):
+        await bench.all(PRODUCT, ById("not a number"))
+
+
+async def test_a_large_store_is_read_by_a_bulk_operation(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """connectors 7.1, Bulk: the same records, streamed; nothing else is written"""
+    paged = [
+        await bench.all_products(),
+        await bench.all(VARIANTS, ProductsAsk()),
+        await bench.all(ORDERS, OrdersAsk()),
+    ]
+    for name in ("BULK_FROM", "BULK_ORDERS_FROM"):
+        monkeypatch.setattr(reader, name, 1)
+    bench.clock.sleep = _at_once(bench)  # type: ignore[method-assign]
+    bulk = [
+        await bench.all_products(),
+        await bench.all(VARIANTS, ProductsAsk()),
+        await bench.all(ORDERS, OrdersAsk()),
+    ]
+    assert bench.store.bulk.started == 3
+    assert bulk == paged
+    assert len(await bench.all(CUSTOMERS, CustomersAsk())) == 3
+    assert bench.store.writes() == []
+    bench.store.app.scopes = ("read_products", "read_orders")
+    with pytest.raises(Unavailable, match="ACCESS_DENIED"):
+        await bench.all(VARIANTS, ProductsAsk())
+
+
+def _at_once(bench: Bench) -> Any:
+    async def sleep(seconds: float) -> None:
+        bench.clock.tick(seconds)
+
+    return sleep
+
+
+async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(bench: Bench) -> None:
+    """templates E14; connectors 2.2 stock"""
+    second, closed = bench.store.add_location("Shop"), bench.store.add_location("Old", active=False)
+    product = bench.store.add_product("Two places", stock=4)
+    item = bench.store.rows[bench.store.owned(product["id"])[0]["item"]]
+    bench.store.add_level(item, second, 6)
+    bench.store.add_level(item, closed, 100)
+    ask = ProductsAsk(ids=(str(number(product)),))
+    [whole] = await bench.all(VARIANTS, ask)
+    [at_second] = await bench.all(VARIANTS, ProductsAsk(ids=ask.ids, location=str(number(second))))
+    assert (whole.stock, at_second.stock) == (10, 6)
+    assert [each.code for each in bench.plan("inventory.set", SetStock(whole, 3)).problems] == [
+        "location_needed"
+    ]
+    assert bench.plan("inventory.set", SetStock(at_second, 3)).problems == ()
+    untracked = bench.store.add_product("Untracked", stock=None)
+    [free] = await bench.all(
+        VARIANTS, ProductsAsk(ids=(str(number(untracked)),), location=str(number(second)))
+    )
+    assert (free.stock, free.tracked) == (None, False)
+    assert [each.code for each in bench.plan("inventory.set", SetStock(free, 3)).problems] == ["not_tracked"]
+    [by_item] = await bench.all(PRODUCT, ById(f"item:{whole.item_id}"))
+    assert by_item.id == str(number(product))
+
+
+@pytest.mark.parametrize("sku", ["A'B", 'A"B', "A\\", "A OR sku:X", "a:b", "(", "*", "ä ö"])
+async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
+    """connectors 1 rule 7: search languages go through one quoting function"""
+    bench.store.add_product("Odd", sku=sku)
+    found = await bench.all(VARIANTS, ProductsAsk(skus=(sku, "none such")))
+    assert [each.sku for each in found] == [sku]
+    assert quoted("it's") == "'it\\'s'"
+
+
+async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Bench) -> None:
+    """connectors 2.2 Order; templates 8, 9, 23"""
+    variants = bench.store.of("ProductVariant")
+    held = bench.store.add_order(variants[:12], payment="AUTHORIZED", risk="HIGH")
+    done = bench.store.add_order(variants[:1], payment="PAID", fulfilment="FULFILLED", risk=None)
+    orders = {each.id: each for each in await bench.all(ORDERS, OrdersAsk())}
+    risky, sent = orders[str(number(held))], orders[str(number(done))]
+    assert len(risky.lines) == 12
+    assert (risky.payment, risky.risk, risky.risk_reasons) == (
+        Payment.AUTHORIZED,
+        Risk.HIGH,
+        ("The countries differ",),
+    )
+    assert [each.status for each in risky.fulfilment_orders] == ["open"]
+    assert len(risky.authorizations) == 1
+    assert (sent.paid, sent.fulfilled, sent.risk) == (True, True, Risk.PENDING)
+    assert sent.paid_at is not None
+    assert await bench.all(REFUNDS, RefundsAsk(sent.id)) == []
+    [one] = await bench.all(ORDER, ById(sent.id))
+    assert one == sent
+    since = bench.clock.now() - timedelta(hours=30)
+    assert {each.id for each in await bench.all(ORDERS, OrdersAsk(created_after=since))} < set(orders)
+    assert await bench.all(ORDERS, OrdersAsk(statuses=("cancelled",))) == []
+    with pytest.raises(NotFound):
+        await bench.all(VARIANT, ById("1/1"))
+
+
+@pytest.mark.parametrize(
+    ("price", "compare", "code"),
+    [
+        ("abc", None, "not_a_number"),
+        ("-1", None, "not_a_number"),
+        ("1.005", None, "too_many_decimals"),
+        ("0", None, "price_zero"),
+        ("5", "5", "compare_at_not_above"),
+        ("1234567890", None, "not_a_number"),
+    ],
+)
+async def test_a_bad_price_is_refused_before_it_is_sent(
+    bench: Bench, price: str, compare: str | None, code: str
+) -> None:
+    """connectors 6, Values; 2.1 plan"""
+    [variant, *_] = await bench.all(VARIANTS, ProductsAsk())
+    planned = bench.plan("variant.set_price", SetPrice(variant, price, compare_at=compare))
+    assert [each.code for each in planned.problems] == [code]
+    assert planned.proposals == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>",
+        [],
+        {"data": {"productVariants": {"nodes": 7}}},
+        {"data": {"productVariants": {"nodes": [{"id": "x"}], "pageInfo": {}}}},
+    ],
+)
+async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None:
+    """connectors 1 rule 8, 11.1 Hostile answers"""
+    bench.store.fault("status", "Variants", status=200, body=body)
+    with pytest.raises(Broken):
+        await bench.all(VARIANTS, ProductsAsk())
+
+
+async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
+    """Subscriptions as they are to be."""
+    http = bench.outbound.upkeep(ORG, NUMBER, bench.connector.link(bench.secrets))
+    wanted = Wanted(ADDRESS, natives, Secret("unused-secret"), known)
+    events = bench.connector.events
+    assert events is not None
+    return await events.subscribe(http, bench.secrets, wanted)
+
+
+async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
+    """connectors 9.3: found by address, compared, made, removed"""
+    made = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
+    assert {each.state for each in made} == {SubscriptionState.MADE}
+    known = {each.native: each.remote_id for each in made}
+    assert await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known) == made
+    assert len(bench.store.of("WebhookSubscription")) == 2
+    del bench.store.rows[known["ORDERS_PAID"]]
+    bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"] = []
+    again = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known)
+    assert [each.mended for each in again] == [True, True]
+    assert bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"]
+    bench.store.make(
+        "WebhookSubscription",
+        topic="ORDERS_PAID",
+        uri="https://elsewhere.example",
+        format="JSON",
+        includeFields=[],
+    )
+    assert await upkeep(bench) == []
+    assert [row["uri"] for row in bench.store.of("WebhookSubscription")] == ["https://elsewhere.example"]
+    assert bench.store.writes() == []
+
+
+async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic(bench: Bench) -> None:
+    """connectors 9.1, 9.2; safety 9"""
+    await upkeep(bench, "INVENTORY_LEVELS_UPDATE", "CUSTOMER_TAGS_ADDED")
+    level = bench.store.of("InventoryLevel")[0]
+    await bench.store.tell("INVENTORY_LEVELS_UPDATE", level, event_id="e1")
+    [request] = bench.store.deliveries
+    held = EventSecrets(bench.store.domain, {"1": "INVENTORY_LEVELS_UPDATE"})
+    events = Deliveries()
+
+    def judged(body: bytes, secret: str = bench.store.app.client_secret, **headers: str) -> Any:
+        signed = Signed([secret.encode()])
+        signed.feed(body)
+        raw = RawBody(body, len(body), "0" * 64, signed)
+        return events.verify_event({**dict(request.headers), **headers}, raw, held)
+
+    good = judged(request.content)
+    assert good == Verified("INVENTORY_LEVELS_UPDATE", ("inventory_levels/update", "e1"))
+    assert judged(request.content + b" ") == Unverified()
+    assert judged(request.content, "another") == Unverified()
+    assert isinstance(judged(request.content, **{"x-shopify-shop-domain": "other.myshopify.com"}), Dropped)
+    assert isinstance(judged(request.content, **{"x-shopify-topic": "orders/create"}), Dropped)
+    event = events.read_event(StoredEvent(good.native, request.content, bench.clock.now()))
+    assert (event.object_type, event.object_id) == ("inventory", f"item:{number({'id': level['item']})}")
+    assert event.objects == (("inventory", f"{event.object_id}@{number({'id': level['location']})}"),)
+    assert events.derive(event, None, since=None).topics == ("inventory_levels/update",)
+    with pytest.raises(Broken):
+        events.read_event(StoredEvent(good.native, b"[]", bench.clock.now()))
+    assert events.read_event(StoredEvent(good.native, None, bench.clock.now())).object_id is None
+
+
+async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: Bench) -> None:
+    """connectors 9.4: by updated_at; what became of an order is told from what was last seen"""
+    begun = bench.clock.now()
+    await bench.clock.advance(60)
+    order = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="PAID")
+    [event] = await bench.all(CHANGED, ChangedAsk("order", begun))
+    assert (event.native, event.object_id) == ("ORDERS_CREATE", str(number(order)))
+    events = Deliveries()
+    found = events.derive(event, None, since=begun)
+    assert found.topics == ("orders/create", "orders/updated", "orders/paid")
+    assert found.seen == {"paid": True, "fulfilled": False, "cancelled": False}
+    assert events.derive(event, found.seen, since=begun).topics == ("orders/create", "orders/updated")
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    assert "orders/paid" not in events.derive(event, None, since=None).topics
+    assert len(await bench.all(CHANGED, ChangedAsk("product", old))) == 10
+
+
+def test_every_change_says_how_it_is_recovered() -> None:
+    """connectors 6, 1 rule 3"""
+    changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
+    keyed = {name for name, op in changes.items() if op.recovery is Recovery.KEYED}
+    assert keyed == {"inventory.set", "refund.create"}
+    assert {name for name, op in changes.items() if not op.reversible} == {
+        "order.cancel",
+        "order.capture",
+        "refund.create",
+    }
