@@ -97,7 +97,7 @@ async def _by_itself(tx: Tx, wanted: Finish) -> None:
 
 
 async def _together(tx: Tx, ended: Sequence[Finish]) -> Sequence[bool]:
-    """Which were ended: the others are lost, or a run waits behind them."""
+    """Which were ended: the others are lost."""
     return await plain_runs.succeed(
         tx,
         [

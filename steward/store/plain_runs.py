@@ -145,8 +145,8 @@ async def begin(tx: Tx, beginning: Sequence[Beginning]) -> set[str]:
 
 
 async def succeed(tx: Tx, ended: Sequence[Success]) -> list[bool]:
-    """Ends the runs well, with lane and failures in a row; False for one that is lost, or that another waits
-    behind: nothing was written of it."""
+    """Ends the runs well, with lane, promotion and failures in a row; False for one that is lost: nothing was
+    written of it."""
     rows = await tx.all(
         _SUCCEED,
         {

@@ -123,16 +123,20 @@ BEGIN
     RETURN QUERY SELECT unnest(held);
 END $$;
 
--- Runs that walked to their end: status, last words, lane and failures in a row. Tells which of them were still
--- held and had nobody waiting behind them; the others are left alone.
+-- Runs that walked to their end: status, last words, lane, failures in a row, and the next of the automation may
+-- go, with a fresh stamp (engine 8). Tells which of them were still held; the others are left alone.
 CREATE FUNCTION steward_runs_succeed(orgs bigint[], run_ids text[], epochs bigint[], automations text[],
     live boolean[], messages text[], summaries text[], results text[])
 RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     present bigint := steward_now();
+    clock bigint;
     plain bigint[];
     ended bigint[];
+    next_orgs bigint[];
+    next_automations text[];
+    next_runs text[];
 BEGIN
     PERFORM 1 FROM unnest(orgs, automations) AS i (org_id, automation_id)
     JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
@@ -142,11 +146,9 @@ BEGIN
     ORDER BY l.org_id, l.automation_id FOR UPDATE OF l;
     SELECT array_agg(i.n) INTO plain
     FROM unnest(orgs, run_ids, automations, live) WITH ORDINALITY AS i (org_id, run_id, automation_id, live, n)
-    WHERE NOT i.live OR (
-        EXISTS (SELECT 1 FROM lanes AS l WHERE l.org_id = i.org_id AND l.automation_id = i.automation_id
-                AND l.holder_run_id = i.run_id)
-        AND NOT EXISTS (SELECT 1 FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
-                        AND b.queue = 'blocked' AND b.status IN ('queued', 'waiting_approval')));
+    WHERE NOT i.live
+        OR EXISTS (SELECT 1 FROM lanes AS l WHERE l.org_id = i.org_id AND l.automation_id = i.automation_id
+                   AND l.holder_run_id = i.run_id);
     WITH moved AS (
         UPDATE runs AS r SET status = 'succeeded', queue = 'done', worker_id = NULL, finished_at = present,
             expires_at = NULL
@@ -161,14 +163,33 @@ BEGIN
     FROM unnest(orgs, run_ids, messages, summaries, results)
         WITH ORDINALITY AS i (org_id, run_id, message, summary, result, n)
     WHERE i.n = ANY (ended) AND f.org_id = i.org_id AND f.run_id = i.run_id;
-    UPDATE lanes AS l SET holder_run_id = NULL
-    FROM unnest(orgs, run_ids, automations, live) WITH ORDINALITY AS i (org_id, run_id, automation_id, live, n)
-    WHERE i.n = ANY (ended) AND i.live AND l.org_id = i.org_id AND l.automation_id = i.automation_id
-      AND l.holder_run_id = i.run_id;
-    UPDATE schedules AS s SET consecutive_failures = 0
+    SELECT array_agg(i.org_id), array_agg(i.automation_id),
+        array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
+                   AND b.queue = 'blocked' AND b.status IN ('queued', 'waiting_approval')
+                   ORDER BY b.queued_at, b.id LIMIT 1))
+    INTO next_orgs, next_automations, next_runs
     FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
-    WHERE i.n = ANY (ended) AND i.live AND s.org_id = i.org_id AND s.automation_id = i.automation_id
-      AND s.consecutive_failures > 0;
+    WHERE i.n = ANY (ended) AND i.live;
+    UPDATE lanes AS l SET holder_run_id = i.run_id
+    FROM unnest(next_orgs, next_automations, next_runs) AS i (org_id, automation_id, run_id)
+    WHERE l.org_id = i.org_id AND l.automation_id = i.automation_id;
+    SELECT c.vt INTO clock FROM fair_clock AS c;
+    WITH following AS (
+        SELECT i.* FROM unnest(next_orgs, next_runs) AS i (org_id, run_id) WHERE i.run_id IS NOT NULL
+    ), stamped AS (
+        INSERT INTO fair_orgs AS f (org_id, last_vt)
+        SELECT w.org_id, clock + count(*) FROM following AS w GROUP BY w.org_id ORDER BY w.org_id
+        ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
+        RETURNING f.org_id, f.last_vt
+    ), turns AS (
+        SELECT w.org_id, w.run_id, s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.run_id DESC) AS vt
+        FROM following AS w JOIN stamped AS s ON s.org_id = w.org_id
+    )
+    UPDATE runs AS r SET queue = 'ready', vt = t.vt
+    FROM turns AS t WHERE r.org_id = t.org_id AND r.id = t.run_id AND r.queue = 'blocked';
+    UPDATE schedules AS s SET consecutive_failures = 0
+    FROM unnest(next_orgs, next_automations) AS i (org_id, automation_id)
+    WHERE s.org_id = i.org_id AND s.automation_id = i.automation_id AND s.consecutive_failures > 0;
     RETURN QUERY SELECT unnest(ended);
 END $$;
 
