@@ -147,7 +147,7 @@ class Evaluator:
     async def _elsewhere(
         self, templates: Sequence[Template], world: World, places: Sequence[int]
     ) -> list[list[Outcome]]:
-        body = message.of_world(world, *message.named_by(templates))
+        body = message.of_world(world, *message.named_by(templates), message.fields_of(templates))
         body["templates"] = [message.parts_of(template) for template in templates]
         body["places"] = places
         asked: dict[str, object] = {"op": "evaluate", "places": len(places)}

@@ -1,6 +1,7 @@
 """What goes to a confined child and what comes back, as JSON; the child's word is taken as a stranger's."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -40,13 +41,45 @@ def packed(value: object) -> bytes:
     return text
 
 
-def of_world(world: World, steps: frozenset[str] | None, paired: frozenset[str] | None) -> dict[str, object]:
-    """The world cut down to the steps named (imports 5.3); None: to none, as any may be meant."""
+_CURRENT = re.compile(r"\$json(?![\w$])")
+_FIELD = re.compile(r"\$json\s*\??\.\s*([A-Za-z_]\w*)(?![\w$])(?!\s*(?:\?\.)?\s*\()", re.ASCII)
+_WHOLE = re.compile(
+    r"\$(?:input|data|items?|thisItem|evaluateExpression)\b|\b(?:this|globalThis|arguments)\b"
+)
+
+
+def fields_of(templates: Iterable[Template]) -> frozenset[str] | None:
+    """The fields of the current item some templates name; None: more than those may be looked at."""
+    fields: set[str] = set()
+    for template in templates:
+        for part in template.parts:
+            if not isinstance(part, Chunk):
+                continue
+            named = _FIELD.findall(part.code)
+            if len(named) != len(_CURRENT.findall(part.code)) or _WHOLE.search(part.code):
+                return None
+            fields.update(named)
+    return frozenset(fields)
+
+
+def _cut(items: Sequence[JsonObject], fields: frozenset[str] | None) -> Sequence[JsonObject]:
+    if fields is None:
+        return items
+    return [{name: item[name] for name in fields if name in item} for item in items]
+
+
+def of_world(
+    world: World,
+    steps: frozenset[str] | None,
+    paired: frozenset[str] | None,
+    fields: frozenset[str] | None = None,
+) -> dict[str, object]:
+    """The world cut down to the steps and the fields named (imports 5.3); None: all, as any may be meant."""
     seen = {name: step for name, step in world.seen.items() if steps is None or name in steps}
     asked = sorted(seen if paired is None else paired & seen.keys())
     scope = world.scope
     return {
-        "items": world.items,
+        "items": _cut(world.items, fields),
         "names": sorted(world.names if steps is None else world.names & steps),
         "seen": {name: _seen(step) for name, step in seen.items()},
         "pairs": {name: _pairs(world, name) for name in asked},

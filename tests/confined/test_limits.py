@@ -100,6 +100,8 @@ async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> Non
     evaluator = Evaluator(children, "org", "run")
     whole = World(items=[{"a": "x" * room}], scope=SCOPE)
     assert await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], whole) == [[room + 1]]
+    much = World(items=[{"a": n, "b": "x" * 2**20} for n in range(9)], scope=SCOPE)
+    assert await evaluator.evaluate([read("={{ $json.a * 2 }}")], much) == [[n * 2 for n in range(9)]]
     past = World(items=[{"a": "x" * MESSAGE_BYTES}], scope=SCOPE)
     with pytest.raises(CodeStopped) as stopped:
         await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], past)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from steward.expressions.message import fields_of
 from steward.expressions.template import Chunk, Lang, read, read_kept, read_liquid
 
 
@@ -59,3 +60,29 @@ def test_liquid_is_known_by_its_braces() -> None:
     assert read_liquid("Hello").lang is Lang.LITERAL
     assert read_liquid("Hello {{ order.id }}").lang is Lang.LIQUID
     assert read_kept(read_liquid("{% if a %}x{% endif %}").kept()).lang is Lang.LIQUID
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("={{ $json.a + $json?.b.c }}", {"a", "b"}),
+        ("={{ `${$json.a}` }} {{ $('X').item.json.z + 1 }}", {"a"}),
+        ("={{ 1 + 1 }}", set()),
+        ("={{ $json.a.map((x) => x + 1) }}", {"a"}),
+        ("={{ $json.keys() }}", None),
+        ("={{ $json.a?.b + $json.isEmpty ( ) }}", None),
+        ("={{ $json.hasField?.('a') }}", None),
+        ("={{ {...$json} }}", None),
+        ("={{ $json['a'] + 1 }}", None),
+        ("={{ Object.keys($json).length }}", None),
+        ("={{ $json.a + $input.all().length }}", None),
+        ("={{ $json.a + $item(0).$json.b }}", None),
+        ("={{ (function () { return arguments[0].a })($json.a) }}", None),
+        ("={{ $json.é + 1 }}", None),
+        ("={{ $data.a + 1 }}", None),
+        ("={{ $jsonish.a + 1 }}", set()),
+    ],
+)
+def test_only_the_fields_that_are_named_go_to_the_child(text: str, fields: set[str] | None) -> None:
+    """imports 5.3: the data is cut down to what is asked for; whatever is in doubt goes whole"""
+    assert fields_of([read(text)]) == fields
