@@ -28,7 +28,7 @@ from steward.api.fields import (
     Timestamp,
     wrong,
 )
-from steward.automations import change, lifecycle, setup
+from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, TriggerAsk
 from steward.automations.lifecycle import StateAsk
@@ -84,6 +84,8 @@ class AutomationRecord(msgspec.Struct):
     source: str | UnsetType = UNSET
     plan_version: int | UnsetType = UNSET
     send_mode: str | UnsetType = UNSET
+    readiness: Mapping[str, Any] | UnsetType = UNSET
+    send_mode_allowed: bool | UnsetType = UNSET
 
 
 class AutomationAnswer(msgspec.Struct):
@@ -137,6 +139,20 @@ def record(automation: Automation) -> AutomationRecord:
         plan_version=automation.plan_version if automation.plan_version is not None else UNSET,
         send_mode=automation.send_mode if is_workflow and automation.send_mode is not None else UNSET,
     )
+
+
+async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
+    """The same with what answers about one workflow automation say besides (contract 2.3)."""
+    shown = record(automation)
+    if automation.kind is not Kind.WORKFLOW:
+        return shown
+    state = await workflows.state_of(tx, automation)
+    missing = [] if state is None else [one.wire() for one in state.unconfigured]
+    is_ready = state is not None and state.is_ready
+    shown.readiness = {"ready": is_ready, "missing": [], "unconfigured": missing}
+    if not is_new:
+        shown.send_mode_allowed = state is not None and state.may_send
+    return shown
 
 
 def current(_: Call, found: Mapping[str, object]) -> Mapping[str, object]:
@@ -274,7 +290,8 @@ def _bound(given: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
     return tuple(AutomationConnection(IntegrationId(one.integration_id), one.kind) for one in given)
 
 
-def _trigger(given: ScheduleTriggerBody | EventTriggerBody | None) -> TriggerAsk:
+def trigger_ask(given: ScheduleTriggerBody | EventTriggerBody | None) -> TriggerAsk:
+    """The trigger a body asks for."""
     if isinstance(given, EventTriggerBody):
         return TriggerAsk(TriggerKind.EVENT, tuple(given.topics))
     return BY_SCHEDULE
@@ -329,7 +346,7 @@ async def create(tx: Tx, call: Call) -> Answer:
         integration_id=_integration(body.integration_id),
         connections=_bound(body.connections),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
-        trigger=_trigger(body.trigger),
+        trigger=trigger_ask(body.trigger),
         idempotency_key=body.idempotency_key or None,
     )
     made = await setup.create(tx, call.actor, ask, rules=rules_of(call.fittings))
@@ -340,7 +357,7 @@ async def create(tx: Tx, call: Call) -> Answer:
 async def get(tx: Tx, call: Call) -> Answer:
     """`GET /{automationId}`."""
     found = await automations.get(tx, call.actor.org, _id(call))
-    return AutomationAnswer(record(found))
+    return AutomationAnswer(await whole_record(tx, found))
 
 
 async def update(tx: Tx, call: Call) -> Answer:
@@ -357,13 +374,13 @@ async def update(tx: Tx, call: Call) -> Answer:
         integration_id=_integration(body.integration_id),
         is_integration_given="integration_id" in given,
         connections=_bound(body.connections) if "connections" in given else None,
-        trigger=_trigger(body.trigger) if "trigger" in given else None,
+        trigger=trigger_ask(body.trigger) if "trigger" in given else None,
         template_version=body.template_version if "template_version" in given else None,
         bindings=body.bindings if "bindings" in given else None,
         send_mode=body.send_mode if "send_mode" in given else None,
     )
     changed = await change.update(tx, call.actor, ask, rules=rules_of(call.fittings))
-    return AutomationAnswer(record(changed))
+    return AutomationAnswer(await whole_record(tx, changed))
 
 
 Turn = Callable[..., Awaitable[Automation]]
@@ -377,7 +394,8 @@ async def _turn(tx: Tx, call: Call, verb: Turn) -> Answer:
         reason=(body.reason or None) if isinstance(body, PauseBody) else None,
     )
     actor: Actor = call.actor
-    return AutomationAnswer(record(await verb(tx, actor, ask, rules=rules_of(call.fittings))))
+    turned = await verb(tx, actor, ask, rules=rules_of(call.fittings))
+    return AutomationAnswer(await whole_record(tx, turned))
 
 
 async def pause(tx: Tx, call: Call) -> Answer:

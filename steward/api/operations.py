@@ -4,6 +4,7 @@ from steward.api import app_session, login, status, store_events
 from steward.api.calls import Entry, Nothing, Operation, RawOperation
 from steward.api.operations_automations import AUTOMATIONS
 from steward.api.operations_calendar import CALENDAR
+from steward.api.operations_imports import IMPORTS
 from steward.api.operations_people import PEOPLE
 from steward.api.operations_work import WORK
 from steward.model.account import Scope
@@ -70,7 +71,7 @@ SESSION = [
     ),
 ]
 
-OPERATIONS: list[Operation] = [*STATUS, *AUTOMATIONS, *CALENDAR, *WORK, *SESSION, *PEOPLE]
+OPERATIONS: list[Operation] = [*STATUS, *AUTOMATIONS, *CALENDAR, *WORK, *IMPORTS, *SESSION, *PEOPLE]
 
 RAW_OPERATIONS: list[RawOperation] = [
     RawOperation("POST", "/v2/api/automations/login", login.post, "Log in"),

@@ -3,19 +3,23 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from steward.automations import checks, coming, due, history, topics
+from steward.automations import checks, coming, due, from_plan, history, topics, workflows
+from steward.automations.bindings import check_bindings
 from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
+from steward.lanes import ending
+from steward.model import kept_plan
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection, Connection
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan
 from steward.model.refusals import StaleVersion, WrongState
 from steward.model.schedule import Cadence
 from steward.model.trigger import EventTrigger, TriggerKind
-from steward.store import automations, connections
+from steward.store import automations, connections, plans
 from steward.store.engine import Tx
 from steward.store.history import HistoryAction
 from steward.templates.base import Template, World
@@ -63,9 +67,13 @@ async def update(tx: Tx, actor: Actor, ask: UpdateAsk, *, rules: AutomationRules
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
     wanted = await _check_world(tx, ask, before, wanted, rules=rules)
+    if before.kind is Kind.WORKFLOW:
+        wanted = await _check_workflow(tx, ask, before, wanted, rules=rules)
     if wanted == before:
         return before
     after = replace(wanted, state=_state(before, wanted), version=before.version + 1, updated_at=tx.now)
+    if wanted.bindings != before.bindings:
+        after = replace(after, plan_version=after.version)
     return await _write(tx, actor, locked, after, rules=rules)
 
 
@@ -87,12 +95,24 @@ async def _write(
         current = await automations.get(tx, before.org, before.id)
         raise StaleVersion(data={"occurrence": None, "automation": current})
     await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=history.edits(before, after))
+    if after.plan_version != before.plan_version:
+        await _supersede(tx, after)
     if begins_anew or before.integration_id != after.integration_id:
         await topics.follow(tx, after)
     if begins_anew:
         locked = await due.begin_slots(tx, Locked(after, locked.timing), slots_after=tx.now)
         return locked.automation
     return after
+
+
+async def _supersede(tx: Tx, after: Automation) -> None:
+    """The plan as it is bound now; what was asked or queued on an earlier one ends (engine 12, 15)."""
+    kept = await plans.newest(tx, after.org, after.id)
+    if kept is not None and after.plan_version is not None:
+        version = after.plan_version
+        await workflows.keep_plan(tx, after.org, after.id, version, kept.plan, after.bindings)
+    await ending.end_queued(tx, after.org, after.id, how=ending.SUPERSEDED)
+    await ending.end_waiting(tx, after.org, after.id, how=ending.SUPERSEDED)
 
 
 def _start_of(automation: Automation) -> tuple[object, ...]:
@@ -123,6 +143,8 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
         for name, given in (("bindings", ask.bindings), ("send_mode", ask.send_mode)):
             if given is not None:
                 faults.add(name, "Only automations of imported workflows have this.")
+    if before.kind is Kind.WORKFLOW:
+        return _check_workflow_shapes(faults, ask, wanted)
     if template is None:
         for name, is_given in (
             ("inputs", ask.inputs is not None),
@@ -148,9 +170,25 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
     return wanted
 
 
+def _check_workflow_shapes(faults: Faults, ask: UpdateAsk, wanted: Automation) -> Automation:
+    """A workflow has no inputs, no template's version, and reads no connections but its bindings."""
+    if ask.inputs:
+        faults.add("inputs", "An imported workflow has no inputs.")
+    if ask.connections:
+        faults.add("connections", "An imported workflow takes no connections; bind its steps.")
+    if ask.template_version not in (None, 1):
+        faults.add("template_version", "The newest version is 1.")
+    if ask.is_integration_given:
+        wanted = replace(wanted, integration_id=ask.integration_id)
+    return wanted
+
+
 def _check_start(faults: Faults, ask: UpdateAsk, wanted: Automation, template: Template | None) -> Automation:
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
-    if ask.trigger is not None and template is None:
+    if ask.trigger is not None and wanted.kind is Kind.WORKFLOW:
+        trigger = from_plan.trigger_of(faults, ask.trigger)
+        wanted = wanted if trigger.to_kept() == wanted.trigger.to_kept() else replace(wanted, trigger=trigger)
+    elif ask.trigger is not None and template is None:
         faults.add("trigger", "The template of this automation is no longer offered.")
     elif ask.trigger is not None and template is not None:
         trigger = checks.check_trigger(faults, template, ask.trigger)
@@ -199,6 +237,39 @@ async def _check_world(
         if (wanted.integration_id, wanted.connections) != (before.integration_id, before.connections):
             wanted = replace(wanted, store_label=label)
     return wanted
+
+
+async def _check_workflow(
+    tx: Tx, ask: UpdateAsk, before: Automation, wanted: Automation, *, rules: AutomationRules
+) -> Automation:
+    """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
+    faults = Faults()
+    kept = await plans.newest(tx, before.org, before.id)
+    plan = Plan((), ()) if kept is None else kept_plan.from_kept(kept.plan)
+    bindings = before.bindings if ask.bindings is None else ask.bindings
+    ids = workflows.integrations_in(bindings)
+    ids |= set() if wanted.integration_id is None else {wanted.integration_id}
+    known = await connections.among(tx, before.org, ids) if ids else {}
+    store = None if wanted.integration_id is None else known.get(wanted.integration_id)
+    if ask.is_integration_given and wanted.integration_id != before.integration_id:
+        platforms = from_plan.platforms_of(plan) or (() if before.platform is None else (before.platform,))
+        if wanted.integration_id is None or not platforms:
+            faults.add("integration_id", "What this workflow runs on cannot be taken away or added.")
+        else:
+            checks.check_store(faults, platforms, store, is_named=True)
+    if isinstance(wanted.trigger, EventTrigger) and (ask.trigger is not None or ask.is_integration_given):
+        from_plan.check_topics(faults, wanted.trigger, store, rules)
+    if ask.bindings is not None:
+        bindings = check_bindings(faults, plan, ask.bindings, known)
+    mode = ask.send_mode or before.send_mode
+    missing = workflows.unconfigured(plan, bindings, store, known)
+    if ask.send_mode == "send" and before.send_mode != "send":
+        await from_plan.check_sending(tx, before.org, faults, is_ready=not missing)
+    faults.refuse()
+    if ask.is_integration_given and wanted.integration_id not in (None, before.integration_id):
+        checks.refuse_unconnected({"integration_id": [wanted.integration_id]}, known)
+    label = wanted.store_label if store is None else store.name
+    return replace(wanted, bindings=bindings, send_mode=mode, store_label=label)
 
 
 def _changed(

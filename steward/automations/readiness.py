@@ -1,11 +1,12 @@
 """What keeps an automation from running now: the switch, its template, its connections; changes nothing."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from steward.automations import workflows
 from steward.automations.rules import Templates as Templates
 from steward.model.automation import Automation, Kind
-from steward.model.connection import Connection, ConnectionState, Readiness
+from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected, NotReady
@@ -39,9 +40,19 @@ async def obstacles(
     found: dict[AutomationId, Obstacle] = {}
     for automation in wanted:
         what = _obstacle(automation, templates, known, is_on=is_on)
+        if what is None and automation.kind is Kind.WORKFLOW:
+            what = await _unready(tx, automation)
         if what is not None:
             found[automation.id] = what
     return found
+
+
+async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
+    """A workflow with steps that have no usable connection (contract 2.8)."""
+    state = await workflows.state_of(tx, automation)
+    if state is None:
+        return Obstacle("not_ready", "The steps of this automation are no longer there. Import it again.")
+    return None if state.is_ready else Obstacle("not_ready", workflows.words_of(state.unconfigured))
 
 
 def _obstacle(
@@ -120,8 +131,3 @@ def _bound(bindings: JsonObject) -> Iterable[IntegrationId]:
     for binding in bindings.values():
         if isinstance(binding, Mapping) and isinstance(binding.get("integration_id"), int):
             yield IntegrationId(int(str(binding["integration_id"])))
-
-
-def of_workflow(unusable: Collection[str]) -> Readiness:
-    """The readiness of a workflow automation: its template has no connections (contract 2.3)."""
-    return Readiness(ready=not unusable, missing=())

@@ -171,7 +171,7 @@ async def _check_world(
         checks.check_named(faults, template, checked.inputs, World(store, known))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, store, rules=rules)
-    timezone = ask.timezone or await _default_zone(tx, actor, store)
+    timezone = ask.timezone or await default_zone(tx, actor, store)
     checks.check_day(faults, checked.schedule, timezone, tx.now)
     faults.refuse()
     checks.refuse_unconnected(
@@ -185,7 +185,7 @@ async def _check_world(
     return _Place(store, known, timezone)
 
 
-async def _default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
+async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
     """The store's zone, without one the organisation's, else UTC (schedule.md 4)."""
     if store is not None and store.zone is not None and zone(store.zone) is not None:
         return store.zone

@@ -60,6 +60,18 @@ _PREVIEW: Body = {"schedule": {"cadence": "daily", "run_at": "08:00"}}
 _OCCURRENCES = f"{PREFIX}/{{automation_id}}/occurrences"
 _ONE = f"{PREFIX}/{{automation_id}}"
 _APPROVAL = f"{PREFIX}/approvals/{{approval_id}}"
+_IMPORT = f"{PREFIX}/imports/{{import_id}}"
+_EXPORT: Body = {
+    "source": "workflow_tool",
+    "content": {
+        "nodes": [
+            {"name": "By hand", "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
+            {"name": "Nothing", "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}},
+        ],
+        "connections": {"By hand": {"main": [[{"node": "Nothing", "type": "main", "index": 0}]]}},
+    },
+}
+_RUN_AS: Body = {"name": "of an import", "schedule": {"cadence": "manual"}}
 _CONNECTION = "/app/connections/{integration_id}"
 _PERSON = "/app/people/{user_id}"
 _PLAIN = Spelled()
@@ -125,6 +137,21 @@ SPELLED: dict[str, Spelled] = {
     f"GET {PREFIX}/destinations": Spelled(
         filters={"integration_id": "sheet_id"},
         needed=lambda ids: {"integration_id": ids.sheet_id, "parent": "sheet-prices"},
+    ),
+    f"POST {PREFIX}/imports": Spelled(body=lambda ids: {"name": "more", **_EXPORT}),
+    f"GET {PREFIX}/imports": _PLAIN,
+    f"POST {PREFIX}/imports/preview": Spelled(
+        body=lambda ids: dict(_EXPORT),
+        bodies={"integration_id": ("integration_id", lambda ids, it: {**_EXPORT, "integration_id": it})},
+    ),
+    f"GET {_IMPORT}": _PLAIN,
+    f"DELETE {_IMPORT}": _PLAIN,
+    f"POST {_IMPORT}/preview": Spelled(
+        bodies={"integration_id": ("integration_id", lambda ids, it: {"integration_id": it})}
+    ),
+    f"POST {_IMPORT}/automations": Spelled(
+        body=lambda ids: _RUN_AS,
+        bodies={"integration_id": ("integration_id", lambda ids, it: {**_RUN_AS, "integration_id": it})},
     ),
     "GET /app/connections/kinds": _PLAIN,
     "GET /app/connections": _PLAIN,

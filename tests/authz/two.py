@@ -48,6 +48,7 @@ class Ids:
     organization_id: int
     template_id: str
     slot_at: str
+    import_id: str
 
     def one(self, name: str) -> Any:
         """The id of this name."""
@@ -66,6 +67,7 @@ ABSENT = Ids(
     organization_id=999_995,
     template_id="no-such-template",
     slot_at="2026-05-02T08:00:00Z",
+    import_id="01JD3Z0QH8N2Y5V7W9X1C4B6AC",
 )
 
 
@@ -95,7 +97,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
     ours = await _furnish(service, outside, "owner", "ours")
     theirs = await _furnish(service, outside, "stranger", "theirs")
-    ulids = [theirs.automation_id, theirs.run_id, theirs.approval_id, theirs.change_id]
+    ulids = [theirs.automation_id, theirs.run_id, theirs.approval_id, theirs.change_id, theirs.import_id]
     names = ["theirs", "Other Shop", "stranger@example.com", "Sven"]
     return Two(service, outside, ours, theirs, (*ulids, *names))
 
@@ -159,6 +161,8 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)
     assert skipped.status == 200, skipped.body
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
+    kept = await web.post(f"{PREFIX}/imports", {"source": "workflow_tool", "content": _export(mark)})
+    assert kept.status == 201, kept.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
     return Ids(
@@ -173,7 +177,19 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
         organization_id=int(org),
         template_id="hide-out-of-stock-products",
         slot_at=coming[1]["slot_at"],
+        import_id=kept.data["import"]["id"],
     )
+
+
+def _export(mark: str) -> Mapping[str, Any]:
+    """A workflow of two steps that needs no connection and is named by the mark."""
+    begin, then = f"{mark} begin", f"{mark} then"
+    steps = [
+        {"name": begin, "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
+        {"name": then, "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}},
+    ]
+    wires = {begin: {"main": [[{"node": then, "type": "main", "index": 0}]]}}
+    return {"name": mark, "nodes": steps, "connections": wires}
 
 
 async def _connect(web: Caller, kind: str, settings: Mapping[str, Any], mark: str) -> int:

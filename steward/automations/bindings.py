@@ -1,0 +1,88 @@
+"""Bindings of a workflow's steps to connections, checked as they are asked for (contract 2.2)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.automations.checks import Faults
+from steward.automations.workflows import own_document
+from steward.model.connection import Connection
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan
+
+BOUND_KINDS = ("spreadsheet", "teams")
+MOST_BINDINGS = 500
+
+
+def check_bindings(
+    faults: Faults, plan: Plan, given: Mapping[str, Any], known: Mapping[IntegrationId, Connection]
+) -> JsonObject:
+    """Bindings as kept; faults are named by step (contract 2.2)."""
+    steps = {
+        step.name: step for step in plan.steps if step.origin is not None and step.origin.needs in BOUND_KINDS
+    }
+    if len(given) > MOST_BINDINGS:
+        faults.add("bindings", f"Bind at most {MOST_BINDINGS} steps.")
+        return {}
+    kept: dict[str, JsonValue] = {}
+    for name, binding in given.items():
+        path = f"bindings.{name}"
+        step = steps.get(name)
+        if step is None or step.origin is None:
+            faults.add(path, "This workflow has no step of that name that needs a connection.")
+            continue
+        words = _wrong_shape(binding)
+        if words is not None:
+            faults.add(path, words)
+            continue
+        connection = known.get(IntegrationId(binding["integration_id"]))
+        if connection is None:
+            faults.add(path, "This organisation has no such connection.")
+        elif connection.kind != step.origin.needs or binding["kind"] != step.origin.needs:
+            faults.add(path, f"This step needs a connection of kind {step.origin.needs}.")
+        elif (words := _wrong_target(binding["target"], connection)) is not None:
+            faults.add(path, words)
+        else:
+            kept[name] = {
+                "integration_id": connection.integration_id,
+                "kind": connection.kind,
+                "target": _target(binding["target"]),
+            }
+    return kept
+
+
+def _wrong_shape(binding: Any) -> str | None:
+    if not isinstance(binding, Mapping) or binding.keys() != {"integration_id", "kind", "target"}:
+        return "Give integration_id, kind and target, and nothing else."
+    number = binding["integration_id"]
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        return "integration_id is a whole number from 1 on."
+    if binding["kind"] not in BOUND_KINDS:
+        return "kind is spreadsheet or teams."
+    target = binding["target"]
+    if target is None:
+        return None
+    if not isinstance(target, Mapping) or not set(target) <= {"spreadsheet_id", "sheet"}:
+        return "target is null, or spreadsheet_id and sheet."
+    if any(
+        value is not None and (not isinstance(value, str) or len(value) > 200) for value in target.values()
+    ):
+        return "spreadsheet_id and sheet are texts of at most 200 characters, or null."
+    return None
+
+
+def _wrong_target(target: Any, connection: Connection) -> str | None:
+    if target is None:
+        return None
+    if connection.kind == "teams":
+        return "A Teams connection has no target: give null."
+    own = own_document(connection)
+    if own is not None and target.get("spreadsheet_id") not in (None, own):
+        return "This connection is one spreadsheet already: give null or that one."
+    return None
+
+
+def _target(target: Any) -> JsonValue:
+    if target is None:
+        return None
+    return {"spreadsheet_id": target.get("spreadsheet_id"), "sheet": target.get("sheet")}

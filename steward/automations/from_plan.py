@@ -1,0 +1,240 @@
+"""From a plan, a schedule and bindings to a workflow automation (contract 2.8, "run as automation")."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.automations import checks, setup, workflows
+from steward.automations.bindings import check_bindings
+from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
+from steward.automations.rules import AutomationRules
+from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
+from steward.model import kept_plan
+from steward.model.account import Actor, maker
+from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.connection import Connection
+from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan
+from steward.model.refusals import KeyReused
+from steward.model.schedule import MANUAL, Cadence, Schedule
+from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
+from steward.scheduling.spread import spread_minutes
+from steward.store import automations, connections, idempotency, organizations
+from steward.store.engine import Tx
+from steward.templates.base import STORES
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowAsk:
+    """A workflow automation as asked for; `plan` is kept as it is, never changed after."""
+
+    import_id: str
+    source: str
+    plan: JsonObject
+    name: str
+    schedule: JsonValue
+    integration_id: IntegrationId | None = None
+    timezone: str | None = None
+    trigger: TriggerAsk = BY_SCHEDULE
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+    send_mode: str = "ask"
+    idempotency_key: str | None = None
+
+    def request_sha256(self) -> str:
+        """Hash of the request: two that ask for the same have the same."""
+        schedule = self.schedule
+        if isinstance(schedule, Mapping):
+            schedule = {name: value for name, value in schedule.items() if value is not None}
+        asked = checks.plain(
+            [
+                "workflow",
+                self.import_id,
+                self.name,
+                schedule,
+                self.integration_id,
+                self.timezone,
+                self.trigger.kind.value,
+                list(self.trigger.topics),
+                dict(self.bindings),
+                self.send_mode,
+            ]
+        )
+        text = json.dumps(asked, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRules) -> Created:
+    """Sets up a workflow automation (interface 3, contract 2.8).
+
+    Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
+    """
+    faults = Faults()
+    is_event = ask.trigger.kind is TriggerKind.EVENT
+    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event) or MANUAL
+    if ask.timezone is not None:
+        checks.check_timezone(faults, ask.timezone)
+    trigger = trigger_of(faults, ask.trigger)
+    if not faults.found and (kept := await _replayed(tx, actor, ask)) is not None:
+        return kept
+    plan = kept_plan.from_kept(ask.plan)
+    ids = workflows.integrations_in(ask.bindings)
+    ids |= set() if ask.integration_id is None else {ask.integration_id}
+    known = await connections.among(tx, actor.org, ids) if ids else {}
+    store = None if ask.integration_id is None else known.get(ask.integration_id)
+    _check_store(faults, ask, plan, store)
+    check_topics(faults, trigger, store, rules)
+    bindings = check_bindings(faults, plan, ask.bindings, known)
+    timezone = ask.timezone or await setup.default_zone(tx, actor, store)
+    checks.check_day(faults, schedule, timezone, tx.now)
+    if ask.send_mode == "send":
+        missing = workflows.unconfigured(plan, bindings, store, known)
+        await check_sending(tx, actor.org, faults, is_ready=not missing)
+    faults.refuse()
+    if ask.integration_id is not None:
+        checks.refuse_unconnected({"integration_id": [ask.integration_id]}, known)
+    automation = _built(tx, actor, ask, schedule, trigger, store, bindings, timezone, rules)
+    if (kept := await _keep_key(tx, actor, ask, automation)) is not None:
+        return kept
+    placed = await setup.place_automation(tx, actor, automation)
+    await workflows.keep_plan(tx, actor.org, automation.id, 1, ask.plan, bindings)
+    return Created(placed, replayed=False)
+
+
+def trigger_of(faults: Faults, asked: TriggerAsk) -> Trigger:
+    """The trigger by its shape alone."""
+    if asked.kind is TriggerKind.SCHEDULE:
+        if asked.topics:
+            faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
+        return ScheduleTrigger()
+    if not 1 <= len(asked.topics) <= checks.MOST_TOPICS:
+        faults.add("trigger.topics", f"Name 1 to {checks.MOST_TOPICS} topics.")
+    if len(set(asked.topics)) != len(asked.topics):
+        faults.add("trigger.topics", "Name each topic once.")
+    for place, topic in enumerate(asked.topics):
+        if not 1 <= len(topic) <= checks.LONGEST_TOPIC:
+            faults.add(f"trigger.topics.{place}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
+    return EventTrigger(asked.topics)
+
+
+def platforms_of(plan: Plan) -> tuple[str, ...]:
+    """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
+    found = {
+        step.operation.partition(".")[0]
+        for step in kept_plan.needed(plan)
+        if step.origin is not None and step.origin.needs == "store"
+    }
+    return tuple(sorted(found))
+
+
+def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection | None) -> None:
+    platforms = platforms_of(plan)
+    is_event = ask.trigger.kind is TriggerKind.EVENT
+    if len(platforms) > 1:
+        faults.add(
+            "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
+        )
+    elif ask.integration_id is None:
+        if platforms or is_event:
+            faults.add("integration_id", "Choose the store it runs on.")
+    elif not platforms and not is_event:
+        faults.add("integration_id", "No step of this workflow needs a store.")
+    else:
+        checks.check_store(faults, platforms or STORES, store, is_named=True)
+
+
+def check_topics(faults: Faults, trigger: Trigger, store: Connection | None, rules: AutomationRules) -> None:
+    """That the store can send each topic."""
+    if not isinstance(trigger, EventTrigger) or store is None:
+        return
+    for topic in trigger.topics:
+        if topic not in rules.topics_of(store):
+            faults.add("trigger.topics", f"{store.name} cannot send {topic}.")
+
+
+async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -> None:
+    """That sends may go without approval now (contract 2.3, send_mode_allowed)."""
+    organization = await organizations.get(tx, org)
+    if organization is None or not organization.send_without_approval:
+        faults.add("send_mode", "This organisation sends nothing without approval. Choose ask.")
+    elif not is_ready:
+        faults.add("send_mode", "Steps are still without a connection. Choose ask, and change it later.")
+
+
+async def _replayed(tx: Tx, actor: Actor, ask: WorkflowAsk) -> Created | None:
+    if ask.idempotency_key is None:
+        return None
+    kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+    return None if kept is None else await _replay(tx, actor, ask, kept)
+
+
+async def _replay(tx: Tx, actor: Actor, ask: WorkflowAsk, kept: idempotency.KeptKey) -> Created:
+    if kept.request_sha256 != ask.request_sha256():
+        words = "This idempotency key was used for another automation. Use a new one."
+        raise KeyReused(errors={"idempotency_key": [words]})
+    found = await automations.get(tx, actor.org, AutomationId(kept.object_id))
+    return Created(found, replayed=True)
+
+
+async def _keep_key(tx: Tx, actor: Actor, ask: WorkflowAsk, automation: Automation) -> Created | None:
+    """Keeps the key; the automation another request made with it, when that was faster."""
+    if ask.idempotency_key is None or await idempotency.keep(
+        tx,
+        actor.org,
+        KEY_KIND,
+        key=ask.idempotency_key,
+        object_id=automation.id,
+        automation=automation.id,
+        request_sha256=ask.request_sha256(),
+    ):
+        return None
+    return await _replayed(tx, actor, ask)
+
+
+def _built(
+    tx: Tx,
+    actor: Actor,
+    ask: WorkflowAsk,
+    schedule: Schedule,
+    trigger: Trigger,
+    store: Connection | None,
+    bindings: JsonObject,
+    timezone: str,
+    rules: AutomationRules,
+) -> Automation:
+    automation_id = AutomationId(new_id(tx.now))
+    starts = schedule.cadence is not Cadence.MANUAL and isinstance(trigger, ScheduleTrigger)
+    return Automation(
+        org=actor.org,
+        id=automation_id,
+        version=1,
+        kind=Kind.WORKFLOW,
+        import_id=ask.import_id,
+        template_id=WORKFLOW_TEMPLATE,
+        template_version=1,
+        source=ask.source,
+        platform=None if store is None else store.kind,
+        integration_id=ask.integration_id,
+        store_label="" if store is None else store.name,
+        name=ask.name,
+        state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
+        paused_by=None,
+        paused_reason=None,
+        inputs={},
+        schedule=schedule,
+        timezone=timezone,
+        spread_minutes=spread_minutes(automation_id, rules.spread_max),
+        trigger=trigger,
+        connections=(),
+        bindings=bindings,
+        send_mode=ask.send_mode,
+        plan_version=1,
+        next_run_at=None,
+        last_run_at=None,
+        consecutive_failures=0,
+        created_at=tx.now,
+        updated_at=tx.now,
+        maker=maker(actor),
+    )

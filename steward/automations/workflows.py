@@ -1,0 +1,135 @@
+"""How a workflow automation stands: its plan, and which of its steps are not ready (interface 2.7)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from steward.model import kept_plan
+from steward.model.automation import Automation
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan, PlanStep
+from steward.store import connections, organizations, plans
+from steward.store.engine import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Unconfigured:
+    """A step without a usable connection, and why (interface 2.7)."""
+
+    step: str
+    kind: str
+    target: JsonObject | None
+    why: str
+
+    def wire(self) -> JsonObject:
+        """As answered."""
+        return {"step": self.step, "kind": self.kind, "target": self.target, "why": self.why}
+
+
+def unconfigured(
+    plan: Plan,
+    bindings: JsonObject,
+    store: Connection | None,
+    known: Mapping[IntegrationId, Connection],
+) -> list[Unconfigured]:
+    """Steps that cannot reach what they need, in plan order (imports 13)."""
+    found: list[Unconfigured] = []
+    for step in kept_plan.needed(plan):
+        needs = step.origin.needs if step.origin is not None else None
+        target = step.origin.target if step.origin is not None else None
+        if needs == "store":
+            why = None if store is not None and _is_up(store) else "needs_reconnecting"
+        else:
+            why = _why(step, bindings.get(step.name), known)
+        if why is not None:
+            found.append(Unconfigured(step.name, str(needs), target, why))
+    return found
+
+
+def _is_up(connection: Connection) -> bool:
+    return connection.state is ConnectionState.CONNECTED
+
+
+def _why(step: PlanStep, binding: JsonValue, known: Mapping[IntegrationId, Connection]) -> str | None:
+    if not isinstance(binding, Mapping) or step.origin is None:
+        return "no_connection"
+    number = binding.get("integration_id")
+    connection = known.get(IntegrationId(number)) if isinstance(number, int) else None
+    if connection is None or connection.kind != step.origin.needs:
+        return "no_connection"
+    if not _is_up(connection):
+        return "needs_reconnecting"
+    wanted = _document(step.origin.target)
+    led = _document(binding.get("target")) or own_document(connection)
+    return "wrong_target" if wanted is not None and led is not None and wanted != led else None
+
+
+def _document(target: JsonValue) -> str | None:
+    found = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def own_document(connection: Connection) -> str | None:
+    """The one spreadsheet of a service account."""
+    settings = connection.facts.get("settings")
+    return _document(settings) if connection.auth is Auth.SERVICE_ACCOUNT else None
+
+
+def integrations_in(bindings: JsonObject) -> set[IntegrationId]:
+    """The connections bindings name."""
+    return {
+        IntegrationId(number)
+        for binding in bindings.values()
+        if isinstance(binding, Mapping) and isinstance(number := binding.get("integration_id"), int)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowState:
+    """A workflow automation's plan as it is now, and whether it could run."""
+
+    plan: Plan
+    unconfigured: Sequence[Unconfigured]
+    may_send: bool
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every step that needs a connection has one."""
+        return not self.unconfigured
+
+
+async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
+    """How a workflow automation stands; None when its plan is gone."""
+    kept = await plans.newest(tx, automation.org, automation.id)
+    if kept is None:
+        return None
+    plan = kept_plan.from_kept(kept.plan)
+    missing = await _missing(tx, automation, plan)
+    organization = await organizations.get(tx, automation.org)
+    allowed = organization is not None and organization.send_without_approval
+    return WorkflowState(plan, missing, allowed and not missing)
+
+
+async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
+    ids = integrations_in(automation.bindings)
+    ids |= set() if automation.integration_id is None else {automation.integration_id}
+    known = await connections.among(tx, automation.org, ids) if ids else {}
+    store = None if automation.integration_id is None else known.get(automation.integration_id)
+    return unconfigured(plan, automation.bindings, store, known)
+
+
+async def keep_plan(
+    tx: Tx, org: OrgId, automation: AutomationId, version: int, plan: JsonObject, bindings: JsonObject
+) -> None:
+    """Keeps the plan of a version with what its steps are bound to."""
+    kept = plans.KeptPlan(plan, bindings)
+    sha256 = kept_plan.plan_sha256(plan)
+    await plans.insert(tx, org, automation, version, kept=kept, sha256=sha256)
+
+
+def words_of(missing: Sequence[Unconfigured]) -> str:
+    """Why it is not ready, naming the steps."""
+    names = ", ".join(f"“{one.step}”" for one in missing[:5])
+    more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    return f"These steps have no usable connection: {names}{more}. Bind them, then run it again."

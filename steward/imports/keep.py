@@ -1,0 +1,148 @@
+"""Keeps and deletes imports: each content of a source once, at most 100 (contract 2.8, interface 8)."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from steward.expressions.evaluate import Evaluator
+from steward.imports.content import Unreadable, content_of
+from steward.imports.reading import Reading, read_export
+from steward.model import kept_plan
+from steward.model.account import Actor, maker
+from steward.model.ids import new_id
+from steward.model.json import JsonObject
+from steward.model.plan import Plan
+from steward.model.refusals import AllowanceSpent, NotFound, ValidationFailed
+from steward.store import imports
+from steward.store.engine import Tx
+from steward.store.imports import Import
+
+MOST_KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An export read before any transaction is open: its reading, its hash and its length."""
+
+    reading: Reading
+    sha256: str
+    bytes: int
+
+
+async def prepare(
+    source: str, sent: str | JsonObject, name: str | None, evaluator: Evaluator | None
+) -> Prepared:
+    """Reads and checks what was sent. Raises ValidationFailed (`errors.content`)."""
+    try:
+        content = content_of(sent)
+        reading = await read_export(source, content, name, evaluator)
+    except Unreadable as error:
+        raise ValidationFailed(errors={"content": [error.message]}) from error
+    return Prepared(reading, content.sha256, content.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An import, and whether equal content had been kept before."""
+
+    record: Import
+    replayed: bool
+
+
+async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared) -> Kept:
+    """Keeps an export (contract 2.8). Raises AllowanceSpent."""
+    there = await imports.by_content(tx, actor.org, source, prepared.sha256)
+    if there is not None:
+        return Kept(there, replayed=True)
+    if await imports.count(tx, actor.org) >= MOST_KEPT:
+        words = f"{MOST_KEPT} imports are kept already. Delete one that is not needed any more."
+        raise AllowanceSpent(words, errors={})
+    reading = prepared.reading
+    plan = kept_plan.to_kept(reading.plan)
+    record = Import(
+        org=actor.org,
+        id=new_id(tx.now),
+        source=source,
+        name=name,
+        sha256=prepared.sha256,
+        bytes=prepared.bytes,
+        supported=reading.report.supported,
+        report=summary(reading),
+        created_at=tx.now,
+        maker=maker(actor),
+        plan=plan,
+    )
+    content = json.dumps(reading.cleaned, ensure_ascii=False, separators=(",", ":"))
+    if not await imports.insert(tx, record, content=content, plan=plan):
+        there = await imports.by_content(tx, actor.org, source, prepared.sha256)
+        if there is not None:
+            return Kept(there, replayed=True)
+    return Kept(record, replayed=False)
+
+
+async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
+    """Removes an import; what was made from it stays as it is. Raises NotFound."""
+    if await imports.delete(tx, actor.org, import_id) == 0:
+        raise NotFound("There is no such import.")
+
+
+def summary(reading: Reading) -> JsonObject:
+    """What a list shows of an import beside its row (contract 3.6)."""
+    plan, report = reading.plan, reading.report
+    return {
+        "step_count": len(plan.steps),
+        "issues": [one.wire() for one in report.findings],
+        "needs": needs_of(plan),
+        "trigger": shown_trigger(plan),
+    }
+
+
+def needs_of(plan: Plan) -> list[str]:
+    """What its steps need, each once, sorted."""
+    found = {
+        step.origin.needs
+        for step in plan.steps
+        if step.origin is not None and step.origin.needs is not None and not step.origin.disabled
+    }
+    return sorted(found)
+
+
+def shown_trigger(plan: Plan) -> dict[str, Any] | None:
+    """The start it proposes: a store's events or a schedule; null when only a person would start it."""
+    entry = plan.entry()
+    if entry is None:
+        return None
+    if entry.kind == "event":
+        return {"kind": "event", "topics": list(entry.topics), "schedule": None, "timezone": plan.timezone}
+    if entry.kind == "schedule":
+        return {"kind": "schedule", "topics": None, "schedule": entry.schedule, "timezone": plan.timezone}
+    return None
+
+
+def shown_plan(kept: JsonObject) -> JsonObject:
+    """The plan as the API shows it (contract 3.6)."""
+    plan = kept_plan.from_kept(kept)
+    names = {step.name for step in plan.steps}
+    edges = [
+        {"from": edge.source, "port": edge.port, "to": edge.target}
+        for edge in plan.edges
+        if edge.source in names
+    ]
+    trigger = shown_trigger(plan)
+    return {
+        "trigger": trigger and {name: trigger[name] for name in ("kind", "topics", "schedule")},
+        "steps": [
+            {
+                "name": step.name,
+                "title": step.title,
+                "kind": "unsupported" if step.operation == "unsupported" else str(step.kind),
+                "operation": step.operation,
+                "needs": step.origin.needs if step.origin is not None else None,
+                "supported": step.origin is None or step.origin.supported,
+                "after": list(dict.fromkeys(one for one in plan.after(step.name) if one in names)),
+                "target": step.origin.target if step.origin is not None else None,
+            }
+            for step in plan.steps
+        ],
+        "edges": edges,
+    }

@@ -1,0 +1,54 @@
+"""Runs an import as an automation: a plan of its own, kept with it from then on (contract 2.8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.automations import from_plan
+from steward.automations.checks import BY_SCHEDULE, TriggerAsk
+from steward.automations.from_plan import WorkflowAsk
+from steward.automations.rules import AutomationRules
+from steward.automations.setup import Created
+from steward.model.account import Actor
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonValue
+from steward.model.refusals import ValidationFailed
+from steward.store import imports
+from steward.store.engine import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class RunAsAsk:
+    """An automation of an import as asked for (contract 2.8)."""
+
+    import_id: str
+    name: str
+    schedule: JsonValue
+    integration_id: IntegrationId | None = None
+    timezone: str | None = None
+    trigger: TriggerAsk = BY_SCHEDULE
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+    send_mode: str = "ask"
+    idempotency_key: str | None = None
+
+
+async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules) -> Created:
+    """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
+    kept = await imports.get(tx, actor.org, ask.import_id)
+    if not kept.supported or kept.plan is None:
+        words = "Some steps of this import cannot run. Mend them in the tool and import it anew."
+        raise ValidationFailed(errors={"import_id": [words]})
+    wanted = WorkflowAsk(
+        import_id=kept.id,
+        source=kept.source,
+        plan=kept.plan,
+        name=ask.name,
+        schedule=ask.schedule,
+        integration_id=ask.integration_id,
+        timezone=ask.timezone,
+        trigger=ask.trigger,
+        bindings=ask.bindings,
+        send_mode=ask.send_mode,
+        idempotency_key=ask.idempotency_key,
+    )
+    return await from_plan.create(tx, actor, wanted, rules=rules)
