@@ -18,6 +18,8 @@ Args = Mapping[str, object]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+# Made once: json.dumps makes a new one for each text that is not of its default form.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class Row(Protocol):
@@ -180,7 +182,7 @@ def plain(value: object, dialect: Dialect) -> object:
     if isinstance(value, datetime):
         return ms(value)
     if isinstance(value, Json):
-        return json.dumps(value.value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return _ENCODE(value.value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (list, tuple, set, frozenset)):
