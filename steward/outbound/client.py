@@ -1,6 +1,7 @@
 """The three clients a connector may be given, told apart by type: reads, granted writes, upkeep."""
 
 import random
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import urlencode, urljoin, urlsplit
@@ -303,7 +304,9 @@ class UpkeepHttp:
         documents = self._line.link.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.ask(name, variables)
-        return await self._once(_asked(self._line, documents.all[name], variables))
+        ask = _asked(self._line, documents.all[name], variables)
+        keyed = {**(ask.headers or {}), "idempotency-key": str(uuid.uuid4())}
+        return await self._once(replace(ask, headers=keyed))
 
     async def get_bare(self, path: str, *, operation: str = "check") -> Answer:
         """As `get`, without the connection's secret."""

@@ -192,7 +192,7 @@ async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[Current]:
 
 
 async def _channels(ask: Asking, part: Part) -> Current:
-    data = await ask.data(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
+    data = await ask.told(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
     found = data.get("product")
     if found is None:
         return Current(part, None, gone=True)
@@ -201,7 +201,7 @@ async def _channels(ask: Asking, part: Part) -> Current:
 
 async def _metafield(ask: Asking, part: Part) -> Current:
     names = {name: part.arguments[name] for name in ("namespace", "key")}
-    data = await ask.data(documents.METAFIELD, {"id": part.arguments["owner"], **names})
+    data = await ask.told(documents.METAFIELD, {"id": part.arguments["owner"], **names})
     if data.get("node") is None:
         return Current(part, None, gone=True)
     found = sub(data, "node", "metafield")
@@ -209,7 +209,7 @@ async def _metafield(ask: Asking, part: Part) -> Current:
 
 
 async def _redirect(ask: Asking, part: Part) -> Current:
-    data = await ask.data(documents.REDIRECTS, {"query": f"path:{quoted(part.target)}"})
+    data = await ask.told(documents.REDIRECTS, {"query": f"path:{quoted(part.target)}"})
     rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == part.target]
     return Current(part, {"target": text(rows[0], "target") if rows else None})
 

@@ -39,7 +39,7 @@ class Asking:
     def __init__(self, http: ReadHttp) -> None:
         self._http = http
 
-    async def data(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
+    async def told(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
         """The data of one answer. Raises CallError."""
         return data_of(await self._http.ask(document.name, variables or {}))
 
@@ -49,7 +49,7 @@ class Asking:
         """(rows, whether more follow) of the connection at `names`, cursor by cursor. Raises CallError."""
         after: str | None = None
         while True:
-            data = await self.data(document, {**variables, "after": after})
+            data = await self.told(document, {**variables, "after": after})
             connection = sub(data, *names)
             if not connection:
                 return
@@ -68,12 +68,12 @@ class Asking:
     ) -> AsyncIterator[list[Row]]:
         """The objects of those global ids, `most` a call, those that are gone left out. Raises CallError."""
         for at in range(0, len(ids), most):
-            data = await self.data(document, {**variables, "ids": list(ids[at : at + most])})
+            data = await self.told(document, {**variables, "ids": list(ids[at : at + most])})
             yield [row_of(each) for each in list_of(data, "nodes") if each is not None]
 
     async def count(self, document: Document, name: str, **variables: JsonValue) -> int:
         """How many there are, as far as it is counted. Raises CallError."""
-        return whole(sub(await self.data(document, variables), name), "count") or 0
+        return whole(sub(await self.told(document, variables), name), "count") or 0
 
     async def bulk(self, document: Document) -> AsyncIterator[Grouped]:
         """Every object of a bulk query with its own, as the result comes; held one at a time.
@@ -100,7 +100,7 @@ class Asking:
             yield Grouped(held, children)
 
     async def _started(self, document: Document) -> str:
-        payload = sub(await self.data(START_BULK, {"query": document.text}), "bulkOperationRunQuery")
+        payload = sub(await self.told(START_BULK, {"query": document.text}), "bulkOperationRunQuery")
         for error in user_errors(payload):
             if error.code in ("OPERATION_IN_PROGRESS", "LIMIT_REACHED"):
                 raise Throttled(60.0, platform_text=error.message)
@@ -110,7 +110,7 @@ class Asking:
     async def _finished(self, number: str) -> str | None:
         for look in range(_MOST_LOOKS):
             await self._http.pause(_LOOKS[min(look, len(_LOOKS) - 1)])
-            found = sub(await self.data(BULK, {"id": number}), "node")
+            found = sub(await self.told(BULK, {"id": number}), "node")
             status = text(found, "status")
             if status == "COMPLETED":
                 return text(found, "url") or None

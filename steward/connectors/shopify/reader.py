@@ -161,7 +161,7 @@ class ShopifyReader:
         return made
 
     async def _channels(self, product: str) -> tuple[str, ...]:
-        data = await self._ask.data(documents.PRODUCT_CHANNELS, {"id": gid("Product", product)})
+        data = await self._ask.told(documents.PRODUCT_CHANNELS, {"id": gid("Product", product)})
         return channels_of(row_of(data.get("product")))
 
     async def _variant_rows(
@@ -214,7 +214,7 @@ class ShopifyReader:
     async def _of_item(self, target: str) -> str:
         """The product whose stock an inventory item is."""
         item, _ = item_and_location(target)
-        data = await self._ask.data(documents.ITEM_PRODUCT, {"id": gid("InventoryItem", item)})
+        data = await self._ask.told(documents.ITEM_PRODUCT, {"id": gid("InventoryItem", item)})
         found = data.get("inventoryItem")
         rows = nodes_of(row_of(found), "variants") if found is not None else []
         if not rows:
@@ -311,7 +311,7 @@ class ShopifyReader:
         return order_of(row, lines, domain=self._domain)
 
     async def _refunds(self, ask: RefundsAsk) -> AsyncIterator[Page[Refund]]:
-        data = await self._ask.data(documents.REFUNDS, {"id": gid("Order", ask.order_id)})
+        data = await self._ask.told(documents.REFUNDS, {"id": gid("Order", ask.order_id)})
         found = data.get("order")
         if found is None:
             raise NotFound
@@ -357,7 +357,7 @@ class ShopifyReader:
         raise NotFound
 
     async def _draft_order(self, ask: ById) -> AsyncIterator[Page[DraftOrder]]:
-        data = await self._ask.data(documents.DRAFT_ORDER, {"id": gid("DraftOrder", ask.id)})
+        data = await self._ask.told(documents.DRAFT_ORDER, {"id": gid("DraftOrder", ask.id)})
         found = data.get("draftOrder")
         if found is None:
             raise NotFound
