@@ -135,7 +135,11 @@ class Children:
         while True:
             child = self._mine(owner, kind)
             if child is None and not self._must_wait(owner):
-                child = await self._fresh(kind)
+                try:
+                    child = await self._fresh(kind)
+                except BaseException:
+                    self._next()  # the place that was taken for it is free again
+                    raise
             if child is not None:
                 child.busy, child.owner = True, owner
                 self._note(owner[0])

@@ -1,6 +1,7 @@
 """Whose a child is: one organisation and one run, a turn for everybody (safety 8)."""
 
 import asyncio
+import sys
 
 import pytest
 from anyio.lowlevel import checkpoint
@@ -90,5 +91,17 @@ async def test_a_message_given_up_takes_its_child_with_it() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert await _ask(children, ("one", "1"))
+    await children.close()
+
+
+async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """safety 8: a failed start frees its place, so nobody waits for ever"""
+    children = Children(1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    asked = [_ask(children, (f"org{number}", "1")) for number in range(3)]
+    ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+    assert [type(end) for end in ends] == [Stopped] * 3
+    monkeypatch.undo()
     assert await _ask(children, ("one", "1"))
     await children.close()
