@@ -15,9 +15,9 @@ from steward.connectors.base import (
     AppendRows,
     CallError,
     NotFound,
-    Nothing,
     PostCard,
     Recovery,
+    TabsAsk,
     Unauthorized,
     ValuesAsk,
     WriteCells,
@@ -43,7 +43,7 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     """connectors 7.3, Values"""
     health = await sheet.check()
     assert (health.ok, health.account_label) == (True, "Prices")
-    assert [tab.title for tab in await sheet.all(TABS, Nothing())] == ["Prices"]
+    assert [tab.title for tab in await sheet.all(TABS, TabsAsk())] == ["Prices"]
     found = await rows(sheet)
     assert found[1] == ("SKU", "Price")
     assert len(found) == 21
