@@ -2,7 +2,10 @@
 
 import Choose from "./screens/choose/Choose.svelte";
 import { prefetchOverview } from "./screens/overview/calls";
+import { startApproval, startQueue } from "./screens/approvals/calls";
 import Overview from "./screens/overview/Overview.svelte";
+import { startRuns } from "./screens/runs/calls";
+import { begin } from "./screens/runs/following.svelte";
 import type { PageName, Route } from "./router.svelte";
 
 export const routes: Partial<Record<PageName, Route>> = {
@@ -11,5 +14,10 @@ export const routes: Partial<Record<PageName, Route>> = {
   choose: { screen: () => Promise.resolve({ default: Choose }) },
   "sign-in": { screen: () => import("./screens/sign-in/SignIn.svelte"), open: true },
   invitation: { screen: () => import("./screens/invitation/Invitation.svelte"), open: true },
+  approvals: { screen: () => import("./screens/approvals/Approvals.svelte"), start: startQueue },
+  review: { screen: () => import("./screens/approvals/ReviewAll.svelte") },
+  approval: { screen: () => import("./screens/approvals/Approval.svelte"), start: startApproval },
+  runs: { screen: () => import("./screens/runs/Runs.svelte"), start: startRuns },
+  run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => begin(params.id!) },
   account: { screen: () => import("./screens/account/Account.svelte"), },
 };

@@ -22,7 +22,7 @@ export const STOPS: readonly Stop[] = [
     also: ["automation", "automation-tab", "new-automation"],
   },
   { page: "calendar", words: "Calendar", mark: "M2.5 4h11v9h-11zM2.5 7h11M5.5 2.5v2M10.5 2.5v2", bottom: true },
-  { page: "approvals", words: "Approvals", mark: "M2.5 8.5 6 12l7.5-8", bottom: true, also: ["approval"] },
+  { page: "approvals", words: "Approvals", mark: "M2.5 8.5 6 12l7.5-8", bottom: true, also: ["approval", "review"] },
   { page: "runs", words: "Runs", mark: "M5 3.5v9l7-4.5z", also: ["run"] },
   { page: "imports", words: "Imports", mark: "M8 2.5v7m-3-3 3 3 3-3M3 12.5h10", also: ["import", "new-import"] },
   {

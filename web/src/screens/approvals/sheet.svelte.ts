@@ -1,0 +1,171 @@
+/**
+ * One approval with every change it asks for: nothing can be approved before all of them are here, once each, and
+ * the record, read again after the last page, is still the one they belong to (web 6.8, safety 4).
+ */
+
+import { changed } from "../../api/cache.svelte";
+import { call, Refused } from "../../api/client";
+import type { ApprovalRecord, ChangeRecord, DecidedAnswer, RunRecord } from "../../api/schema";
+import { pause } from "../../lib/clock.svelte";
+
+const PAGE = 200;
+const TRIES = 3;
+/** As many may be left out in one decision (contract 2.9). */
+export const MOST_LEFT_OUT = 5000;
+
+export class Sheet {
+  readonly id: string;
+  record = $state.raw<ApprovalRecord>();
+  changes = $state.raw<readonly ChangeRecord[]>([]);
+  /** All rows are here and belong to `record`. */
+  complete = $state(false);
+  leftOut = $state.raw<ReadonlySet<string>>(new Set());
+  refused = $state.raw<Refused>();
+  /** It was loaded anew, since what was shown is no longer what is asked. */
+  renewed = $state(false);
+  /** The run after a decision made here. */
+  run = $state.raw<RunRecord>();
+  #loading: AbortController | undefined;
+
+  constructor(id: string, first?: ApprovalRecord) {
+    this.id = id;
+    if (first) this.#take(first);
+  }
+
+  get isOpen(): boolean {
+    return this.record?.status === "pending";
+  }
+
+  get total(): number {
+    return this.record?.changes_total ?? this.record?.counts.total ?? 0;
+  }
+
+  /** The changes that will be made when it is approved now. */
+  get kept(): number {
+    return this.changes.length - this.leftOut.size;
+  }
+
+  get irreversible(): number {
+    return this.changes.reduce((sum, { id, reversible }) => sum + (!reversible && !this.leftOut.has(id) ? 1 : 0), 0);
+  }
+
+  /** Loads the record and all its changes; what was left out stays so where it still exists. */
+  async load(): Promise<void> {
+    this.#loading?.abort();
+    const loading = (this.#loading = new AbortController());
+    this.complete = false;
+    this.refused = undefined;
+    try {
+      for (let left = TRIES; left > 0; left -= 1) {
+        if (await this.#whole(loading.signal)) return;
+        this.renewed = true;
+      }
+      this.refused = new Refused(409, {
+        code: "stale_version", message: "The changes kept changing while they were loaded. Load them again in a moment.",
+      });
+    } catch (fault) {
+      if (loading.signal.aborted) return;
+      if (!(fault instanceof Refused)) throw fault;
+      this.refused = fault;
+    }
+  }
+
+  leave(): void {
+    this.#loading?.abort();
+  }
+
+  /** Whether the one shown is older than a record read meanwhile. */
+  isOld(read: ApprovalRecord): boolean {
+    const mine = this.record;
+    return mine !== undefined && read.version > mine.version;
+  }
+
+  setLeft(ids: Iterable<string>, out: boolean): void {
+    const left = new Set(this.leftOut);
+    for (const id of ids) {
+      if (out) left.add(id);
+      else left.delete(id);
+    }
+    this.leftOut = left;
+  }
+
+  /** Sends the decision about exactly what is on the page. Throws Refused; then it is loaded anew. */
+  async decide(rejects: boolean, comment: string): Promise<void> {
+    const { record } = this;
+    if (!record || !this.complete) return;
+    const params = { approval_id: this.id };
+    const said = { version: record.version, comment: comment.trim() || null };
+    try {
+      // In the order shown, which is the order hashed.
+      const left = this.changes.filter(({ id }) => this.leftOut.has(id)).map(({ id }) => id);
+      const body = { ...said, except: left, change_hash: record.change_hash };
+      const answer = rejects
+        ? await call("post", "/v1/automations/approvals/{approval_id}/reject", { params, body: said })
+        : await call("post", "/v1/automations/approvals/{approval_id}/approve", { params, body });
+      this.#decided(answer);
+    } catch (fault) {
+      if (fault instanceof Refused && fault.status === 409) {
+        this.renewed = fault.code === "stale_version";
+        void this.load();
+      }
+      throw fault;
+    }
+  }
+
+  #decided(answer: DecidedAnswer): void {
+    this.record = { ...this.record, ...answer.approval };
+    this.run = answer.run;
+    changed("/v1/automations/approvals", "/v1/automations/approvals/{approval_id}", "/v1/automations/runs", "/v1/automations/status");
+  }
+
+  #take(record: ApprovalRecord): void {
+    this.record = record;
+    if (record.changes && !this.changes.length) this.changes = record.changes;
+  }
+
+  /** One pass over all pages; false when it was changed meanwhile. */
+  async #whole(signal: AbortSignal): Promise<boolean> {
+    const record = await this.#read(signal);
+    const waits = record.status === "pending";
+    this.#take(record);
+    const rows: ChangeRecord[] = [];
+    const seen = new Set<string>();
+    let cursor: string | undefined;
+    do {
+      const query = { limit: PAGE, cursor, ...(waits ? { outcome: ["proposed" as const] } : {}) };
+      const params = { run_id: record.run_id };
+      const page = await patient(signal, () => call("get", "/v1/automations/runs/{run_id}/changes", { params, query }, { signal }));
+      for (const change of page.changes) {
+        if (!seen.has(change.id)) rows.push(change);
+        seen.add(change.id);
+      }
+      cursor = page.next_cursor ?? undefined;
+      // The rest is told by its number alone while it comes: drawing each page would cost more than loading it.
+      if (rows.length >= this.changes.length) this.changes = [...rows];
+    } while (cursor);
+    const again = await this.#read(signal);
+    const same = again.version === record.version && again.change_hash === record.change_hash && again.status === record.status;
+    if (!same || (waits && rows.length !== record.changes_total)) return false;
+    this.changes = rows;
+    this.leftOut = new Set([...this.leftOut].filter((id) => seen.has(id)));
+    this.complete = true;
+    return true;
+  }
+
+  async #read(signal: AbortSignal): Promise<ApprovalRecord> {
+    const params = { approval_id: this.id };
+    return (await patient(signal, () => call("get", "/v1/automations/approvals/{approval_id}", { params }, { poll: true, signal }))).approval;
+  }
+}
+
+/** Reads wait as they are told to (429). */
+export async function patient<D>(signal: AbortSignal, ask: () => Promise<D>): Promise<D> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (fault) {
+      if (!(fault instanceof Refused) || fault.code !== "rate_limited" || signal.aborted) throw fault;
+      await pause((fault.retryAfter ?? 1) * 1000, signal);
+    }
+  }
+}

@@ -1,0 +1,127 @@
+/** Follows one run: polls for steps after the highest seen until it has ended, each step once (web 6.7, Polling). */
+
+import { online } from "../../api/online.svelte";
+import { call, Refused } from "../../api/client";
+import type { RunRecord, StepRecord } from "../../api/schema";
+import { now, pause } from "../../lib/clock.svelte";
+
+const BUSY_MS = 2000;
+const WAITING_MS = 10_000;
+const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "refused", "cancelled", "expired"]);
+
+/** The first answer, asked for before the screen's code is there. */
+let begun: { id: string; answer: Promise<RunRecord> } | undefined;
+
+function ask(id: string, after: number, poll: boolean, signal?: AbortSignal): Promise<RunRecord> {
+  const args = { params: { run_id: id }, query: { after_seq: after } };
+  return call("get", "/v1/automations/runs/{run_id}", args, { poll, signal }).then(({ run }) => run);
+}
+
+/** Runs on the page: another tab of one begins nothing. */
+const followed = new Set<string>();
+
+export function begin(id: string): void {
+  if (followed.has(id)) return;
+  const answer = ask(id, 0, false);
+  answer.catch(() => undefined);
+  begun = { id, answer };
+}
+
+export class Following {
+  readonly id: string;
+  run = $state.raw<RunRecord>();
+  steps = $state.raw<readonly StepRecord[]>([]);
+  refused = $state.raw<Refused>();
+  at = $state(0);
+  #seen = 0;
+  #leaving = new AbortController();
+  #wake: () => void = () => {};
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  get ended(): boolean {
+    return this.run !== undefined && ENDED.has(this.run.status);
+  }
+
+  /** Takes what an action answered; the next poll brings the rest. */
+  put(run: RunRecord): void {
+    this.run = { ...this.run, ...run };
+    this.#wake();
+  }
+
+  /** Asks at once; what is shown stays. */
+  again(): void {
+    this.refused = undefined;
+    this.#wake();
+  }
+
+  leave(): void {
+    this.#leaving.abort();
+    this.#wake();
+  }
+
+  /** Polls until the run has ended and every step is here. */
+  async follow(): Promise<void> {
+    const { signal } = this.#leaving;
+    followed.add(this.id);
+    const woken = () => this.#wake();
+    document.addEventListener("visibilitychange", woken);
+    try {
+      for (let first = true; !signal.aborted; first = false) {
+        const more = await this.#once(first);
+        if (signal.aborted) return;
+        if (more && !this.refused) continue;
+        if (this.ended && !this.refused) return;
+        if (this.refused && !this.refused.away) await this.#pause(null);
+        else await this.#pause(this.run?.status === "waiting_approval" ? WAITING_MS : BUSY_MS);
+        // A hidden tab and a service that is away are waited for.
+        while (!signal.aborted && (document.hidden || online.away)) await this.#pause(document.hidden ? null : BUSY_MS);
+      }
+    } finally {
+      document.removeEventListener("visibilitychange", woken);
+      followed.delete(this.id);
+    }
+  }
+
+  /** One answer; true when there are more steps at once. */
+  async #once(first: boolean): Promise<boolean> {
+    try {
+      const early = first && begun?.id === this.id ? begun.answer : undefined;
+      begun = undefined;
+      const run = await (early ?? ask(this.id, this.#seen, !first, this.#leaving.signal));
+      this.#take(run);
+      return run.more_steps ?? false;
+    } catch (fault) {
+      if (this.#leaving.signal.aborted) return false;
+      if (!(fault instanceof Refused)) throw fault;
+      if (fault.code === "rate_limited") await pause((fault.retryAfter ?? 1) * 1000, this.#leaving.signal);
+      else this.refused = fault;
+      return false;
+    }
+  }
+
+  #take(run: RunRecord): void {
+    const found = (run.steps ?? []).filter(({ seq }) => seq > this.#seen);
+    if (found.length) {
+      this.steps = [...this.steps, ...found];
+      this.#seen = found.at(-1)!.seq;
+    }
+    this.run = run;
+    this.at = now();
+    this.refused = undefined;
+  }
+
+  /** Waits so long, or until woken; null until woken alone. */
+  #pause(ms: number | null): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = ms === null ? undefined : setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      if (this.#leaving.signal.aborted) this.#wake();
+    });
+  }
+}

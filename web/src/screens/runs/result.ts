@@ -1,0 +1,49 @@
+/** A run's result as tables and numbers, named and ordered by the template's schema where there is one. */
+
+import { plainName } from "../../lib/words";
+
+export type Shape =
+  | { kind: "text"; name: string; value: string }
+  | { kind: "link"; name: string; value: string }
+  | { kind: "number"; name: string; value: number }
+  | { kind: "table"; name: string; columns: [string, string][]; rows: Record<string, unknown>[] }
+  | { kind: "list"; name: string; values: string[] }
+  | { kind: "tree"; name: string; value: unknown };
+
+interface Schema {
+  title?: string;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+const isPlain = (value: unknown) => value === null || typeof value !== "object";
+
+/** What a plain value is in words. */
+export function wordsOf(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** The fields of a result, those of the schema first and in its order. */
+export function shapesOf(result: Readonly<Record<string, unknown>>, schema: unknown): Shape[] {
+  const known = isRecord(schema) ? ((schema as Schema).properties ?? {}) : {};
+  const names = [...Object.keys(known).filter((name) => name in result), ...Object.keys(result).filter((name) => !(name in known))];
+  return names.filter((name) => result[name] !== null && result[name] !== undefined).map((name) => shapeOf(name, result[name], known[name]));
+}
+
+function shapeOf(key: string, value: unknown, schema: Schema | undefined): Shape {
+  const name = schema?.title ?? plainName(key);
+  if (typeof value === "number") return { kind: "number", name, value };
+  if (typeof value === "string") return { kind: /^https:\/\/\S+$/.test(value) ? "link" : "text", name, value };
+  if (typeof value === "boolean") return { kind: "text", name, value: wordsOf(value) };
+  if (Array.isArray(value) && value.every(isPlain)) return { kind: "list", name, values: value.map(wordsOf) };
+  if (Array.isArray(value) && value.every(isRecord)) {
+    const rows = value as Record<string, unknown>[];
+    const known = Object.keys(schema?.items?.properties ?? {});
+    const found = [...new Set([...known, ...rows.flatMap(Object.keys)])].filter((column) => rows.some((row) => row[column] !== undefined));
+    return { kind: "table", name, columns: found.map((column) => [column, schema?.items?.properties?.[column]?.title ?? plainName(column)]), rows };
+  }
+  return { kind: "tree", name, value };
+}

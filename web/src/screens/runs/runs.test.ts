@@ -1,0 +1,29 @@
+import { describe, expect, it } from "vitest";
+import type { StepRecord } from "../../api/schema";
+import { shapesOf } from "./result";
+import { folded } from "./timeline";
+
+const step = (seq: number, iteration: number | null = null, status = "succeeded") => ({ seq, iteration, status }) as StepRecord;
+
+describe("the timeline", () => {
+  it("folds the rounds of a loop and keeps the order of seq", () => {
+    const loop = [1, 2, 3, 4].map((round) => step(round + 1, round, round === 4 ? "failed" : "succeeded"));
+    const items = folded([step(1), ...loop, step(6), step(7, 1), step(8)]);
+    expect(items.map(({ kind, key }) => `${kind} ${key}`)).toEqual(["step 1", "loop 2", "step 6", "step 7", "step 8"]);
+    expect(items[1]).toMatchObject({ rounds: 4, failed: 1 });
+  });
+});
+
+describe("the result", () => {
+  it("takes names and order from the schema, and shows what it does not know", () => {
+    const schema = { properties: { sold_out: { title: "Sold out" }, products: { items: { properties: { label: {}, stock: {} } } } } };
+    const result = { extra: { a: 1 }, products: [{ stock: 0, label: "Tea" }], sold_out: 3, file: "https://x.example/a", none: null };
+    expect(shapesOf(result, schema)).toEqual([
+      { kind: "number", name: "Sold out", value: 3 },
+      { kind: "table", name: "Products", columns: [["label", "Label"], ["stock", "Stock"]], rows: result.products },
+      { kind: "tree", name: "Extra", value: { a: 1 } },
+      { kind: "link", name: "File", value: "https://x.example/a" },
+    ]);
+    expect(shapesOf({ urls: ["a", 1], on: true, bad: "javascript:alert(1)" }, null).map(({ kind }) => kind)).toEqual(["list", "text", "text"]);
+  });
+});
