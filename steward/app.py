@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from steward import __version__, connectors, templates
+from steward import connectors, templates
 from steward.accounts import keys
 from steward.accounts.passwords import Hashing
 from steward.api import application, pages
@@ -43,6 +43,7 @@ from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
 from steward.templates.base import Template
+from steward.version import __version__
 from steward.worker import Hints
 
 KEY_FILE = "master.keys"

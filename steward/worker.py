@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from steward import __version__
 from steward.connections import health
 from steward.connections.health import Upkeep
 from steward.events import catch_up, listen, match
@@ -23,6 +22,7 @@ from steward.store import ticks as ticks_kept
 from steward.store.engine import Tx
 from steward.store.space import RETRY_SECONDS
 from steward.store.stats import DELAY_STEPS
+from steward.version import __version__
 
 HEARTBEATS_A_LEASE = 3
 RECOVERIES_A_LEASE = 5
