@@ -201,7 +201,7 @@ async def find_stores(tx: Tx, call: Call) -> Answer:
     )
     page = found[: query.limit]
     more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
-    return StoresAnswer([store_record(store, _topics(call, store.kind)) for store in page], more)
+    return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
 
 
 async def find_connections(tx: Tx, call: Call) -> Answer:
@@ -234,9 +234,12 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
     return Counter(connection.kind for connection in found)
 
 
-def _topics(call: Call, kind: str) -> list[str]:
-    connector = call.fittings.connectors.get(kind)
-    return list(connector.topics) if connector is not None else []
+def _topics(call: Call, store: Connection) -> list[str]:
+    """The topics in the order of connectors 8; none when deliveries could not be verified (contract 6.4)."""
+    connector = call.fittings.connectors.get(store.kind)
+    if connector is None or store.facts.get("events_verified") is False:
+        return []
+    return list(connector.topics)
 
 
 def _last(key: list[JsonValue] | None) -> IntegrationId | None:

@@ -30,6 +30,8 @@ class AutomationRules:
     spread_max: int = 9
 
     def topics_of(self, store: Connection) -> frozenset[str]:
-        """The topics a store can send."""
+        """The topics a store can send: none when its deliveries could not be verified (contract 6.4)."""
         connector = self.connectors.get(store.kind)
-        return frozenset() if connector is None else frozenset(connector.topics)
+        if connector is None or store.facts.get("events_verified") is False:
+            return frozenset()
+        return frozenset(connector.topics)

@@ -58,8 +58,12 @@ class Stand:
         made.seed(products=8, orders=2, customers=2)
         furnish(made)
         self.stores[:] = [made]
-        default = type(self.shop.world).transport
-        self.shop.world.transport = lambda: beside(default(self.shop.world), made)  # type: ignore[method-assign]
+        self.listen()
+
+    def listen(self) -> None:
+        """From the next restart on the service finds the store under its domain."""
+        default, store = type(self.shop.world).transport, self.store
+        self.shop.world.transport = lambda: beside(default(self.shop.world), store)  # type: ignore[method-assign]
 
     async def automation(self) -> Automation:
         """One that makes every change there is."""
