@@ -22,10 +22,12 @@ class NamedRow:
     cells: tuple[Cell, ...]
 
 
-async def read_table(account: AccountAccess, tab: str | None) -> SheetTable:
+async def read_table(
+    account: AccountAccess, tab: str | None, spreadsheet_id: str | None = None
+) -> SheetTable:
     """A whole tab. Raises StepFailed `tab_missing` when it is gone or renamed (templates 1, "sheet")."""
     try:
-        async for page in account.reader.read(VALUES, ValuesAsk(tab)):
+        async for page in account.reader.read(VALUES, ValuesAsk(tab, spreadsheet_id=spreadsheet_id)):
             return page.items[0]
     except NotFound as gone:
         if tab is not None:

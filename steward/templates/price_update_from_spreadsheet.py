@@ -90,7 +90,7 @@ async def read_sheet(at: StepContext) -> Produced:
     sheet: Any = at.inputs["sheet"]
     account = at.accounts[IntegrationId(sheet["integration_id"])]
     names: list[Any] = [at.inputs[each] for each in ("sku_column", "price_column", "compare_at_column")]
-    table = await read_table(account, sheet["tab"])
+    table = await read_table(account, sheet["tab"], sheet.get("spreadsheet_id"))
     rows = named_rows(table, names)
     return Produced(
         {"tab": table.tab, "rows": [[row.number, *map(kept_cell, row.cells)] for row in rows]},
