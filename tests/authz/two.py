@@ -161,7 +161,9 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)
     assert skipped.status == 200, skipped.body
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
-    kept = await web.post(f"{PREFIX}/imports", {"source": "workflow_tool", "content": _export(mark)})
+    kept = await web.post(
+        f"{PREFIX}/imports", {"source": "workflow_tool", "name": mark, "content": _export(mark)}
+    )
     assert kept.status == 201, kept.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body

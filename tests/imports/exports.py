@@ -1,0 +1,95 @@
+"""Exports made for tests, and short ways to keep and run them beside the pretend shop."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from steward.expressions.evaluate import Evaluator
+from steward.imports import keep
+from steward.imports.run_as import RunAsAsk, run_as
+from steward.model.automation import Automation
+from steward.store.imports import Import
+from tests.runs.shop import BY_HAND, Shop
+
+BEGIN = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}}
+
+
+def node(name: str, kind: str, version: float, parameters: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """One node of an export."""
+    return {
+        "name": name,
+        "type": f"n8n-nodes-base.{kind}",
+        "typeVersion": version,
+        "parameters": dict(parameters),
+        "position": [0, 0],
+        **more,
+    }
+
+
+def chain(*steps: Mapping[str, Any], name: str = "A chain") -> dict[str, Any]:
+    """An export whose steps follow one another, started by hand."""
+    nodes = [BEGIN, *steps]
+    return {"name": name, "nodes": nodes, "connections": wires(nodes), "settings": {}}
+
+
+def wires(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Each to the next."""
+    return {
+        one["name"]: {"main": [[{"node": after["name"], "type": "main", "index": 0}]]}
+        for one, after in itertools.pairwise(nodes)
+    }
+
+
+def code(name: str, text: str) -> dict[str, Any]:
+    """A code step."""
+    return node(name, "code", 2, {"jsCode": text})
+
+
+def listed(limit: int = 3) -> dict[str, Any]:
+    """Reads products of the shop."""
+    asked = {"resource": "product", "operation": "getAll", "limit": limit, "options": {}}
+    return node("Products", "wooCommerce", 1, asked)
+
+
+def drafted() -> dict[str, Any]:
+    """Sets what comes to draft."""
+    asked = {
+        "resource": "product",
+        "operation": "update",
+        "productId": "={{ $json.id }}",
+        "updateFields": {"status": "draft"},
+    }
+    return node("Draft", "wooCommerce", 1, asked)
+
+
+def told() -> dict[str, Any]:
+    """Says something in the channel."""
+    asked = {
+        "resource": "channelMessage",
+        "operation": "create",
+        "teamId": "t",
+        "channelId": "c",
+        "messageType": "text",
+        "message": "=Now {{ $json.id }}",
+    }
+    return node("Tell", "microsoftTeams", 1.1, asked)
+
+
+async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.Kept:
+    """The export kept as over the API."""
+    evaluator = Evaluator(shop.service.tools.children, str(shop.owner.org), "import")
+    prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
+    name = str(export.get("name") or "An import")
+    return await shop.write(
+        partial(keep.keep, actor=shop.owner, source="workflow_tool", name=name, prepared=prepared)
+    )
+
+
+async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Automation:
+    """An automation of the export, started by hand."""
+    record: Import = (await kept(shop, export)).record
+    assert record.supported, record.report["issues"]
+    ask = RunAsAsk(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
+    rules = shop.service.tools.automation_rules
+    return (await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=rules))).automation

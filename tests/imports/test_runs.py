@@ -1,0 +1,113 @@
+"""Imported workflows run like any automation: rows, approval, the ledger, sleep and resumption."""
+
+from typing import Any
+
+from steward.model.change import Outcome
+from steward.model.ids import IntegrationId
+from steward.model.run import TERMINAL, Mode, RunStatus
+from tests.imports.exports import automated, chain, code, drafted, listed, node, told
+from tests.runs.shop import Shop
+
+
+def store(shop: Shop) -> IntegrationId:
+    """The shop's connection."""
+    return shop.connections["woocommerce"].integration_id
+
+
+def bound(shop: Shop) -> dict[str, Any]:
+    """A binding to the channel."""
+    return {"integration_id": shop.connections["teams"].integration_id, "kind": "teams", "target": None}
+
+
+async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
+    """interface 3, imports 3"""
+    export = chain(code("Three", "return [1, 2, 3].map(n => ({json: {n}}))"), node("Pass", "noOp", 1, {}))
+    run = await shop.drained(await automated(shop, export))
+    assert run.status is RunStatus.SUCCEEDED, run
+    rows = await shop.steps(run)
+    assert [row["name"] for row in rows if not row["name"].startswith("@")] == ["Three", "Pass"]
+
+
+async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> None:
+    """imports 7, engine 10"""
+    automation = await automated(
+        shop, chain(listed(), drafted(), node("After", "noOp", 1, {})), integration_id=store(shop)
+    )
+    run = await shop.waiting(automation)
+    changes = await shop.changes(run)
+    assert len(changes) == 3
+    assert shop.applied() == []
+    await shop.approve(run, [changes[0]])
+    await shop.drain()
+    ended = await shop.run(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert (await shop.changes(run))[0].outcome is Outcome.DECLINED
+    assert len(shop.applied()) == 2
+    names = [row["name"] for row in await shop.steps(run)]
+    assert "After" in names
+
+
+async def test_a_test_run_changes_nothing(shop: Shop) -> None:
+    """interface 3"""
+    automation = await automated(shop, chain(listed(), drafted()), integration_id=store(shop))
+    run = await shop.drained(automation, Mode.TEST)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert len(await shop.changes(run)) == 3
+    assert shop.writes() == []
+
+
+async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
+    """contract 4.4"""
+    bindings = {"Tell": bound(shop)}
+    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    run = await shop.waiting(await automated(shop, export, bindings=bindings))
+    await shop.approve(run)
+    await shop.restart()
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert len(shop.writes()) == 1
+
+
+async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
+    """contract 4.4"""
+    bindings = {"Tell": bound(shop)}
+    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    run = await shop.drained(await automated(shop, export, bindings=bindings, send_mode="send"))
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert len(shop.writes()) == 1
+
+
+async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:
+    """engine 10"""
+    export = chain(
+        code("One", "return [{json: {at: 1}}]"),
+        node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"}),
+        node("Pass", "noOp", 1, {}),
+    )
+    run = await shop.drained(await automated(shop, export))
+    assert run.status not in TERMINAL, run
+    await shop.restart()
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    names = [row["name"] for row in await shop.steps(run) if not row["name"].startswith("@")]
+    assert names == ["One", "Rest", "Pass"]
+
+
+async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
+    """imports 3.8"""
+    nodes = [code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")]
+    nodes += [node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), node("Body", "noOp", 1, {})]
+    export = chain(*nodes)
+    export["connections"]["Loop"] = {"main": [[], [{"node": "Body", "type": "main", "index": 0}]]}
+    export["connections"]["Body"] = {"main": [[{"node": "Loop", "type": "main", "index": 0}]]}
+    run = await shop.drained(await automated(shop, export))
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [row["name"] for row in await shop.steps(run)].count("Body") == 3
+
+
+async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
+    """interface 3"""
+    export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
+    run = await shop.drained(await automated(shop, export))
+    assert run.status is RunStatus.FAILED, run
+    assert "Nothing to sell" in str((await shop.steps(run))[-1])
