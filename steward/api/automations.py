@@ -28,6 +28,7 @@ from steward.api.fields import (
     Timestamp,
     wrong,
 )
+from steward.api.passed_on import ScheduleWire
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, TriggerAsk
@@ -67,7 +68,7 @@ class AutomationRecord(msgspec.Struct):
     paused_by: str | None
     paused_reason: str | None
     inputs: Mapping[str, Any]
-    schedule: Mapping[str, Any]
+    schedule: ScheduleWire
     timezone: str
     spread_minutes: int
     next_run_at: str | None

@@ -10,6 +10,7 @@ from pydantic import Field
 from steward.api import paging
 from steward.api.calls import Answer, Call
 from steward.api.fields import CommaList, Page, PlatformText, QueryFlag
+from steward.api.passed_on import Need, ScheduleWire, TemplateStep
 from steward.model.connection import Connection, ConnectionState, Readiness
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time, wire_time_or_none
@@ -38,14 +39,14 @@ class TemplateRecord(msgspec.Struct):
     description: str
     category: str
     platforms: list[str]
-    connections: list[Mapping[str, Any]]
+    connections: list[Need]
     inputs_schema: Mapping[str, Any]
     result_schema: Mapping[str, Any] | None
-    steps: list[Mapping[str, Any]]
+    steps: list[TemplateStep]
     changes_store: bool
     triggers: list[str]
-    topics: Mapping[str, Any]
-    default_schedule: Mapping[str, Any]
+    topics: Mapping[str, list[str]]
+    default_schedule: ScheduleWire
     readiness: ReadinessRecord
     example_result: Mapping[str, Any] | None
 

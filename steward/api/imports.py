@@ -71,7 +71,7 @@ class ImportsAnswer(msgspec.Struct):
     next_cursor: str | None
 
 
-class PreviewAnswer(msgspec.Struct):
+class ImportPreviewAnswer(msgspec.Struct):
     """How an import would run (contract 3.6)."""
 
     plan: Mapping[str, Any]
@@ -112,7 +112,7 @@ class PreviewKeptBody(Body):
     inputs: OpenObject = Field(default={})
 
 
-class PreviewBody(PreviewKeptBody):
+class ImportPreviewBody(PreviewKeptBody):
     """The same of an export that is not kept."""
 
     source: SourceText
@@ -212,7 +212,7 @@ async def delete(tx: Tx, call: Call) -> Answer:
 
 async def prepare_preview(call: Call) -> Prepared:
     """Reads the export before any transaction is open."""
-    body: PreviewBody = call.body
+    body: ImportPreviewBody = call.body
     return await keeping.prepare(body.source, body.content, None, _evaluator(call))
 
 
@@ -236,8 +236,8 @@ def _ask(body: PreviewKeptBody) -> PreviewAsk:
     return PreviewAsk(integration, body.bindings)
 
 
-def _shown(found: Mapping[str, Any]) -> PreviewAnswer:
-    return PreviewAnswer(**found)
+def _shown(found: Mapping[str, Any]) -> ImportPreviewAnswer:
+    return ImportPreviewAnswer(**found)
 
 
 async def run_as_automation(tx: Tx, call: Call) -> Answer:

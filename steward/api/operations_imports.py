@@ -40,10 +40,10 @@ IMPORTS = [
         scope=Scope.READ,
         prepare=imports.prepare_preview,
         function=imports.preview_sent,
-        body=imports.PreviewBody,
+        body=imports.ImportPreviewBody,
         body_limit=imports.CONTENT_BYTES,
         body_values=imports.CONTENT_VALUES,
-        answer=imports.PreviewAnswer,
+        answer=imports.ImportPreviewAnswer,
         summary="See how an export would run",
     ),
     Operation(
@@ -69,7 +69,7 @@ IMPORTS = [
         scope=Scope.READ,
         function=imports.preview_kept,
         body=imports.PreviewKeptBody,
-        answer=imports.PreviewAnswer,
+        answer=imports.ImportPreviewAnswer,
         summary="See how an import would run",
     ),
     Operation(

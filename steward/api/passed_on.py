@@ -120,6 +120,37 @@ class WarningRecord(msgspec.Struct):
     message: str
 
 
+class ScheduleRecord(msgspec.Struct):
+    """When an automation runs; the fields its cadence does not use are null (interface 2.4)."""
+
+    cadence: str
+    run_at: str | None
+    day_of_week: int | None
+    day_of_month: int | None
+    date: str | None
+    days: list[int] | None
+    week_of_month: int | None
+
+
+class NeedRecord(msgspec.Struct):
+    """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
+
+    kind: str
+    use: str
+    required: bool
+    min: int
+    max: int
+
+
+class TemplateStepRecord(msgspec.Struct):
+    """One step of a template as people see it."""
+
+    name: str
+    title: str
+    kind: str
+    needs_approval: bool
+
+
 def _described(record: type[msgspec.Struct]) -> Meta:
     return Meta(extra_json_schema={"$ref": f"#/components/schemas/{record.__name__}"})
 
@@ -130,6 +161,9 @@ CurrentStep: TypeAlias = Annotated[Mapping[str, Any], _described(CurrentStepReco
 RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord)]
 ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
 Warned: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
+ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
+Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
+TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
 
 DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     ChangeRecord,
@@ -138,4 +172,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     RunSummaryRecord,
     ApprovalCountsRecord,
     WarningRecord,
+    ScheduleRecord,
+    NeedRecord,
+    TemplateStepRecord,
 )
