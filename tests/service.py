@@ -141,6 +141,7 @@ class Service:
         for client in self._clients:
             await client.aclose()
         self.fittings.hashing.close()
+        await self.fittings.children.close()
 
 
 async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Service:

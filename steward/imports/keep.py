@@ -83,7 +83,7 @@ async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared)
 async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
     """Removes an import; what was made from it stays as it is. Raises NotFound."""
     if await imports.delete(tx, actor.org, import_id) == 0:
-        raise NotFound("There is no such import.")
+        raise NotFound
 
 
 def summary(reading: Reading) -> JsonObject:

@@ -74,7 +74,7 @@ async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
     )
     if row is None:
-        raise NotFound("There is no such import.")
+        raise NotFound
     return _of(org, row, with_plan=True)
 
 

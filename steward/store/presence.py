@@ -9,6 +9,7 @@ _FOUND: Mapping[str, str] = {
     "automation_id": "SELECT 1 AS found FROM automations WHERE org_id = :org AND id = :value",
     "run_id": "SELECT 1 AS found FROM runs WHERE org_id = :org AND id = :value",
     "approval_id": "SELECT 1 AS found FROM approvals WHERE org_id = :org AND id = :value",
+    "import_id": "SELECT 1 AS found FROM imports WHERE org_id = :org AND id = :value",
     "integration_id": "SELECT 1 AS found FROM connections WHERE org_id = :org AND integration_id = :value",
     "user_id": "SELECT 1 AS found FROM members WHERE org_id = :org AND person_id = :value",
 }

@@ -150,7 +150,7 @@ SPELLED: dict[str, Spelled] = {
         bodies={"integration_id": ("integration_id", lambda ids, it: {"integration_id": it})}
     ),
     f"POST {_IMPORT}/automations": Spelled(
-        body=lambda ids: _RUN_AS,
+        body=lambda ids: {**_RUN_AS, "integration_id": ids.integration_id},
         bodies={"integration_id": ("integration_id", lambda ids, it: {**_RUN_AS, "integration_id": it})},
     ),
     "GET /app/connections/kinds": _PLAIN,

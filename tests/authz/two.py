@@ -161,10 +161,10 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     skipped = await web.post(f"{PREFIX}/{first}/occurrences/skip", slot)
     assert skipped.status == 200, skipped.body
     guest = {"email": f"{mark}@example.com", "role": "member", "first_name": mark, "last_name": mark}
-    kept = await web.post(
-        f"{PREFIX}/imports", {"source": "workflow_tool", "name": mark, "content": _export(mark)}
-    )
-    assert kept.status == 201, kept.body
+    for export in (_export(f"{mark} before"), _export(mark)):
+        keep = {"source": "workflow_tool", "name": mark, "content": export}
+        kept = await web.post(f"{PREFIX}/imports", keep)
+        assert kept.status == 201, kept.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
     return Ids(
@@ -183,12 +183,15 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     )
 
 
+_LISTED = {"resource": "product", "operation": "getAll", "limit": 1, "options": {}}
+
+
 def _export(mark: str) -> Mapping[str, Any]:
-    """A workflow of two steps that needs no connection and is named by the mark."""
+    """A workflow of two steps that reads the store, named by the mark."""
     begin, then = f"{mark} begin", f"{mark} then"
     steps = [
         {"name": begin, "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}},
-        {"name": then, "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}},
+        {"name": then, "type": "n8n-nodes-base.wooCommerce", "typeVersion": 1, "parameters": _LISTED},
     ]
     wires = {begin: {"main": [[{"node": then, "type": "main", "index": 0}]]}}
     return {"name": mark, "nodes": steps, "connections": wires}

@@ -1,0 +1,144 @@
+"""Imports over HTTP: kept once, listed, previewed, run, changed, deleted (contract 2.8, 3.6)."""
+
+import json
+from functools import partial
+from typing import Any
+
+from steward.imports import keep
+from steward.store import plans
+from tests.imports.exports import BEGIN, chain, code, drafted, node, told
+from tests.service import Service
+
+PATH = "/v1/automations/imports"
+MANUAL = {"cadence": "manual"}
+
+
+def body(export: Any, name: str = "Mine") -> dict[str, Any]:
+    """To keep an export."""
+    return {"source": "workflow_tool", "name": name, "content": export}
+
+
+async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
+    """contract 2.8, 3.6"""
+    member = await service.token("member")
+    export = chain(code("One", "return [{json: {}}]"), drafted(), told())
+    heard = await member.post(PATH, body(export))
+    assert heard.status == 201, heard.body
+    made = heard.data["import"]
+    assert made["supported"] is True
+    assert made["needs"] == ["store", "teams"]
+    assert made["step_count"] == 3
+    assert [step["operation"] for step in made["plan"]["steps"]] == [
+        "code",
+        "woocommerce.product.update",
+        "teams.post",
+    ]
+    again = await member.post(PATH, body(json.loads(json.dumps(export, sort_keys=True)), "Another name"))
+    assert (again.status, again.data["import"]["id"]) == (200, made["id"])
+    listed = (await member.get(PATH)).data["imports"]
+    assert [one["id"] for one in listed] == [made["id"]]
+    assert "plan" not in listed[0]
+    found = await member.get(f"{PATH}/{made['id']}")
+    assert found.data["import"]["plan"] == made["plan"]
+    assert (await member.delete(f"{PATH}/{made['id']}")).status == 200
+    assert (await member.get(f"{PATH}/{made['id']}")).status == 404
+
+
+async def test_the_hundred_and_first_is_refused(service: Service, monkeypatch: Any) -> None:
+    """contract 2.8: with a smaller number of them"""
+    monkeypatch.setattr(keep, "MOST_KEPT", 2)
+    member = await service.token("member")
+    for number in range(2):
+        assert (await member.post(PATH, body(chain(code(f"C{number}", "return []"))))).status == 201
+    refused = await member.post(PATH, body(chain(code("More", "return []"))))
+    assert (refused.status, refused.code) == (422, "allowance_spent")
+    assert (await member.post(PATH, body(chain(code("C0", "return []"))))).status == 200
+
+
+async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> None:
+    """contract 1.2, 2.8"""
+    member = await service.token("member")
+    for content in ("{", "[]", '{"nodes": 3}', {"nodes": []}):
+        refused = await member.post(PATH, body(content))
+        assert refused.status == 422, refused.body
+        assert list(refused.errors) == ["content"]
+    large = json.dumps(body("x" * (2 * 1024 * 1024 + 1))).encode()
+    heard = await member.call("POST", PATH, content=large, headers={"Content-Type": "application/json"})
+    assert heard.status == 413
+    names = [node(f"N{number}", "noOp", 1, {}) for number in range(1001)]
+    over = await member.post(PATH, body({"nodes": [BEGIN, *names], "connections": {}}))
+    assert over.status == 422
+    at = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
+    assert at.status == 201, at.body
+
+
+async def test_secrets_are_named_and_never_kept(service: Service) -> None:
+    """imports 12, safety 7"""
+    member = await service.token("member")
+    secret = "sk-live-abcdefghijklmnop1234567890"
+    fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
+    heard = await member.post(PATH, body(chain(node("Keys", "set", 3.4, {"assignments": fields}))))
+    assert heard.status == 201, heard.body
+    made = heard.data["import"]
+    assert secret not in json.dumps(heard.body)
+    named = [one for one in made["issues"] if one["code"] == "secret_removed"]
+    assert [one["step"] for one in named] == ["Keys"]
+    for table, field in (("imports", "content"), ("imports", "plan")):
+
+        async def rows(tx: Any, table: str = table, field: str = field) -> str:
+            return str(await tx.all(f"SELECT {field} FROM {table}", {}))
+
+        assert secret not in await service.write(rows, org=service.own.organization.id)
+
+
+async def test_a_preview_keeps_nothing(service: Service) -> None:
+    """contract 3.6"""
+    member = await service.token("member")
+    export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "slack", 2, {}))
+    sent = {"source": "workflow_tool", "content": export}
+    shown = (await member.post(f"{PATH}/preview", sent)).data
+    shown = shown.get("preview", shown)
+    assert shown["would_wait_for_approval"] is True
+    assert shown["sends"] == ["Tell"]
+    assert [one["step"] for one in shown["readiness"]["unconfigured"]] == ["Tell"]
+    assert [one["step"] for one in shown["issues"] if one["level"] == "error"] == ["Odd"]
+    assert (await member.get(PATH)).data["imports"] == []
+
+
+async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
+    """contract 2.8, interface 2.7: not ready until bound, and not run"""
+    member = await service.token("member")
+    kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    asked = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
+    heard = await member.post(f"{PATH}/{kept['id']}/automations", asked)
+    assert heard.status == 201, heard.body
+    made = heard.data["automation"]
+    assert (made["kind"], made["import_id"], made["send_mode"]) == ("workflow", kept["id"], "ask")
+    again = await member.post(f"{PATH}/{kept['id']}/automations", asked)
+    assert (again.status, again.data["automation"]["id"]) == (200, made["id"])
+    found = (await member.get(f"/v1/automations/{made['id']}")).data["automation"]
+    assert found["readiness"]["unconfigured"][0]["why"] == "no_connection"
+    assert found["send_mode_allowed"] is False
+    refused = await member.post(f"/v1/automations/{made['id']}/runs", {"idempotency_key": "r"})
+    assert (refused.status, refused.code) == (422, "not_ready")
+    wrong = {
+        "version": 1,
+        "bindings": {"No such step": {"integration_id": 1, "kind": "teams", "target": None}},
+    }
+    assert (await member.patch(f"/v1/automations/{made['id']}", wrong)).status == 422
+    assert (await member.delete(f"{PATH}/{kept['id']}")).status == 200
+    assert (await member.get(f"/v1/automations/{made['id']}")).status == 200
+    there = await service.write(
+        partial(plans.get, org=service.own.organization.id, automation=made["id"], version=1),
+        org=service.own.organization.id,
+    )
+    assert there is not None
+
+
+async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
+    """imports 11"""
+    member = await service.token("member")
+    kept = (await member.post(PATH, body(chain(node("Odd", "slack", 2, {}))))).data["import"]
+    assert kept["supported"] is False
+    refused = await member.post(f"{PATH}/{kept['id']}/automations", {"name": "Odd", "schedule": MANUAL})
+    assert refused.status == 422

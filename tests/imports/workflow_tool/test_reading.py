@@ -1,0 +1,78 @@
+"""Reading: any node gives a step and a finding, what starts it, and never a failure (imports 2, 10, 11)."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from steward.imports.content import Unreadable
+from steward.imports.keep import shown_trigger
+from steward.imports.workflow_tool.read import read_value
+from tests.imports.exports import chain, code, node
+from tests.imports.survey import survey
+from tests.shared_data import shared
+
+
+def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
+    """What a workflow with this trigger proposes to start it."""
+    begin = node("Begin", kind, version, parameters)
+    export = {"nodes": [begin, node("Then", "noOp", 1, {})], "connections": {}}
+    return shown_trigger(read_value(export).plan)
+
+
+def test_a_daily_schedule_is_proposed() -> None:
+    """imports 10"""
+    rule = {"rule": {"interval": [{"field": "days", "triggerAtHour": 7, "triggerAtMinute": 30}]}}
+    shown = started_by("scheduleTrigger", rule, 1.2)
+    assert shown["schedule"]["cadence"] == "daily"
+    assert shown["schedule"]["run_at"] == "07:30"
+
+
+def test_a_workflow_started_by_hand_proposes_nothing() -> None:
+    """contract 3.6"""
+    assert started_by("manualTrigger", {}) is None
+
+
+def test_an_unknown_node_is_a_step_and_an_error() -> None:
+    """imports 2"""
+    read = read_value(chain(code("One", "return []"), node("Odd", "fluxCapacitor", 9, {"a": [1]})))
+    assert [step.operation for step in read.plan.steps] == ["code", "unsupported"]
+    [found] = [one for one in read.findings if one.level == "error"]
+    assert (found.step, found.code) == ("Odd", "node_type")
+
+
+def test_equal_and_long_names_are_renamed_and_said() -> None:
+    """imports 2.2"""
+    read = read_value(
+        {"nodes": [node("A" * 300, "noOp", 1, {}), node("Go", "manualTrigger", 1, {})], "connections": {}}
+    )
+    assert len(read.plan.steps[0].name) <= 200
+    assert [one.code for one in read.findings if one.code == "renamed_step"] == ["renamed_step"]
+
+
+def test_a_called_workflow_that_reaches_outside_is_refused() -> None:
+    """imports 6"""
+    asked = {"url": "https://a.example", "options": {}}
+    within = chain(node("Fetch", "httpRequest", 4.2, asked))
+    within["nodes"][0] = node("Begin", "executeWorkflowTrigger", 1, {})
+    call = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
+    read = read_value(chain(node("Call", "executeWorkflow", 1.2, call)))
+    assert ("Call", "sub_workflow_missing") in [(one.step, one.code) for one in read.findings]
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
+def test_what_is_no_workflow_is_refused_in_words(value: Any) -> None:
+    """imports 2"""
+    with pytest.raises(Unreadable) as refused:
+        read_value(value)
+    assert refused.value.message.endswith(".")
+
+
+async def test_no_shared_export_breaks_or_takes_a_second() -> None:
+    """imports 11"""
+    paths = sorted(shared("n8n_exports").glob("*.json"))
+    began = time.perf_counter()
+    found = await survey(paths, None)
+    assert found.broke == []
+    assert time.perf_counter() - began < len(paths)
