@@ -110,6 +110,19 @@ class StepContext:
     memory: Memory
     web: WebReads | None = None  # of imported workflows: addresses no connection stands for
 
+    @property
+    def home(self) -> StoreAccess:
+        """The store the automation runs on. Raises ValueError for one that runs on none."""
+        if self.store is None:
+            raise ValueError("this automation runs on no store")
+        return self.store
+
+    def within_limit(self, found: int) -> None:
+        """Raises TooManyChanges when `found` changes are more than the input `limit` (E11)."""
+        limit = self.inputs["limit"]
+        if isinstance(limit, int) and found > limit:
+            raise TooManyChanges(found, limit)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:

@@ -17,9 +17,9 @@ from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import StepFunction
 from steward.steps.inputs import Checked, check, named_accounts
+from steward.steps.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
-RESULT_ENTRIES = 200
 RESULT_BYTES = 64 * 1024
 
 
@@ -200,6 +200,32 @@ class Ended:
         found = Counter(self.outcomes.get(step, ()))
         return "".join(f", {found[outcome]} {words}" for outcome, words in _REST.items() if found[outcome])
 
+    def changed(self, step: str, noun: str, done: str, *, none: str) -> str:
+        """What the step did, such as `11 of 12 prices changed, 1 unknown.`; `none` when it proposed nothing.
+
+        `done` is the verb as in `changed` and `would be changed`.
+        """
+        outcomes = self.outcomes.get(step, ())
+        if not outcomes:
+            return none
+        number = counted(len(outcomes), noun)
+        if self.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
+            return f"{number} would be {done}."
+        return f"{self.done(step)} of {number} {done}{self.rest(step)}."
+
+    def told(self, step: str, *, position: int = 0) -> str:
+        """What became of the message the step posts to Teams; said also when there was none to post."""
+        sent = tuple(self.outcomes.get(step, ()))[position:][:1]
+        if not sent and step in self.outputs:
+            return "Nothing to tell, so no message was sent."
+        if self.mode is Mode.TEST:
+            return "A message would go to Teams."
+        if Outcome.APPLIED in sent:
+            return "A message was handed to Teams."
+        if Outcome.UNKNOWN in sent:
+            return "A message may have been sent to Teams; whether it arrived cannot be told."
+        return "No message was sent to Teams."
+
     @property
     def did(self) -> frozenset[Outcome]:
         """The outcomes that stand for a change made, or in a test run for one that would be."""
@@ -341,6 +367,11 @@ def vendor_errors(inputs: JsonObject, world: World) -> FieldErrors:
 def counted(number: int, noun: str) -> str:
     """A number with its noun, such as `1 variant` and `12 variants`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def verb(number: int, one: str, more: str) -> str:
+    """The form of a verb that fits the number, such as `is` and `are`."""
+    return one if number == 1 else more
 
 
 def whole(value: JsonValue) -> int:

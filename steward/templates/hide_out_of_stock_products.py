@@ -1,6 +1,6 @@
 """Hide sold-out products: takes products without stock off the sale channels (templates 5.4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from steward.model.connection import Connection
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts, Mode
+from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import (
@@ -28,13 +28,12 @@ from steward.steps.base import (
     StepContext,
     StepFailed,
     StoreAccess,
-    TooManyChanges,
 )
-from steward.steps.inputs import DIALECT, inputs_schema, shared
+from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_products, products_of
+from steward.steps.results import COUNT, TEXT, WHOLE, list_of, result_schema
 from steward.steps.stock import Wanted, in_event, read_products, total_of, units_of
 from steward.templates.base import (
-    RESULT_ENTRIES,
     Category,
     ChangeField,
     ChangeRow,
@@ -48,6 +47,7 @@ from steward.templates.base import (
     last_words,
     sentences,
     vendor_errors,
+    verb,
     whole,
 )
 
@@ -82,32 +82,15 @@ _INPUTS = inputs_schema(
     },
 )
 
-_COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _COUNTS = ("checked", "sold_out", "hidden", "already_hidden")
-_RESULT: JsonObject = {
-    "$schema": DIALECT,
-    "type": "object",
-    "additionalProperties": False,
-    "required": [*_COUNTS, "products"],
-    "properties": {
-        **dict.fromkeys(_COUNTS, _COUNT),
-        "products": {
-            "type": "array",
-            "maxItems": RESULT_ENTRIES,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["label", "stock"],
-                "properties": {"label": {"type": "string"}, "stock": {"type": "integer"}},
-            },
-        },
-    },
-}
+_RESULT = result_schema(
+    {**dict.fromkeys(_COUNTS, COUNT), "products": list_of({"label": TEXT, "stock": WHOLE})}
+)
 
 
 async def read_stock(at: StepContext) -> Produced:
     """The products wanted with their stock, and the tags the store knows. Raises `channel_missing`."""
-    store = _store(at)
+    store = at.home
     missing = _missing_channels(at.inputs, store.connection)
     if missing:
         words = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
@@ -171,10 +154,8 @@ async def hide_products(at: StepContext) -> Produced:
     """Proposes visibility and marker as one change each. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
     read: Any = at.outputs[READ]
-    limit: Any = at.inputs["limit"]
-    if len(found["stock"]) > limit:
-        raise TooManyChanges(len(found["stock"]), limit)
-    store = _store(at)
+    at.within_limit(len(found["stock"]))
+    store = at.home
     proposals: list[Proposal] = []
     memory: list[MemoryWrite] = []
     for product, stock in zip(products_of(found["hide"]), found["stock"], strict=True):
@@ -212,9 +193,9 @@ def finish(ended: Ended) -> LastWords:
     ]
     sold_out, already = counts["sold_out"], counts["already_hidden"]
     text = sentences(
-        f"{counted(sold_out, 'product')} of {counts['checked']} {'is' if sold_out == 1 else 'are'} sold out.",
-        _hidden(ended, outcomes),
-        f"{already} {'was' if already == 1 else 'were'} hidden already." if already else None,
+        f"{counted(sold_out, 'product')} of {counts['checked']} {verb(sold_out, 'is', 'are')} sold out.",
+        ended.changed(HIDE, "product", "hidden", none="Nothing was hidden."),
+        f"{already} {verb(already, 'was', 'were')} hidden already." if already else None,
     )
     return last_words(text, {**counts, "products": products})
 
@@ -228,17 +209,9 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
     return errors
 
 
-def _hidden(ended: Ended, outcomes: Sequence[Outcome]) -> str:
-    if not outcomes:
-        return "Nothing was hidden."
-    if ended.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
-        return f"{counted(len(outcomes), 'product')} would be hidden."
-    return f"{ended.done(HIDE)} of {counted(len(outcomes), 'product')} hidden{ended.rest(HIDE)}."
-
-
 def _proposal(at: StepContext, product: Product, *, stock: int, known: Mapping[str, str]) -> Proposal | None:
     """Visibility and marker as one change; None when the store would refuse one of them."""
-    store = _store(at)
+    store = at.home
     number = store.connection.integration_id
     wanted = str(at.inputs["marker"])
     marker = next((name for name in known if name.casefold() == wanted.casefold()), wanted)
@@ -256,7 +229,7 @@ def _proposal(at: StepContext, product: Product, *, stock: int, known: Mapping[s
 
 
 def _beside(at: StepContext, stock: int) -> str:
-    store = _store(at)
+    store = at.home
     channels: Any = at.inputs["channels"]
     words = f"Stock {stock}."
     return words if store.platform == "woocommerce" else f"{words} Channels: {', '.join(channels)}."
@@ -292,13 +265,7 @@ def _op(store: StoreAccess, name: str) -> ChangeOp[Any]:
 
 
 def _key(at: StepContext, product: Product) -> str:
-    return f"{_store(at).connection.integration_id}:{product.id}"
-
-
-def _store(at: StepContext) -> StoreAccess:
-    if at.store is None:
-        raise ValueError("this template runs on a store")
-    return at.store
+    return f"{at.home.connection.integration_id}:{product.id}"
 
 
 TEMPLATE = Template(

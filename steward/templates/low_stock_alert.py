@@ -4,19 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steward.connectors.base import PostCard
-from steward.model.change import Outcome
-from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts, Mode
+from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import DIALECT, inputs_schema, shared
+from steward.steps.inputs import inputs_schema, shared
+from steward.steps.messages import no_message, post_card
+from steward.steps.results import COUNT, TEXT, WHOLE, list_of, or_null, result_schema
 from steward.steps.stock import Unit, Wanted, in_event, is_on_sale, read_products, units_of
 from steward.templates.base import (
-    RESULT_ENTRIES,
     Category,
     Ended,
     LastWords,
@@ -30,6 +29,7 @@ from steward.templates.base import (
     last_words,
     sentences,
     vendor_errors,
+    verb,
     whole,
 )
 
@@ -62,33 +62,12 @@ _INPUTS = inputs_schema(
     },
 )
 
-_COUNT: JsonObject = {"type": "integer", "minimum": 0}
-_RESULT: JsonObject = {
-    "$schema": DIALECT,
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["checked", "low", "new", "untracked", "variants"],
-    "properties": {
-        "checked": _COUNT,
-        "low": _COUNT,
-        "new": _COUNT,
-        "untracked": _COUNT,
-        "variants": {
-            "type": "array",
-            "maxItems": RESULT_ENTRIES,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["sku", "label", "stock"],
-                "properties": {
-                    "sku": {"type": ["string", "null"]},
-                    "label": {"type": "string"},
-                    "stock": {"type": ["integer", "null"]},
-                },
-            },
-        },
-    },
-}
+_RESULT = result_schema(
+    {
+        **dict.fromkeys(("checked", "low", "new", "untracked"), COUNT),
+        "variants": list_of({"sku": or_null(TEXT), "label": TEXT, "stock": or_null(WHOLE)}),
+    }
+)
 
 
 async def read_stock(at: StepContext) -> Produced:
@@ -146,20 +125,11 @@ async def send_alert(at: StepContext) -> Produced:
     output: Any = at.outputs[PICK]
     tell: list[Any] = output["tell"]
     if not tell:
-        return Produced({}, title="Nothing to tell, no message")
-    channel: Any = at.inputs["teams"]
-    account = at.accounts[IntegrationId(channel["integration_id"])]
-    planned = account.changes["teams.post"].plan(
-        [_card(at, tell)], integration_id=account.connection.integration_id
-    )
+        return no_message()
     remember: Mapping[str, str] = output["remember"]
-    return Produced(
-        {},
-        title="Post one message to Teams",
-        proposals=planned.proposals,
-        # Only a message that went out has told them: after a lost one they are new again.
-        memory=tuple(MemoryWrite(TOLD, key, kind, position=0) for key, kind in remember.items()),
-    )
+    # Only a message that went out has told them: after a lost one they are new again.
+    told = tuple(MemoryWrite(TOLD, key, kind, position=0) for key, kind in remember.items())
+    return post_card(at, _card(at, tell), remember=told)
 
 
 def finish(ended: Ended) -> LastWords:
@@ -167,23 +137,11 @@ def finish(ended: Ended) -> LastWords:
     found = ended.of(PICK)
     tell: Any = found.get("tell", [])
     low, new, untracked = (whole(found.get(name)) for name in ("low", "new", "untracked"))
-    sent = ended.outcomes.get(SEND, ())
-    if not tell:
-        words = "Nothing to tell, so no message was sent."
-    elif ended.mode is Mode.TEST:
-        words = "A message would go to Teams."
-    elif Outcome.APPLIED in sent:
-        words = "A message was handed to Teams."
-    elif Outcome.UNKNOWN in sent:
-        words = "A message may have been sent to Teams; whether it arrived cannot be told."
-    else:
-        words = "No message was sent to Teams."
     threshold = ended.inputs["threshold"]
-    verb = "is" if low == 1 else "are"
     text = sentences(
-        f"{counted(low, 'variant')} {verb} at or under {threshold}, {new} of them new.",
+        f"{counted(low, 'variant')} {verb(low, 'is', 'are')} at or under {threshold}, {new} of them new.",
         f"{counted(untracked, 'variant')} without a stock number left out." if untracked else None,
-        words,
+        ended.told(SEND),
     )
     return last_words(
         text,

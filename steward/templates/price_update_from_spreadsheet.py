@@ -5,21 +5,21 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import VARIANTS, Keep, Planned, ProductsAsk, SetPrice, Variant
-from steward.model.change import Action, FieldKind, Outcome
+from steward.model.change import Action, FieldKind
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import JsonValue
 from steward.model.plan import StepKind
-from steward.model.run import Counts, Mode
+from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext, StoreAccess, TooManyChanges
-from steward.steps.inputs import DIALECT, inputs_schema, shared
+from steward.steps.base import Produced, StepContext, StoreAccess
+from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_variants, variants_of
+from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
 from steward.steps.rows import kept_cell, named_rows, read_table
 from steward.steps.sheet_prices import PriceRow, PriceRules, Refused, Wanted, join_rows
 from steward.steps.skus import Skus, key_of
 from steward.templates.base import (
-    RESULT_ENTRIES,
     Category,
     ChangeField,
     ChangeRow,
@@ -33,6 +33,7 @@ from steward.templates.base import (
     counted,
     last_words,
     sentences,
+    verb,
     whole,
 )
 
@@ -57,32 +58,8 @@ _INPUTS = inputs_schema(
     },
 )
 
-_COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _COUNTS = ("rows", "matched", "changed", "unchanged", "not_found", "refused")
-_RESULT: JsonObject = {
-    "$schema": DIALECT,
-    "type": "object",
-    "additionalProperties": False,
-    "required": [*_COUNTS, "refused_rows"],
-    "properties": {
-        **dict.fromkeys(_COUNTS, _COUNT),
-        "refused_rows": {
-            "type": "array",
-            "maxItems": RESULT_ENTRIES,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["row", "key", "code", "message"],
-                "properties": {
-                    "row": {"type": ["integer", "null"], "minimum": 1},
-                    "key": {"type": ["string", "null"]},
-                    "code": {"type": "string"},
-                    "message": {"type": "string"},
-                },
-            },
-        },
-    },
-}
+_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
 
 
 async def read_sheet(at: StepContext) -> Produced:
@@ -101,7 +78,7 @@ async def read_sheet(at: StepContext) -> Produced:
 
 async def read_variants(at: StepContext) -> Produced:
     """Every variant of the store; kept are those a SKU of the sheet could mean (E10)."""
-    store = _store(at)
+    store = at.home
     wanted = {key_of(row.sku).casefold() for row in _rows(at)} - {""}
     seen: set[str] = set()
     kept: list[Variant] = []
@@ -125,7 +102,7 @@ async def read_variants(at: StepContext) -> Produced:
 
 async def compare_prices(at: StepContext) -> Produced:
     """Which rows can be used, and which of those change something."""
-    store = _store(at)
+    store = at.home
     rows = _rows(at)
     read: Any = at.outputs[STORE]
     most: Any = at.inputs["max_change_percent"]
@@ -165,10 +142,8 @@ async def compare_prices(at: StepContext) -> Produced:
 async def change_prices(at: StepContext) -> Produced:
     """Proposes the prices. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[COMPARE]
-    limit: Any = at.inputs["limit"]
-    if len(found["asks"]) > limit:
-        raise TooManyChanges(len(found["asks"]), limit)
-    planned = _plan(_store(at), _asks(found["asks"], variants_of(found["variants"])))
+    at.within_limit(len(found["asks"]))
+    planned = _plan(at.home, _asks(found["asks"], variants_of(found["variants"])))
     return Produced(
         {},
         title=f"Change {counted(len(planned.proposals), 'price')}",
@@ -182,45 +157,21 @@ def finish(ended: Ended) -> LastWords:
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["changed"] = ended.done(CHANGE)
     rows: Any = found.get("refused_rows", [])
+    none = "No price differs from the sheet." if found.get("asks") == [] else "No price was changed."
+    gone = counts["not_found"]
     text = sentences(
-        _changed(ended),
-        f"{counted(counts['not_found'], 'SKU')} of the sheet {_are(counts['not_found'])} not in the store."
-        if counts["not_found"]
-        else None,
-        f"{counted(counts['refused'], 'row')} of the sheet {_were(counts['refused'])} refused."
+        ended.changed(CHANGE, "price", "changed", none=none),
+        f"{counted(gone, 'SKU')} of the sheet {verb(gone, 'is', 'are')} not in the store." if gone else None,
+        f"{counted(counts['refused'], 'row')} of the sheet {verb(counts['refused'], 'was', 'were')} refused."
         if counts["refused"]
         else None,
     )
     return last_words(text, {**counts, "refused_rows": rows})
 
 
-def _changed(ended: Ended) -> str:
-    outcomes = ended.outcomes.get(CHANGE, ())
-    if not outcomes:
-        found = ended.of(COMPARE)
-        return "No price differs from the sheet." if found.get("asks") == [] else "No price was changed."
-    if ended.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
-        return f"{counted(len(outcomes), 'price')} would change."
-    return f"{ended.done(CHANGE)} of {counted(len(outcomes), 'price')} changed{ended.rest(CHANGE)}."
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
-
-
 def _rows(at: StepContext) -> list[PriceRow]:
     output: Any = at.outputs[SHEET]
     return [PriceRow.of(row) for row in output["rows"]]
-
-
-def _store(at: StepContext) -> StoreAccess:
-    if at.store is None:
-        raise ValueError("this template runs on a store")
-    return at.store
 
 
 def _plan(store: StoreAccess, asks: Sequence[SetPrice]) -> Planned:

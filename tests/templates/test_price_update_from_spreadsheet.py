@@ -300,7 +300,7 @@ async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
     """Templates 1, "Test run"."""
     stage = _stage([["A", 11]])
     ran = await stage.run(mode=Mode.TEST)
-    assert (ran.words.text, ran.result["changed"]) == ("1 price would change.", 1)
+    assert (ran.words.text, ran.result["changed"]) == ("1 price would be changed.", 1)
     assert stage.shop.of("7").variants[0].price == "10.00"
 
 
