@@ -173,6 +173,8 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
         "STEWARD_LOG_LEVEL": "warning",
         "STEWARD_ALLOW_PRIVATE_HOSTS": address,
         "STEWARD_TEAMS_HOSTS": address,
+        "STEWARD_GOOGLE_SHEETS_URL": sandbox.facts["spreadsheet"]["sheets_url"],
+        "STEWARD_GOOGLE_TOKEN_URL": sandbox.facts["spreadsheet"]["token_url"],
         "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "2",
         "STEWARD_SETTLE_QUIET_SECONDS": "0",
         "STEWARD_LEASE_SECONDS": "2",
