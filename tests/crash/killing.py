@@ -193,6 +193,8 @@ def wanted(changes: Sequence[Change]) -> Counter[Written]:
             match part.operation:
                 case "product.set_visible":
                     found.add(("product", int(number), ("catalog_visibility",)))
+                case "product.set_status":
+                    found.add(("product", int(number), ("status",)))
                 case "product.set_tags":
                     found.add(("product", int(number), ("tags",)))
                 case "variant.set_price":

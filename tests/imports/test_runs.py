@@ -1,10 +1,16 @@
 """Imported workflows run like any automation: rows, approval, the ledger, sleep and resumption."""
 
+from functools import partial
 from typing import Any
 
+import pytest
+
+from steward.automations import change
+from steward.automations.change import UpdateAsk
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.run import TERMINAL, Mode, RunStatus
+from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, chain, code, drafted, listed, node, told
 from tests.runs.shop import Shop
 
@@ -111,3 +117,34 @@ async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
     run = await shop.drained(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
     assert "Nothing to sell" in str((await shop.steps(run))[-1])
+
+
+async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
+    """engine 12, 15; contract 4.3"""
+    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    automation = await automated(shop, export, bindings={"Tell": bound(shop)})
+    run = await shop.waiting(automation)
+    wanted = UpdateAsk(automation.id, automation.version, bindings={})
+    rules = shop.service.tools.automation_rules
+    changed = await shop.write(partial(change.update, actor=shop.owner, ask=wanted, rules=rules))
+    assert changed.plan_version == 2
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.REFUSED, "superseded")
+    assert shop.writes() == []
+
+
+@pytest.mark.parametrize("place", range(4))
+async def test_a_killed_workflow_changes_each_thing_once(
+    shop: Shop, place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 10, 11: killed at every fourth point, its steps and changes are each there once"""
+    first = code("First", "return [{json: {at: Math.random()}}]")
+    export = chain(first, listed(2), drafted(), node("After", "noOp", 1, {}))
+    made = partial(automated, export=export, integration_id=store(shop))
+    monkeypatch.setitem(KINDS, "import", made)
+    run = await play(shop, "import", dry := Killer())
+    assert await judge(shop, run, blind=False) == []
+    for number in range(4 * place, len(dry.visited), 16):
+        run = await play(shop, "import", killer := Killer([number]))
+        assert killer.kills != []
+        assert await judge(shop, run, blind=False) == [], (number, killer.kills)
