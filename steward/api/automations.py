@@ -28,7 +28,7 @@ from steward.api.fields import (
     Timestamp,
     wrong,
 )
-from steward.api.passed_on import ScheduleWire
+from steward.api.passed_on import ScheduleWire, TriggerWire
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, TriggerAsk
@@ -78,7 +78,7 @@ class AutomationRecord(msgspec.Struct):
     updated_at: str
     bindings: Mapping[str, Any]
     connections: list[dict[str, Any]]
-    trigger: Mapping[str, Any]
+    trigger: TriggerWire
     created_by: int | None
     created_via: str | None
     api_client_id: str | None

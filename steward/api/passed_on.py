@@ -132,6 +132,18 @@ class ScheduleRecord(msgspec.Struct):
     week_of_month: int | None
 
 
+class TriggerRecord(msgspec.Struct):
+    """How an automation starts; one started on its schedule has `kind` alone (interface 2.5)."""
+
+    kind: str
+    topics: list[str] | UnsetType = UNSET
+    words: str | UnsetType = UNSET
+    listening: str | UnsetType = UNSET
+    reason: str | None | UnsetType = UNSET
+    events_dropped: int | UnsetType = UNSET
+    events_dropped_at: str | None | UnsetType = UNSET
+
+
 class NeedRecord(msgspec.Struct):
     """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
 
@@ -162,6 +174,7 @@ RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord
 ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
 Warned: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
 ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
+TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
 Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
 TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
 
@@ -173,6 +186,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     ApprovalCountsRecord,
     WarningRecord,
     ScheduleRecord,
+    TriggerRecord,
     NeedRecord,
     TemplateStepRecord,
 )

@@ -1,0 +1,164 @@
+/** Schedules as people choose and read them (web 6.5.1, interface 2.4); which times they give, the service says. */
+
+import type { ScheduleRecord } from "../api/schema";
+import { addDays, clockOf, toWall, type Zone } from "./time";
+import { list } from "./words";
+
+export const CADENCES: readonly { value: string; words: string }[] = [
+  { value: "daily", words: "Every day" },
+  { value: "weekdays", words: "On some days of the week" },
+  { value: "weekly", words: "Every week" },
+  { value: "monthly", words: "Every month" },
+  { value: "hourly", words: "Every hour" },
+  { value: "every_6_hours", words: "Every 6 hours" },
+  { value: "once", words: "Once" },
+  { value: "manual", words: "Only by hand" },
+];
+
+export const WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"] as const;
+const MONTHS = [
+  "January", "February", "March", "April", "May", "June",
+  "July", "August", "September", "October", "November", "December",
+] as const;
+export const WEEKS: readonly { value: number; words: string }[] = [
+  { value: 1, words: "first" },
+  { value: 2, words: "second" },
+  { value: 3, words: "third" },
+  { value: 4, words: "fourth" },
+  { value: -1, words: "last" },
+];
+const WORKING_DAYS = [1, 2, 3, 4, 5];
+const FIRST_TIME = "06:00";
+const EMPTY: ScheduleRecord = {
+  cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
+};
+
+/** Whether the cadence runs at a time of day that is chosen. */
+export function hasTime(cadence: string): boolean {
+  return ["once", "daily", "weekdays", "weekly", "monthly"].includes(cadence);
+}
+
+/** Whether "this and later" can move it: its runs have one time a day (schedule 8.1). */
+export function movesLater(cadence: string): boolean {
+  return hasTime(cadence);
+}
+
+/** The schedule with another cadence: what was chosen stays where it still means something. */
+export function withCadence(schedule: ScheduleRecord, cadence: string, today: string): ScheduleRecord {
+  const byWeek = cadence === "monthly" && schedule.week_of_month !== null;
+  return {
+    ...EMPTY,
+    cadence,
+    run_at: hasTime(cadence) ? schedule.run_at || FIRST_TIME : null,
+    day_of_week: cadence === "weekly" || byWeek ? (schedule.day_of_week ?? 1) : null,
+    day_of_month: cadence === "monthly" && !byWeek ? (schedule.day_of_month ?? 1) : null,
+    week_of_month: byWeek ? schedule.week_of_month : null,
+    date: cadence === "once" ? schedule.date || addDays(today, 1) : null,
+    days: cadence === "weekdays" ? (schedule.days ?? WORKING_DAYS) : null,
+  };
+}
+
+/** A monthly schedule by the day's number, or by its week. */
+export function monthlyBy(schedule: ScheduleRecord, by: "day" | "week"): ScheduleRecord {
+  return by === "day"
+    ? { ...schedule, day_of_month: schedule.day_of_month ?? 1, week_of_month: null, day_of_week: null }
+    : { ...schedule, day_of_month: null, week_of_month: schedule.week_of_month ?? 1, day_of_week: schedule.day_of_week ?? 1 };
+}
+
+/** Days of the week with one put in or taken out, in their order. */
+export function toggled(days: readonly number[] | null, day: number): number[] {
+  const chosen = days ?? WORKING_DAYS;
+  return (chosen.includes(day) ? chosen.filter((one) => one !== day) : [...chosen, day]).sort((a, b) => a - b);
+}
+
+/** "Every day at 08:00", as the service says it, without the zone. */
+export function scheduleWords(schedule: ScheduleRecord): string {
+  const at = `at ${schedule.run_at}`;
+  switch (schedule.cadence) {
+    case "manual":
+      return "Only when run by hand";
+    case "hourly":
+      return "Every hour, on the hour";
+    case "every_6_hours":
+      return "Every 6 hours, at 00:00, 06:00, 12:00 and 18:00";
+    case "daily":
+      return `Every day ${at}`;
+    case "weekdays":
+      return `Every ${daysWords(schedule.days ?? WORKING_DAYS)} ${at}`;
+    case "weekly":
+      return `Every ${weekday(schedule.day_of_week)} ${at}`;
+    case "monthly":
+      return `${monthlyWords(schedule)} ${at}`;
+    case "once":
+      return `Once, on ${dateWords(schedule.date ?? "")} ${at}`;
+    default:
+      return "On a schedule this page does not know; reload it";
+  }
+}
+
+function weekday(day: number | null): string {
+  return WEEKDAYS[(day ?? 1) - 1] ?? "";
+}
+
+function daysWords(days: readonly number[]): string {
+  const rising = [...days].sort((a, b) => a - b);
+  if (rising.length === 7) return "day";
+  const [first, last] = [rising[0] ?? 1, rising.at(-1) ?? 1];
+  if (last - first === rising.length - 1 && rising.length > 2) return `${weekday(first)} to ${weekday(last)}`;
+  return list(rising.map(weekday));
+}
+
+function monthlyWords({ day_of_month, day_of_week, week_of_month }: ScheduleRecord): string {
+  if (week_of_month !== null) {
+    const week = WEEKS.find(({ value }) => value === week_of_month)?.words ?? "";
+    return `Every ${week} ${weekday(day_of_week)} of the month`;
+  }
+  const day = day_of_month ?? 1;
+  return `On the ${ordinal(day)} of each month${day > 28 ? " (on its last day when it is shorter)" : ""}`;
+}
+
+/** "Thursday 15 January 2026". */
+export function dateWords(date: string): string {
+  const at = new Date(`${date}T00:00Z`);
+  if (Number.isNaN(at.getTime())) return date;
+  return `${weekdayOf(date)} ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]} ${at.getUTCFullYear()}`;
+}
+
+/** "Thursday" of a wall time or date. */
+export function weekdayOf(wall: string): string {
+  return WEEKDAYS[(new Date(`${wall.slice(0, 10)}T00:00Z`).getUTCDay() + 6) % 7]!;
+}
+
+/** 1st, 2nd, 3rd, 11th, 31st. */
+export function ordinal(number: number): string {
+  const teen = number % 100 >= 11 && number % 100 <= 13;
+  return `${number}${teen ? "th" : (({ 1: "st", 2: "nd", 3: "rd" } as Record<number, string>)[number % 10] ?? "th")}`;
+}
+
+/** Why a run of the preview is not where its rule says (web 6.5.1); null without a note. */
+export function noteWords(note: string | null, slot: string, schedule: ScheduleRecord, zone: Zone): string | null {
+  const shown = toWall(slot, zone);
+  const clock = shown.slice(11);
+  const hour = Number(clock.slice(0, 2));
+  // The six-hourly rule names the full quarter of the day before what the clock shows.
+  const named = schedule.run_at ?? (note === "gap" ? `${String(hour - (hour % 6)).padStart(2, "0")}:00` : clock);
+  switch (note) {
+    case null:
+      return null;
+    case "gap":
+      return `The clock jumps over ${named} that night; this run starts at ${clock}${clock < named ? ` on ${weekdayOf(shown)}` : ""}.`;
+    case "fold":
+      return `${named} comes twice that night; it runs at the first.`;
+    case "short_month":
+      return `${MONTHS[Number(shown.slice(5, 7)) - 1]} has no ${ordinal(schedule.day_of_month ?? 31)}; it runs on the ${ordinal(Number(shown.slice(8, 10)))}.`;
+    default:
+      return "The clock or the calendar moves this run.";
+  }
+}
+
+/** What a wall time chosen by a person comes to where the clock jumps or repeats; null on other days. */
+export function fitWords(wall: string, instant: number, fit: "exact" | "gap" | "fold", zone: Zone): string | null {
+  const named = wall.slice(11);
+  if (fit === "gap") return `${named} does not exist that night: ${clockOf(instant, zone)}`;
+  return fit === "fold" ? `${named} comes twice that night: the first is meant` : null;
+}
