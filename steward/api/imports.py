@@ -176,7 +176,9 @@ async def prepare_keep(call: Call) -> Prepared:
 async def keep(tx: Tx, call: Call) -> Answer:
     """`POST /imports`: a new import, or the one of equal content."""
     body: KeepBody = call.body
-    kept = await keeping.keep(tx, call.actor, body.source, body.name, call.prepared)
+    kept = await keeping.keep(
+        tx, call.actor, body.source, body.name, call.prepared, call.fittings.rules.imports_kept
+    )
     answer = ImportAnswer(record(kept.record, with_plan=True))
     return replayed(answer) if kept.replayed else answer
 

@@ -10,7 +10,7 @@ from steward.api.calls import Call, Fittings, Incoming, Reply
 from steward.model.instants import wire_time
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version
-from steward.store import stats
+from steward.store import imports, stats
 from steward.store.engine import Tx, ms
 from steward.store.migrate import migrations
 from steward.store.stats import DELAY_STEPS, SchedulerStats
@@ -65,7 +65,7 @@ async def get(tx: Tx, call: Call) -> StatusAnswer:
         automations_enabled=True,  # a caller of another organisation was refused before
         counts=Counts(found.active, found.paused, found.waiting_approvals, found.queued_runs),
         limits=Limits(
-            imports_kept=0,
+            imports_kept=await imports.count(tx, call.actor.org),
             imports_allowed=rules.imports_kept,
             calls_per_person=rules.limit_person,
             calls_per_organisation=rules.limit_organization,

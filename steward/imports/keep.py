@@ -1,4 +1,4 @@
-"""Keeps and deletes imports: each content of a source once, at most 100 (contract 2.8, interface 8)."""
+"""Keeps and deletes imports: each content of a source once, so many at most (contract 2.8, interface 8)."""
 
 import json
 from dataclasses import dataclass
@@ -16,8 +16,6 @@ from steward.model.refusals import AllowanceSpent, NotFound, ValidationFailed
 from steward.store import imports
 from steward.store.engine import Tx
 from steward.store.imports import Import
-
-MOST_KEPT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,13 @@ class Kept:
     replayed: bool
 
 
-async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared) -> Kept:
-    """Keeps an export (contract 2.8). Raises AllowanceSpent."""
+async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, most: int = 100) -> Kept:
+    """Keeps an export, at most `most` of them (contract 2.8). Raises AllowanceSpent."""
     there = await imports.by_content(tx, actor.org, source, prepared.sha256)
     if there is not None:
         return Kept(there, replayed=True)
-    if await imports.count(tx, actor.org) >= MOST_KEPT:
-        words = f"{MOST_KEPT} imports are kept already. Delete one that is not needed any more."
+    if await imports.count(tx, actor.org) >= most:
+        words = f"{most} imports are kept already. Delete one that is not needed any more."
         raise AllowanceSpent(words, errors={})
     reading = prepared.reading
     plan = kept_plan.to_kept(reading.plan)

@@ -4,7 +4,6 @@ import json
 from functools import partial
 from typing import Any
 
-from steward.imports import keep
 from steward.store import plans
 from tests.imports.exports import BEGIN, chain, code, drafted, node, told
 from tests.service import Service
@@ -44,12 +43,14 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
     assert (await member.get(f"{PATH}/{made['id']}")).status == 404
 
 
-async def test_the_hundred_and_first_is_refused(service: Service, monkeypatch: Any) -> None:
+async def test_the_hundred_and_first_is_refused(service: Service) -> None:
     """contract 2.8: with a smaller number of them"""
-    monkeypatch.setattr(keep, "MOST_KEPT", 2)
+    service.restart(imports_kept=2)
     member = await service.token("member")
     for number in range(2):
         assert (await member.post(PATH, body(chain(code(f"C{number}", "return []"))))).status == 201
+    limits = (await member.get("/v1/automations/status")).data["limits"]
+    assert (limits["imports_kept"], limits["imports_allowed"]) == (2, 2)
     refused = await member.post(PATH, body(chain(code("More", "return []"))))
     assert (refused.status, refused.code) == (422, "allowance_spent")
     assert (await member.post(PATH, body(chain(code("C0", "return []"))))).status == 200
