@@ -139,9 +139,9 @@ class TriggerRecord(msgspec.Struct):
     topics: list[str] | UnsetType = UNSET
     words: str | UnsetType = UNSET
     listening: str | UnsetType = UNSET
-    reason: str | None | UnsetType = UNSET
+    reason: str | UnsetType | None = UNSET
     events_dropped: int | UnsetType = UNSET
-    events_dropped_at: str | None | UnsetType = UNSET
+    events_dropped_at: str | UnsetType | None = UNSET
 
 
 class NeedRecord(msgspec.Struct):
