@@ -1,0 +1,135 @@
+/** Fields of an automation and their values in words: for its history, and for what two people changed at once. */
+
+import type { AutomationRecord, ScheduleRecord } from "../api/schema";
+import { scheduleWords } from "./schedule";
+import { topicWords } from "./topics";
+import { AUTOMATION, list, plainName, statusOf } from "./words";
+
+const NAMES: Readonly<Record<string, string>> = {
+  name: "Name",
+  schedule: "Schedule",
+  timezone: "Zone",
+  integration_id: "Store",
+  connections: "Connections",
+  trigger: "Starts",
+  template_version: "Version of the template",
+  bindings: "Connections of steps",
+  send_mode: "Sending",
+  state: "State",
+  paused_by: "Paused by",
+  paused_reason: "Reason",
+  run_at: "Time of the run",
+};
+const SEND_MODES: Readonly<Record<string, string>> = { ask: "Asks before sending", send: "Sends without asking" };
+const LONG = 300;
+
+/** "Schedule"; `inputs.max_change_percent` is "Max change percent". */
+export function fieldName(field: string, labels: Readonly<Record<string, string>> = {}): string {
+  const input = /^inputs\.(.+)$/.exec(field)?.[1];
+  if (input) return labels[input] ?? plainName(input.replaceAll(".", " "));
+  return NAMES[field] ?? plainName(field);
+}
+
+function isSchedule(value: unknown): value is ScheduleRecord {
+  return typeof value === "object" && value !== null && "cadence" in value;
+}
+
+/** A value of a field as people read it; null for one that is not there. */
+export function valueWords(field: string, value: unknown): string | null {
+  if (value === null || value === undefined || value === "") return null;
+  if (isSchedule(value)) return scheduleWords(value);
+  if (field === "trigger") return triggerWords(value);
+  if (field === "send_mode") return SEND_MODES[String(value)] ?? String(value);
+  if (field === "state") return statusOf(AUTOMATION, String(value)).words;
+  if (typeof value === "boolean") return value ? "Yes" : "No";
+  if (typeof value === "string" || typeof value === "number") return String(value);
+  if (Array.isArray(value) && value.every((one) => typeof one === "string" || typeof one === "number")) {
+    return value.length ? list(value.map(String)) : null;
+  }
+  const whole = JSON.stringify(value);
+  return whole === "[]" || whole === "{}" ? null : whole.length > LONG ? `${whole.slice(0, LONG)}…` : whole;
+}
+
+function triggerWords(value: unknown): string {
+  const { kind, topics = [] } = value as { kind?: string; topics?: string[] };
+  return kind === "event" ? topics.map(topicWords).join(", ") : "On a schedule or by hand";
+}
+
+/** One field two people may have changed: what it was, what this person wants, what it is now. */
+export interface StaleRow {
+  label: string;
+  mine: string | null;
+  theirs: string | null;
+}
+
+/** What an update sends, without its version. */
+export type Changes = Readonly<Partial<Record<"name" | "schedule" | "timezone" | "trigger" | "inputs" | "template_version" | "bindings" | "send_mode", unknown>>>;
+
+/** Whether two values are the same, whatever the order of their names. */
+export function same(a: unknown, b: unknown): boolean {
+  return canonical(a) === canonical(b);
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) =>
+    one && typeof one === "object" && !Array.isArray(one)
+      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : one,
+  ) ?? "";
+}
+
+type Values = Readonly<Record<string, unknown>>;
+
+/** An automation's values with its inputs apart, so that two who changed two inputs both keep theirs. */
+export function valuesOf(automation: Pick<AutomationRecord, "inputs"> & object): Values {
+  const values = automation as Values;
+  const inputs = Object.entries(automation.inputs).map(([name, value]) => [`inputs.${name}`, value] as const);
+  return { ...values, ...Object.fromEntries(inputs) };
+}
+
+function spread(changes: Changes): Values {
+  const { inputs, ...rest } = changes;
+  const parts = Object.entries((inputs ?? {}) as Values).map(([name, value]) => [`inputs.${name}`, value] as const);
+  return { ...rest, ...Object.fromEntries(parts) };
+}
+
+const WATCHED = ["name", "schedule", "timezone", "trigger", "template_version", "bindings", "send_mode", "state"] as const;
+
+/** What this person changed beside what is current, and what others changed besides. */
+export function staleRows(before: AutomationRecord, changes: Changes, current: AutomationRecord) {
+  const [was, now, wanted] = [valuesOf(before), valuesOf(current), spread(changes)];
+  const mine: StaleRow[] = [];
+  const theirs: StaleRow[] = [];
+  const names = new Set([...Object.keys(wanted), ...WATCHED, ...Object.keys(was), ...Object.keys(now)]);
+  for (const name of names) {
+    const isInput = name.startsWith("inputs.");
+    if (!isInput && !(name in wanted) && !(WATCHED as readonly string[]).includes(name)) continue;
+    const changedHere = name in wanted && !same(part(name, wanted[name]), part(name, was[name]));
+    const changedThere = !same(part(name, now[name]), part(name, was[name]));
+    const theirsIn = valueWords(name, now[name]);
+    if (changedHere) mine.push({ label: fieldName(name), mine: valueWords(name, wanted[name]), theirs: theirsIn });
+    else if (changedThere) theirs.push({ label: fieldName(name), mine: null, theirs: theirsIn });
+  }
+  return { mine, theirs };
+}
+
+/** How a trigger listens is the service's and no change of a person. */
+function part(name: string, value: unknown): unknown {
+  if (name !== "trigger" || !value) return value;
+  const { kind, topics } = value as { kind?: string; topics?: string[] };
+  return { kind, topics };
+}
+
+/** The changes laid on what is current: inputs one by one, so that what another person changed stays. */
+export function rebased(before: AutomationRecord, changes: Changes, current: AutomationRecord): Changes {
+  if (!changes.inputs) return changes;
+  const [was, wanted] = [before.inputs as Values, changes.inputs as Values];
+  const names = new Set([...Object.keys(was), ...Object.keys(wanted)]);
+  const inputs: Record<string, unknown> = { ...current.inputs };
+  for (const name of names) {
+    if (same(was[name], wanted[name])) continue;
+    if (name in wanted) inputs[name] = wanted[name];
+    else delete inputs[name];
+  }
+  return { ...changes, inputs };
+}
