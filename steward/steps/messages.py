@@ -1,5 +1,7 @@
 """The one message a template's last step posts to Teams; its words and its cutting are others' (E17)."""
 
+from collections.abc import Mapping
+
 from steward.connectors.base import PostCard
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
@@ -8,7 +10,7 @@ from steward.steps.base import MemoryWrite, Produced, StepContext
 
 def account_of(given: JsonValue) -> IntegrationId:
     """The connection that an input such as `teams` or `sheet` names."""
-    number = given.get("integration_id") if isinstance(given, dict) else None
+    number = given.get("integration_id") if isinstance(given, Mapping) else None
     if not isinstance(number, int):
         raise ValueError("the input names no connection")
     return IntegrationId(number)

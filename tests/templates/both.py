@@ -1,0 +1,95 @@
+"""A whole service beside the pretend shop and the pretend Shopify store, for runs of one template on both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from steward.automations import setup
+from steward.automations.setup import CreateAsk
+from steward.model.automation import Automation
+from steward.model.connection import AutomationConnection
+from steward.model.run import TERMINAL, Mode, Run, RunStatus
+from steward.sandbox.seed import WORKFLOW
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.network import beside
+from tests.fakes.shopify.store import ShopifyFake
+from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
+
+
+@dataclass
+class Both:
+    """The service with a WooCommerce shop, a Shopify store, a spreadsheet and a channel connected."""
+
+    shop: Shop
+    store: ShopifyFake
+    connected_at: int = 0
+
+    def number(self, kind: str) -> int:
+        """The connection of that kind."""
+        return int(self.shop.connections[kind].integration_id)
+
+    def teams(self) -> dict[str, int]:
+        """The input that names the channel."""
+        return {"integration_id": self.number("teams")}
+
+    def sheet(self, tab: str | None = None) -> dict[str, Any]:
+        """The input that names the spreadsheet."""
+        return {"integration_id": self.number("spreadsheet"), "tab": tab}
+
+    async def set_up(
+        self,
+        template: str,
+        inputs: Mapping[str, Any],
+        *,
+        on: str | None = None,
+        reads: Sequence[str] = (),
+        schedule: Mapping[str, Any] = BY_HAND,
+    ) -> Automation:
+        """An automation that runs `on` a platform's store, or on nothing and `reads` these connections."""
+        bound = [self.shop.connections[kind] for kind in reads]
+        ask = CreateAsk(
+            template_id=template,
+            name=template,
+            inputs=dict(inputs),
+            schedule=dict(schedule),
+            integration_id=None if on is None else self.shop.connections[on].integration_id,
+            connections=tuple(AutomationConnection(one.integration_id, one.kind) for one in bound),
+        )
+        rules = self.shop.service.tools.automation_rules
+        act = partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules)
+        return (await self.shop.write(act)).automation
+
+    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Run:
+        """A run by hand to its end; everything it asks for is approved."""
+        run = await self.shop.until_settled(await self.shop.run_now(automation, mode))
+        if run.status is RunStatus.WAITING_APPROVAL:
+            await self.shop.approve(run)
+            run = await self.shop.until_settled(run)
+        assert run.status in TERMINAL, run
+        return run
+
+    def posted(self) -> list[dict[str, Any]]:
+        """The messages of the channel, oldest first."""
+        return list(self.shop.world.state.teams.inbox.get(WORKFLOW, ()))
+
+    def cells(self, tab: str) -> list[list[Any]]:
+        """What a tab of the connected spreadsheet holds."""
+        return self.shop.world.state.google.books["sheet-prices"].tab(tab).values()
+
+    def written(self) -> list[dict[str, Any]]:
+        """Every write that arrived anywhere since all was connected."""
+        return [*self.shop.writes(), *self.store.writes()[self.connected_at :]]
+
+
+async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> Both:
+    """The service with everything connected; the Shopify store holds nothing yet."""
+    shop = await open_shop(database_url, clock, folder, **settings)
+    store = ShopifyFake(now=clock.now)
+    default = type(shop.world).transport
+    shop.world.transport = lambda: beside(default(shop.world), store)  # type: ignore[method-assign]
+    await shop.restart()
+    await connect_all(shop)
+    await shop.connect("shopify", store.settings())
+    return Both(shop, store, len(store.writes()))

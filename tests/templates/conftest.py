@@ -1,0 +1,17 @@
+"""Both pretend stores beside a whole service, for each test of a template that runs through it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fake_clock import FakeClock
+from tests.templates.both import Both, open_both
+
+
+@pytest.fixture
+async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Both]:
+    """The service on SQLite, which is the quicker one; a test of both engines opens its own."""
+    opened = await open_both(sqlite_url, clock, tmp_path)
+    yield opened
+    await opened.shop.service.close()
