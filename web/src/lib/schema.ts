@@ -1,9 +1,12 @@
 /**
- * JSON Schema of inputs as fields of a form (web 6.5.2): which field, with which value, and what is wrong with it.
+ * JSON Schema of inputs as fields of a form (web 6.5.2): which field, with which value to start and to send.
  *
- * Checked are bounds, lengths, patterns, choices and doubles; the service decides. No schema library: those seen
- * compile code, which the page's policy forbids.
+ * What is wrong with a value is schema_check.ts, which fields go together schema_rules.ts, their words
+ * schema_words.ts. No schema library: those seen compile code, which the page's policy forbids.
  */
+
+import { rulesOf } from "./schema_rules";
+import { hintWords, labelWords, NAMED } from "./schema_words";
 
 export interface Schema {
   type?: string | string[];
@@ -18,6 +21,13 @@ export interface Schema {
   properties?: Record<string, Schema>;
   required?: string[];
   items?: Schema;
+  additionalProperties?: boolean | Schema;
+  propertyNames?: Schema;
+  allOf?: Schema[];
+  if?: Schema;
+  then?: Schema;
+  else?: Schema;
+  not?: Schema;
   anyOf?: Schema[];
   oneOf?: Schema[];
   minimum?: number;
@@ -31,11 +41,14 @@ export interface Schema {
   uniqueItems?: boolean;
   pattern?: string;
   format?: string;
+  /** Ours: a value that is never shown again. */
+  secret?: boolean;
 }
 
 export type Kind =
   | "line" | "box" | "secret" | "number" | "whole" | "yesno" | "choice" | "date" | "time" | "words" | "list" | "group"
-  | "variants" | "money" | "percent" | "connection" | "json";
+  | "variants" | "money" | "percent" | "connection" | "products" | "place" | "automation" | "picks" | "map" | "keyfile"
+  | "json";
 
 /** One of several forms a value may have, told apart by the constant of one property. */
 export interface Variant {
@@ -65,6 +78,8 @@ export interface Field {
 
 const PICKED = new Set(["sheet", "teams", "file", "integration_id"]);
 const LONG = 255;
+/** An Id of interface 2.2: the inputs that hold one name an automation. */
+const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 
 /** `$ref`s followed, and what stands beside them laid over. */
 export function resolve(schema: Schema, root: Schema): { schema: Schema; named: string | null } {
@@ -106,7 +121,8 @@ function fieldOf(name: string, given: Schema, root: Schema, required: boolean): 
     if (rest.length === 1) schema = { ...schema, type: rest[0] };
   }
   const field: Field = {
-    name, kind: "json", label: labelOf(name, schema), hint: schema.description ?? "", required, nullable, schema, named,
+    name, kind: "json", label: schema.title ?? NAMED[named ?? ""]?.label ?? labelWords(name),
+    hint: hintWords(schema.description) || (NAMED[named ?? ""]?.hint ?? ""), required, nullable, schema, named,
     fields: [], item: null, options: [], variants: [], by: null,
   };
   return shaped(field, root);
@@ -117,6 +133,9 @@ function shaped(field: Field, root: Schema): Field {
   const several = schema.anyOf ?? schema.oneOf;
   if (several && !schema.properties) return variantsOf(field, several, root);
   if (named && PICKED.has(named)) field.kind = "connection";
+  else if (named === "products") field.kind = "products";
+  else if (named === "sheet_place") field.kind = "place";
+  else if (schema.pattern === ID && field.name.endsWith("automation_id")) field.kind = "automation";
   else if (named === "money" || named === "percent") field.kind = named;
   else if (schema.enum) {
     field.kind = "choice";
@@ -128,13 +147,16 @@ function shaped(field: Field, root: Schema): Field {
       .filter(([, one]) => resolve(one, root).schema.const === undefined)
       .map(([name, one]) => fieldOf(name, one, root, needed.has(name)));
   }
-  if (field.kind === "list" && schema.items) field.item = fieldOf("", schema.items, root, true);
+  if (["list", "words", "picks"].includes(field.kind) && schema.items) field.item = fieldOf("", schema.items, root, true);
+  if (field.kind === "picks") field.options = field.item?.options ?? [];
+  if (field.kind === "map") field.item = fieldOf("", schema.additionalProperties as Schema, root, true);
   return field;
 }
 
 function kindOf(schema: Schema, root: Schema): Kind {
   switch (schema.type) {
     case "string":
+      if (schema.secret) return "secret";
       if (schema.format === "date" || schema.format === "time") return schema.format;
       return (schema.maxLength ?? 0) > LONG ? "box" : "line";
     case "integer":
@@ -144,11 +166,14 @@ function kindOf(schema: Schema, root: Schema): Kind {
     case "boolean":
       return "yesno";
     case "object":
-      return schema.properties ? "group" : "json";
+      if (schema.secret) return "keyfile";
+      if (schema.properties) return "group";
+      return isText(schema.additionalProperties, root) ? "map" : "json";
     case "array": {
       const item = schema.items && resolve(schema.items, root).schema;
       if (item?.type === "string" && !item.enum) return "words";
-      return item?.type === "object" || item?.enum || item?.type === "integer" || item?.type === "number" ? "list" : "json";
+      if (item?.enum) return "picks";
+      return item?.type === "object" || item?.type === "integer" || item?.type === "number" ? "list" : "json";
     }
     default:
       return "json";
@@ -171,14 +196,13 @@ function variantsOf(field: Field, several: Schema[], root: Schema): Field {
   return field;
 }
 
-function labelOf(name: string, schema: Schema): string {
-  if (schema.title) return schema.title;
-  const words = name.replaceAll("_", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1).replace(/\bsku\b/i, "SKU");
+function isText(schema: Schema | boolean | undefined, root: Schema): boolean {
+  return typeof schema === "object" && resolve(schema, root).schema.type === "string";
 }
 
 /** The value a form starts with: defaults, and nothing for what has none. */
 export function startOf(field: Field): unknown {
+  if (["products", "connection", "place"].includes(field.kind)) return undefined;
   if (field.schema.default !== undefined) return structuredClone(field.schema.default);
   if (field.kind === "group") {
     const made = field.fields.map((one) => [one.name, startOf(one)] as const).filter(([, value]) => value !== undefined);
@@ -192,77 +216,23 @@ export function isBlank(value: unknown): boolean {
   return value === undefined || value === "" || (typeof value === "number" && Number.isNaN(value));
 }
 
-/** What is sent: without fields left empty. */
+/** Whether a field was left empty: a list that may not be empty counts as not given. */
+export function isLeft(field: Field, value: unknown): boolean {
+  return isBlank(value) || (Array.isArray(value) && value.length === 0 && (field.schema.minItems ?? 0) > 0);
+}
+
+/** What is sent: without fields left empty, and without those that do not go with the others. */
 export function sent(field: Field, value: unknown): unknown {
-  if (isBlank(value)) return undefined;
-  if (field.kind === "group" && value && typeof value === "object") {
-    const given = value as Record<string, unknown>;
-    const kept = field.fields.map((one) => [one.name, sent(one, given[one.name])] as const);
-    return Object.fromEntries(kept.filter(([, part]) => part !== undefined));
-  }
-  return value;
-}
-
-/** Messages by path, as the service words them: `inputs.<path>` is the prefix it answers with. */
-export function check(field: Field, value: unknown, path = ""): Record<string, string[]> {
-  const found: Record<string, string[]> = {};
-  const add = (message: string) => (found[path] = [...(found[path] ?? []), message]);
-  if (value === null && field.nullable) return found;
-  if (isBlank(value) || value === null) {
-    if (field.required) add("This field is required.");
-    return found;
-  }
-  const { schema } = field;
-  if (typeof value === "number") {
-    if (field.kind === "whole" && !Number.isInteger(value)) add("Give a whole number.");
-    for (const words of bounds(value, schema)) add(words);
-  } else if (typeof value === "string") for (const words of textFaults(value, schema)) add(words);
-  else if (Array.isArray(value)) {
-    for (const words of listFaults(value, schema)) add(words);
-    value.forEach((one, at) => field.item && Object.assign(found, check(field.item, one, join(path, String(at)))));
-  } else if (field.kind === "group") {
-    const given = value as Record<string, unknown>;
-    for (const one of field.fields) Object.assign(found, check(one, given[one.name], join(path, one.name)));
-  } else if (field.kind === "variants") {
-    const variant = field.variants.find((one) => one.value === String((value as Record<string, unknown>)[field.by ?? ""]));
-    if (variant) Object.assign(found, check(variant.field, value, path));
-    else add("Choose one.");
-  }
-  return found;
-}
-
-function join(path: string, name: string): string {
-  return path ? `${path}.${name}` : name;
-}
-
-function* bounds(value: number, schema: Schema): Generator<string> {
-  if (schema.minimum !== undefined && value < schema.minimum) yield `Give at least ${schema.minimum}.`;
-  if (schema.maximum !== undefined && value > schema.maximum) yield `Give at most ${schema.maximum}.`;
-  if (schema.exclusiveMinimum !== undefined && value <= schema.exclusiveMinimum) yield `Give more than ${schema.exclusiveMinimum}.`;
-  if (schema.exclusiveMaximum !== undefined && value >= schema.exclusiveMaximum) yield `Give less than ${schema.exclusiveMaximum}.`;
-}
-
-function* textFaults(value: string, schema: Schema): Generator<string> {
-  const length = [...value].length;
-  if (schema.minLength !== undefined && length < schema.minLength) yield `Give at least ${schema.minLength} characters.`;
-  if (schema.maxLength !== undefined && length > schema.maxLength) yield `Give at most ${schema.maxLength} characters; these are ${length}.`;
-  if (schema.enum && !schema.enum.includes(value)) yield "Choose one of the list.";
-  if (schema.pattern && !new RegExp(schema.pattern, "u").test(value)) yield "This does not have the form that is needed here.";
-}
-
-function* listFaults(value: unknown[], schema: Schema): Generator<string> {
-  if (schema.minItems !== undefined && value.length < schema.minItems) yield `Give at least ${schema.minItems}.`;
-  if (schema.maxItems !== undefined && value.length > schema.maxItems) yield `Give at most ${schema.maxItems}; these are ${value.length}.`;
-  if (schema.uniqueItems && new Set(value.map((one) => JSON.stringify(one))).size < value.length) yield "One is there twice.";
-}
-
-/** The bounds of a field in words, for its hint. */
-export function boundsInWords(schema: Schema): string {
-  const least = schema.minimum ?? schema.exclusiveMinimum;
-  const most = schema.maximum ?? schema.exclusiveMaximum;
-  if (least !== undefined && most !== undefined) return `${least} to ${most}`;
-  if (least !== undefined) return `${schema.minimum === undefined ? "more than" : "at least"} ${least}`;
-  return most === undefined ? "" : `${schema.maximum === undefined ? "less than" : "at most"} ${most}`;
+  if (isLeft(field, value)) return undefined;
+  if (Array.isArray(value)) return field.item ? value.map((one) => sent(field.item!, one)) : value;
+  if (!field.fields.length || value === null || typeof value !== "object") return value;
+  const given = value as Record<string, unknown>;
+  if (given.all === true) return { all: true };
+  const { barred } = rulesOf(field.schema, given);
+  const kept = field.fields
+    .filter((one) => !barred.has(one.name))
+    .map((one) => [one.name, sent(one, given[one.name])] as const);
+  return Object.fromEntries(kept.filter(([, part]) => part !== undefined));
 }
 
 /** Pasted text as a list of words: split at commas and lines. */

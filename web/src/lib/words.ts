@@ -89,6 +89,25 @@ export const PERSON: Table = {
   deactivated: shown("Removed", "square", "muted"),
 };
 
+/** Kinds of connections: what they are called, and one of them. */
+export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
+  woocommerce: { name: "WooCommerce", one: "WooCommerce store" },
+  shopify: { name: "Shopify", one: "Shopify store" },
+  spreadsheet: { name: "Google Sheets", one: "spreadsheet" },
+  teams: { name: "Microsoft Teams", one: "Teams channel" },
+  cloud_s3: { name: "Cloud storage", one: "cloud storage" },
+  store: { name: "Store", one: "store" },
+};
+
+export const CATEGORY: Readonly<Record<string, string>> = {
+  stock: "Stock",
+  prices: "Prices",
+  orders: "Orders",
+  customers: "Customers",
+  products: "Products",
+  reports: "Reports",
+};
+
 /** A status as shown; one this app does not know is shown by the service's own words, never as a bare code. */
 export function statusOf(table: Table, code: string, message?: string | null): Shown {
   return table[code] ?? shown(message || "Another state; reload the page", "dot", "plain");

@@ -1,0 +1,35 @@
+/** What the fields of one form share: the messages by path, and what is known of the automation around it. */
+
+import { getContext, setContext } from "svelte";
+
+export interface FormWorld {
+  /** The messages at a path of the request. */
+  at(path: string): readonly string[];
+  /** The spreadsheet account that is read, where the form asks for a place in it. */
+  readonly place: number | null;
+  /** Connections that are not offered, such as the store the automation runs on. */
+  readonly without: readonly number[];
+}
+
+const KEY = Symbol("form");
+
+export function shareForm(world: FormWorld): void {
+  setContext(KEY, world);
+}
+
+export function sharedForm(): FormWorld {
+  return getContext<FormWorld>(KEY);
+}
+
+/** Puts the focus at the first field with a message; false when there is none. */
+export function focusFault(within: Element | undefined): boolean {
+  const found = within?.querySelector<HTMLElement>('[aria-invalid="true"], [data-fault]');
+  found?.focus();
+  return found !== null && found !== undefined;
+}
+
+/** What was typed into a number's field; undefined for nothing, NaN for what is no number. */
+export function numberTyped(typed: unknown): number | undefined {
+  if (typed === "" || typed === null || typed === undefined) return undefined;
+  return Number(typed);
+}

@@ -1,0 +1,115 @@
+/** What is wrong with the values of a form, before the service is asked; the service decides. */
+
+import { type Field, isLeft, type Schema } from "./schema";
+import { rulesOf } from "./schema_rules";
+import { patternWords } from "./schema_words";
+
+/** Messages by path, as the service words them: `inputs.<path>` is the prefix it answers with. */
+export function check(field: Field, value: unknown, path = "", required = field.required): Record<string, string[]> {
+  const found: Record<string, string[]> = {};
+  const add = (message: string) => (found[path] = [...(found[path] ?? []), message]);
+  if (value === null && field.nullable) return found;
+  if (isLeft(field, value) || value === null) {
+    if (required) add("This field is required.");
+    return found;
+  }
+  const { schema } = field;
+  if (["whole", "number", "percent"].includes(field.kind) && typeof value !== "number") add("Give a number.");
+  else if (typeof value === "number") {
+    if (field.kind === "whole" && !Number.isInteger(value)) add("Give a whole number.");
+    for (const words of bounds(value, schema)) add(words);
+  } else if (typeof value === "string") for (const words of textFaults(value, schema)) add(words);
+  else if (Array.isArray(value)) {
+    for (const words of listFaults(value, schema)) add(words);
+    value.forEach((one, at) => field.item && Object.assign(found, check(field.item, one, join(path, String(at)))));
+  } else if (field.kind === "map") {
+    for (const [name, one] of Object.entries(value as object)) Object.assign(found, pairFaults(field, name, one, join(path, name)));
+  } else if (field.kind === "variants") {
+    const variant = field.variants.find((one) => one.value === String((value as Record<string, unknown>)[field.by ?? ""]));
+    if (variant) Object.assign(found, check(variant.field, value, path));
+    else add("Choose one.");
+  } else if (field.fields.length) {
+    const given = value as Record<string, unknown>;
+    for (const words of partFaults(field, given)) add(words);
+    const { needed, barred } = rulesOf(schema, given);
+    for (const one of field.fields) {
+      if (!barred.has(one.name)) Object.assign(found, check(one, given[one.name], join(path, one.name), needed.has(one.name)));
+    }
+  }
+  return found;
+}
+
+/** What is missing of fields of which one at least is needed. */
+function* partFaults(field: Field, given: Record<string, unknown>): Generator<string> {
+  if (given.all === true) return;
+  const labelOf = (name: string) => field.fields.find((one) => one.name === name)?.label ?? name;
+  const isGiven = (name: string) => {
+    const one = field.fields.find((part) => part.name === name);
+    return one !== undefined && !isLeft(one, given[name]);
+  };
+  for (const names of rulesOf(field.schema, given).oneOf) {
+    if (!names.some(isGiven)) yield `Give at least one of these: ${names.map(labelOf).join(", ")}.`;
+  }
+  if (field.kind === "products" && !Object.values(given).some((one) => Array.isArray(one) && one.length)) {
+    yield "Name at least one tag, vendor or type, or choose all products.";
+  }
+}
+
+function pairFaults(field: Field, name: string, value: unknown, path: string): Record<string, string[]> {
+  const found = field.item ? check(field.item, value, path) : {};
+  const faults = [...textFaults(name, field.schema.propertyNames ?? {})];
+  return faults.length ? { ...found, [path]: [...(found[path] ?? []), ...faults] } : found;
+}
+
+function join(path: string, name: string): string {
+  return path ? `${path}.${name}` : name;
+}
+
+function* bounds(value: number, schema: Schema): Generator<string> {
+  if (schema.minimum !== undefined && value < schema.minimum) yield `Give at least ${schema.minimum}.`;
+  if (schema.maximum !== undefined && value > schema.maximum) yield `Give at most ${schema.maximum}.`;
+  if (schema.exclusiveMinimum !== undefined && value <= schema.exclusiveMinimum) yield `Give more than ${schema.exclusiveMinimum}.`;
+  if (schema.exclusiveMaximum !== undefined && value >= schema.exclusiveMaximum) yield `Give less than ${schema.exclusiveMaximum}.`;
+}
+
+function* textFaults(value: string, schema: Schema): Generator<string> {
+  const length = [...value].length;
+  if (schema.minLength !== undefined && length < schema.minLength) yield `Give at least ${schema.minLength} characters.`;
+  if (schema.maxLength !== undefined && length > schema.maxLength) yield `Give at most ${schema.maxLength} characters; these are ${length}.`;
+  if (schema.enum && !schema.enum.includes(value)) yield "Choose one of the list.";
+  if (schema.pattern && !new RegExp(schema.pattern, "u").test(value)) yield patternWords(schema.pattern);
+}
+
+function* listFaults(value: unknown[], schema: Schema): Generator<string> {
+  if (schema.minItems !== undefined && value.length < schema.minItems) yield `Give at least ${schema.minItems}.`;
+  if (schema.maxItems !== undefined && value.length > schema.maxItems) yield `Give at most ${schema.maxItems}; these are ${value.length}.`;
+  if (schema.uniqueItems && new Set(value.map((one) => JSON.stringify(one))).size < value.length) yield "One is there twice.";
+}
+
+/** The bounds of a field in words, for its hint. */
+export function boundsInWords(schema: Schema): string {
+  const least = schema.minimum ?? schema.exclusiveMinimum;
+  const most = schema.maximum ?? schema.exclusiveMaximum;
+  if (least !== undefined && most !== undefined) return `${least} to ${most}`;
+  if (least !== undefined) return `${schema.minimum === undefined ? "more than" : "at least"} ${least}`;
+  return most === undefined ? "" : `${schema.maximum === undefined ? "less than" : "at most"} ${most}`;
+}
+
+/** The messages that no field of the form can show, such as those about several of its fields. */
+export function strayOf(field: Field, errors: Readonly<Record<string, readonly string[]>>, prefix: string): string[] {
+  const stray = Object.entries(errors).filter(([path]) => {
+    if (path !== prefix && !path.startsWith(`${prefix}.`)) return false;
+    return !lands(field, path.slice(prefix.length + 1).split(".").filter(Boolean));
+  });
+  return [...new Set(stray.flatMap(([, words]) => words))];
+}
+
+function lands(field: Field, path: readonly string[]): boolean {
+  const [first, ...rest] = path;
+  if (first === undefined) return field.name !== "" || field.kind !== "group";
+  if (field.kind === "variants") return field.variants.some((one) => lands(one.field, path));
+  if (["words", "picks", "map", "json", "keyfile"].includes(field.kind)) return true;
+  if (field.kind === "list") return field.item !== null && (!rest.length || lands(field.item, rest));
+  const inner = field.fields.find((one) => one.name === first);
+  return inner !== undefined && (!rest.length || lands(inner, rest));
+}

@@ -1,0 +1,73 @@
+/** Which fields of an object go together: needed by others, barred by others, one of several (JSON Schema's conditions). */
+
+import type { Schema } from "./schema";
+
+export interface Rules {
+  needed: Set<string>;
+  /** Not to be given beside the others: not shown, not sent. */
+  barred: Set<string>;
+  /** Of each of these at least one. */
+  oneOf: string[][];
+}
+
+/** The rules an object's schema sets, with the values given so far. */
+export function rulesOf(schema: Schema, given: Readonly<Record<string, unknown>>): Rules {
+  const rules: Rules = { needed: new Set(), barred: new Set(), oneOf: [] };
+  gather(schema, given, rules);
+  return rules;
+}
+
+function gather(schema: Schema, given: Readonly<Record<string, unknown>>, rules: Rules): void {
+  for (const name of schema.required ?? []) rules.needed.add(name);
+  for (const name of barredBy(schema)) rules.barred.add(name);
+  const names = (schema.anyOf ?? []).flatMap(({ required }) => required ?? []);
+  if (names.length) rules.oneOf.push(names);
+  for (const part of schema.allOf ?? []) gather(part, given, rules);
+  if (!schema.if) return;
+  if (isOpen(schema.if, given)) {
+    // What decides is not given yet: what only goes with one answer waits for it.
+    for (const name of [...barredBy(schema.then), ...barredBy(schema.else)]) rules.barred.add(name);
+    return;
+  }
+  const then = holds(schema.if, given) ? schema.then : schema.else;
+  if (then) gather(then, given, rules);
+}
+
+function barredBy(schema: Schema | undefined): string[] {
+  const parts = schema?.not ? (schema.not.anyOf ?? [schema.not]) : [];
+  return parts.flatMap(({ required }) => required ?? []);
+}
+
+/** Whether a property that a condition looks at is not given. */
+function isOpen(condition: Schema, given: unknown): boolean {
+  const values = (given ?? {}) as Record<string, unknown>;
+  return Object.entries(condition.properties ?? {}).some(
+    ([name, part]) => values[name] === undefined || values[name] === "" || isOpen(part, values[name]),
+  );
+}
+
+/** Whether a value fits a condition: constants, choices, and properties with them. */
+export function holds(condition: Schema, value: unknown): boolean {
+  if (condition.const !== undefined && value !== condition.const) return false;
+  if (condition.enum && !condition.enum.includes(value)) return false;
+  if (condition.not && holds(condition.not, value)) return false;
+  if (condition.anyOf && !condition.anyOf.some((part) => holds(part, value))) return false;
+  const values = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  if ((condition.required ?? []).some((name) => values[name] === undefined)) return false;
+  return Object.entries(condition.properties ?? {}).every(
+    ([name, part]) => values[name] === undefined || holds(part, values[name]),
+  );
+}
+
+/** One of several sets of fields that say the same in another way, such as two kinds of keys. */
+export interface Way {
+  names: string[];
+  others: string[];
+}
+
+/** The ways of a schema whose `oneOf` names required fields; none when it has no such choice. */
+export function waysOf(schema: Schema): Way[] {
+  const sets = (schema.oneOf ?? []).map(({ required }) => required ?? []);
+  if (sets.length < 2 || sets.some((names) => !names.length)) return [];
+  return sets.map((names, at) => ({ names, others: sets.filter((_, other) => other !== at).flat() }));
+}

@@ -1,0 +1,84 @@
+/** The words of forms made from schemas: labels, hints, choices, and what a pattern asks for. */
+
+/** Fields whose meaning is the same everywhere, by the name of their definition. */
+export const NAMED: Readonly<Record<string, { label: string; hint?: string }>> = {
+  limit: { label: "Most changes in one run", hint: "A run that finds more stops before anybody is asked, and changes nothing." },
+  sheet: { label: "Spreadsheet" },
+  sheet_place: { label: "Which spreadsheet and tab" },
+  teams: { label: "Teams channel" },
+  file: { label: "File" },
+  products: { label: "Products" },
+  match: { label: "Match products by" },
+};
+
+const OPTIONS: Readonly<Record<string, string>> = {
+  sku: "SKU",
+  hs_code: "HS code",
+  seo_title: "SEO title",
+  seo_description: "SEO description",
+  image_alt: "Text of the image",
+  country_of_origin: "Country of origin",
+  auto: "As it looks",
+  point: "1234.50 (point)",
+  comma: "1234,50 (comma)",
+  eq: "is",
+  ne: "is not",
+  lt: "is less than",
+  gt: "is more than",
+  contains: "contains",
+  empty: "is empty",
+  changed: "has changed",
+  ".99": "Ends in .99",
+  ".95": "Ends in .95",
+  ".00": "Ends in .00",
+  "\t": "Tab",
+  ",": "Comma",
+  ";": "Semicolon",
+  "|": "Upright bar",
+  "utf-8": "UTF-8",
+  "windows-1252": "Windows-1252",
+  email: "E-mail",
+  only_lower: "Only lower it, never raise it",
+  set: "Set it to the source's number",
+  keep: "Leave it as it is",
+  set_zero: "Set it to 0",
+  medium_and_high: "Medium and high",
+  cost: "Its cost",
+};
+
+const SHORT: Readonly<Record<string, string>> = { sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
+
+/** "price_column" as a label: "Price column". */
+export function labelWords(name: string): string {
+  const words = name.split("_").map((word) => SHORT[word] ?? word).join(" ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** One of the values of a choice, as people read it. */
+export function optionWords(value: unknown): string {
+  return OPTIONS[String(value)] ?? labelWords(String(value));
+}
+
+/** A description as a hint: what it says of absent and null is said of a field left empty. */
+export function hintWords(description: string | undefined): string {
+  if (!description) return "";
+  return description
+    .replaceAll("`", "")
+    .replaceAll(/; all needs \{"all": true\}/g, "")
+    .replaceAll(/; (?:null|absent): (.)/g, (_, letter: string) => `. Left empty: ${letter}`)
+    .replaceAll(/\b[a-z]+_[a-z_]+\b/g, (name) => optionWords(name).toLowerCase());
+}
+
+const PATTERNS: Readonly<Record<string, string>> = {
+  "^[A-Z]{2}$": "Give two capital letters, such as DE.",
+  "^[A-Z]{3}$": "Give three capital letters, such as EUR.",
+  "^[0-9]{1,9}(\\.[0-9]{1,4})?$": "Give an amount such as 12.50.",
+  "^[^,\\s]([^,]*[^,\\s])?$": "A tag holds no comma and no space at its ends.",
+  "^[a-z0-9][a-z0-9-]*\\.myshopify\\.com$": "Give the domain that ends in .myshopify.com, without https.",
+  "^(?!0+(\\.0+)?$)[0-9]{1,6}(\\.[0-9]{1,8})?$": "Give a rate such as 1.08.",
+};
+
+/** What a pattern asks for. */
+export function patternWords(pattern: string): string {
+  return PATTERNS[pattern] ?? "This does not have the form that is needed here.";
+}
