@@ -121,6 +121,10 @@ def shown_plan(kept: JsonObject) -> JsonObject:
     """The plan as the API shows it (contract 3.6)."""
     plan = kept_plan.from_kept(kept)
     names = {step.name for step in plan.steps}
+    before: dict[str, list[str]] = {name: [] for name in names}
+    for edge in plan.edges:
+        if edge.source in names and edge.target in names:
+            before[edge.target].append(edge.source)
     edges = [
         {"from": edge.source, "port": edge.port, "to": edge.target}
         for edge in plan.edges
@@ -137,7 +141,7 @@ def shown_plan(kept: JsonObject) -> JsonObject:
                 "operation": step.operation,
                 "needs": step.origin.needs if step.origin is not None else None,
                 "supported": step.origin is None or step.origin.supported,
-                "after": list(dict.fromkeys(one for one in plan.after(step.name) if one in names)),
+                "after": list(dict.fromkeys(before[step.name])),
                 "target": step.origin.target if step.origin is not None else None,
             }
             for step in plan.steps

@@ -69,7 +69,7 @@ class _Builder:
         if len(self.stack) > 200:
             raise ItemFailed("The XML is nested too deeply.")
 
-    def data(self, text: str) -> None:
+    def characters_of(self, text: str) -> None:
         """Characters of the element."""
         if self.stack:
             self.stack[-1][2].append(text)
@@ -108,7 +108,7 @@ def read_xml(text: str, params: Params) -> dict[str, Any]:
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.data
+    parser.CharacterDataHandler = builder.characters_of
     parser.EntityDeclHandler = _no_entities
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)

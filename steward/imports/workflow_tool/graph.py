@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 from steward.model.finding import Finding, Level
 from steward.model.plan import Plan, PlanStep, StepKind
+from steward.steps.repeats import circles
 
 LOOP = "splitInBatches"
 
@@ -70,17 +72,11 @@ def _circles(plan: Plan) -> list[str]:
     for edge in plan.edges:
         if edge.source not in loops and edge.target not in loops:
             after.setdefault(edge.source, []).append(edge.target)
-    names = [step.name for step in plan.steps if step.name not in loops]
-    found: list[str] = []
-    done: set[str] = set()
-    for name in names:
-        if name in done:
-            continue
-        circle = _reach(after, name) & {one for one in names if name in _reach(after, one)}
-        done |= circle | {name}
-        if name in circle:
-            found.append(name)
-    return found
+    found = circles(after)
+    first = {step.name: number for number, step in enumerate(plan.steps)}
+    return sorted(
+        (min(circle, key=lambda name: first.get(name, 0)) for circle in found), key=first.__getitem__
+    )
 
 
 def _reach(after: dict[str, list[str]], start: str) -> set[str]:
@@ -99,12 +95,17 @@ def _reads_beside(plan: Plan) -> list[Finding]:
     for edge in plan.edges:
         after.setdefault(edge.source, []).append(edge.target)
     changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
+    reach = lru_cache(maxsize=None)(lambda name: _reach(after, name))
     found: list[Finding] = []
     for read in plan.steps:
         if read.kind is not StepKind.READ:
             continue
         beside = [
-            one.name for one in changes if _same_object(one, read) and _apart(after, one.name, read.name)
+            one.name
+            for one in changes
+            if _same_object(one, read)
+            and read.name not in reach(one.name)
+            and one.name not in reach(read.name)
         ]
         if beside:
             words = f"It reads while the changes of “{beside[0]}” wait for approval, and sees the store "
@@ -115,10 +116,6 @@ def _reads_beside(plan: Plan) -> list[Finding]:
 
 def _same_object(change: PlanStep, read: PlanStep) -> bool:
     return change.operation.split(".")[:2] == read.operation.split(".")[:2]
-
-
-def _apart(after: dict[str, list[str]], one: str, other: str) -> bool:
-    return other not in _reach(after, one) and one not in _reach(after, other)
 
 
 def order_shows(plan: Plan) -> bool:
