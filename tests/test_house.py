@@ -98,7 +98,9 @@ def _beyond_docstring(path: Path) -> bool:
 SHARED = {
     "connectors": {"base", "writing", "asks", "records", "listening", "reads", "settings", "web_request"},
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
-    | {"messages", "results"}
+    | {"messages", "results", "product_tags", "visibility", "locations"}
+    | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
+    | {"across", "days", "sales"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects"},
     "templates": {"base"},

@@ -149,6 +149,8 @@ def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[st
         outputs=outputs,
         memory=Remembered(tools, run.org, run.automation_id),
         web=tools.access.web(run.org) if automation.kind is Kind.WORKFLOW else None,
+        reads=tuple(one.integration_id for one in automation.connections),
+        set_up_at=automation.created_at,
     )
 
 

@@ -92,7 +92,7 @@ class StepContext:
     """All a step may see. `day` is the run's nominal local date (templates E16).
 
     `accounts` holds the connections the inputs name and the automation's own `connections`, all connected
-    when the run started. `outputs` is keyed by step name.
+    when the run started; `reads` are the latter in their order. `outputs` is keyed by step name.
     """
 
     org: OrgId
@@ -109,6 +109,8 @@ class StepContext:
     outputs: Mapping[str, JsonValue]
     memory: Memory
     web: WebReads | None = None  # of imported workflows: addresses no connection stands for
+    reads: tuple[IntegrationId, ...] = ()
+    set_up_at: datetime | None = None  # when the automation was made
 
     @property
     def home(self) -> StoreAccess:

@@ -176,8 +176,28 @@ def _resolved(rule: JsonObject, root: JsonObject) -> JsonObject:
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
     """`pattern` in linear time, `$` being the end of the text (templates 6)."""
-    if isinstance(value, str) and _expression(pattern).search(value) is None:
+    if isinstance(value, str) and not _matches(pattern, value):
         yield ValidationError(f"{value!r} does not match")
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """Whether the pattern is in the text; `^(?!A)B`, which RE2 has no form for, is `^B` and not `^A`."""
+    if pattern.startswith("^(?!"):
+        end = _closing(pattern, 1)
+        if _expression(f"^{pattern[4:end]}").search(value) is not None:
+            return False
+        pattern = f"^{pattern[end + 1 :]}"
+    return _expression(pattern).search(value) is not None
+
+
+def _closing(pattern: str, start: int) -> int:
+    """Where the bracket that opens at `start` closes; for our own patterns, whose signs are plain."""
+    depth = 0
+    for at in range(start, len(pattern)):
+        depth += {"(": 1, ")": -1}.get(pattern[at], 0) if pattern[at - 1] != "\\" else 0
+        if depth == 0:
+            return at
+    raise ValueError(f"the bracket at {start} of {pattern} does not close")
 
 
 @functools.cache
@@ -263,5 +283,6 @@ _PATTERN_WORDS = {
     r"^[^,\s]([^,]*[^,\s])?$": "A tag has no comma and neither begins nor ends with a blank.",
     r"^[0-9]{1,9}(\.[0-9]{1,4})?$": 'An amount is written in digits with a point, such as "12.50".',
     r"^[A-Z]{2}$": 'A country is two capital letters, such as "DE".',
+    r"^(?!0+(\.0+)?$)[0-9]{1,6}(\.[0-9]{1,8})?$": 'A rate above 0 in digits with a point, such as "0.92".',
     r"^[A-Z]{3}$": 'A currency is three capital letters, such as "EUR".',
 }
