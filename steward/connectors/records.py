@@ -102,7 +102,7 @@ class Product:
     @property
     def label(self) -> str:
         """The product's name, with its SKU when it is its own only variant."""
-        if len(self.variants) == 1 and self.variants[0].id == self.id:
+        if len(self.variants) == 1 and self.kind == "simple":
             return self.variants[0].label
         return self.title
 

@@ -1,9 +1,10 @@
 """Store records as compact JSON and back, so that a step's output can be journaled (engine 10).
 
-A table names its fields once; what no step decides on (descriptions, pictures, times) is left out.
+A table names its fields once; what no step decides on (descriptions, pictures, most times) is left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from steward.connectors.base import Product, Variant
@@ -12,15 +13,15 @@ from steward.model.json import JsonObject, JsonValue
 _VARIANT = (
     "id product_id product_title title sku barcode price compare_at currency stock tracked backorders_allowed"
     " stock_target product_type status visible url stock_managed_by_parent regular_price sale_price sale_from"
-    " sale_to cost"
+    " sale_to cost location_id created_at"
 )
 VARIANT_FIELDS = tuple(_VARIANT.split())
 # Within a product, what the product itself says is not repeated.
 _OF_PRODUCT = ("product_id", "product_title", "currency", "product_type", "url")
-_IN_PRODUCT = tuple(name for name in VARIANT_FIELDS if name not in (*_OF_PRODUCT, "barcode", "cost"))
+_IN_PRODUCT = tuple(name for name in VARIANT_FIELDS if name not in (*_OF_PRODUCT, "barcode", "created_at"))
 _PRODUCT = (
     "id title kind status visible visibility tags type vendor currency stock tracked backorders_allowed"
-    " tag_ids sellable url"
+    " tag_ids categories sellable url created_at channels"
 )
 PRODUCT_FIELDS = tuple(_PRODUCT.split())
 
@@ -29,7 +30,7 @@ def kept_variants(variants: Iterable[Variant]) -> JsonObject:
     """Variants as a table."""
     return {
         "fields": list(VARIANT_FIELDS),
-        "rows": [[getattr(variant, name) for name in VARIANT_FIELDS] for variant in variants],
+        "rows": [[_plain(getattr(variant, name)) for name in VARIANT_FIELDS] for variant in variants],
     }
 
 
@@ -59,7 +60,8 @@ def _rows(kept: Any) -> Iterable[dict[str, Any]]:
         yield dict(zip(kept["fields"], row, strict=True))
 
 
-def _variant(row: Mapping[str, Any]) -> Variant:
+def _variant(row: dict[str, Any]) -> Variant:
+    row["created_at"] = _instant(row["created_at"])
     return Variant(**row)
 
 
@@ -73,11 +75,19 @@ def _product(row: dict[str, Any], names: Any) -> Product:
         "barcode": "",
     }
     variants = tuple(Variant(**about, **dict(zip(names, each, strict=True))) for each in row.pop("variants"))
-    tags, tag_ids = tuple(row.pop("tags")), tuple((name, number) for name, number in row.pop("tag_ids"))
-    return Product(**row, handle="", description="", images=(), tags=tags, tag_ids=tag_ids, variants=variants)
+    row |= {name: tuple(row[name]) for name in ("tags", "categories", "channels")}
+    row["tag_ids"] = tuple((name, number) for name, number in row["tag_ids"])
+    row["created_at"] = _instant(row["created_at"])
+    return Product(**row, handle="", description="", images=(), variants=variants)
+
+
+def _instant(kept: Any) -> datetime | None:
+    return datetime.fromisoformat(kept) if isinstance(kept, str) else None
 
 
 def _plain(value: Any) -> JsonValue:
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     plain: JsonValue = value

@@ -1,38 +1,29 @@
 """Hide sold-out products: takes products without stock off the sale channels (templates 5.4)."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from steward.connectors.base import (
-    TAGS,
-    ChangeOp,
-    Nothing,
-    Product,
-    Proposal,
-    SetTags,
-    SetVisible,
-    together,
-)
+from steward.connectors.base import Product, Proposal
 from steward.model.change import Action, FieldKind, Outcome
-from steward.model.connection import Connection
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import (
-    MemoryWrite,
-    Produced,
-    StepContext,
-    StepFailed,
-    StoreAccess,
-)
+from steward.steps.base import MemoryWrite, Produced, StepContext
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_products, products_of
+from steward.steps.product_tags import has_tag, known_tags, one_change, plan_tags, with_tag
 from steward.steps.results import COUNT, TEXT, WHOLE, list_of, result_schema
 from steward.steps.stock import Wanted, in_event, read_products, total_of, units_of
+from steward.steps.visibility import (
+    CHANNELS_INPUT,
+    beside,
+    channels_of,
+    is_shown,
+    missing_channels,
+    plan_visible,
+)
 from steward.templates.base import (
     Category,
     ChangeField,
@@ -67,15 +58,7 @@ _INPUTS = inputs_schema(
             "default": 0,
             "description": "Hide at or under this number",
         },
-        "channels": {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 255},
-            "uniqueItems": True,
-            "minItems": 1,
-            "maxItems": 20,
-            "default": ["Online Store"],
-            "description": "Sales channels by name (Shopify; not read on WooCommerce)",
-        },
+        "channels": CHANNELS_INPUT,
         "products": shared("products", "Which products; absent: all"),
         "marker": shared("tag", "Tag put on hidden products", default="auto-hidden"),
         "limit": {"$ref": "#/$defs/limit"},
@@ -90,11 +73,7 @@ _RESULT = result_schema(
 
 async def read_stock(at: StepContext) -> Produced:
     """The products wanted with their stock, and the tags the store knows. Raises `channel_missing`."""
-    store = at.home
-    missing = _missing_channels(at.inputs, store.connection)
-    if missing:
-        words = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
-        raise StepFailed("channel_missing", words)
+    channels = channels_of(at)
     wanted = Wanted(at.inputs.get("products"))
     event = at.event
     read = [product for product in await read_products(at, published_only=False) if wanted.has(product)]
@@ -103,7 +82,11 @@ async def read_stock(at: StepContext) -> Produced:
     products = [product for product in read if product.sellable]
     left_out = len(read) - len(products)
     return Produced(
-        {"products": kept_products(products), "tags": await _known_tags(store)},
+        {
+            "products": kept_products(products),
+            "tags": await known_tags(at.home),
+            "channels": list(channels),
+        },
         counts=Counts(read=len(products)),
         title=f"Read the stock of {counted(len(products), 'product')}",
         message=f"{counted(left_out, 'product')} of kinds without stock of their own left out."
@@ -117,6 +100,7 @@ async def pick_sold_out(at: StepContext) -> Produced:
     output: Any = at.outputs[READ]
     threshold: Any = at.inputs["threshold"]
     marker = str(at.inputs["marker"])
+    channels: list[str] = output["channels"]
     half_done = await at.memory.all(HALF_DONE)
     products = products_of(output["products"])
     hide: list[tuple[Product, int]] = []
@@ -126,14 +110,15 @@ async def pick_sold_out(at: StepContext) -> Produced:
         stock = total_of(product)
         if stock is None or stock > threshold:
             continue
-        if not product.visible and (_key(at, product) not in half_done or _has_tag(product, marker)):
+        shown = is_shown(product, channels)
+        if not shown and (_key(at, product) not in half_done or has_tag(product, marker)):
             # Hidden before, or by hand: neither is marked again (templates 5.4).
             already += 1
-        elif _proposal(at, product, stock=stock, known=output["tags"]) is None:
+        elif _proposal(at, product, stock=stock, read=output) is None:
             unfit.append(product.label)
         else:
             hide.append((product, stock))
-    settled = [_key(at, each) for each in products if each.visible or _has_tag(each, marker)]
+    settled = [_key(at, each) for each in products if is_shown(each, channels) or has_tag(each, marker)]
     return Produced(
         {
             "checked": len(products),
@@ -159,12 +144,12 @@ async def hide_products(at: StepContext) -> Produced:
     proposals: list[Proposal] = []
     memory: list[MemoryWrite] = []
     for product, stock in zip(products_of(found["hide"]), found["stock"], strict=True):
-        proposal = _proposal(at, product, stock=stock, known=read["tags"])
+        proposal = _proposal(at, product, stock=stock, read=read)
         if proposal is None:
             continue
         position, key = len(proposals), _key(at, product)
         unsure = (Outcome.FAILED, Outcome.UNKNOWN)
-        if product.visible:
+        if product.visible and not read["channels"]:
             done = (Outcome.APPLIED, *unsure)
             memory.append(MemoryWrite(VISIBILITY, key, product.visibility, position, done))
         memory.append(MemoryWrite(HALF_DONE, key, True, position, unsure))
@@ -203,65 +188,22 @@ def finish(ended: Ended) -> LastWords:
 def check_world(inputs: JsonObject, world: World) -> FieldErrors:
     """Channels the store does not have, by the connection's last check (templates 5.4)."""
     errors = dict(vendor_errors(inputs, world))
-    missing = _missing_channels(inputs, world.store) if world.store is not None else []
+    missing = missing_channels(inputs, world.store) if world.store is not None else []
     if missing:
         errors["inputs.channels"] = [f"The store has no sales channel named {', '.join(missing)}."]
     return errors
 
 
-def _proposal(at: StepContext, product: Product, *, stock: int, known: Mapping[str, str]) -> Proposal | None:
+def _proposal(at: StepContext, product: Product, *, stock: int, read: Any) -> Proposal | None:
     """Visibility and marker as one change; None when the store would refuse one of them."""
-    store = at.home
-    number = store.connection.integration_id
-    wanted = str(at.inputs["marker"])
-    marker = next((name for name in known if name.casefold() == wanted.casefold()), wanted)
-    tags = product.tags if _has_tag(product, wanted) else tuple(sorted((*product.tags, marker)))
-    visible = _op(store, "product.set_visible").plan([SetVisible(product, False)], integration_id=number)
-    tagged = _op(store, "product.set_tags").plan([SetTags(product, tags, known)], integration_id=number)
-    found = [*visible.proposals, *tagged.proposals]
-    if not found or visible.problems or tagged.problems:
+    known: dict[str, str] = read["tags"]
+    tags = with_tag(product, str(at.inputs["marker"]), known)
+    hidden = plan_visible(at.home, product, read["channels"], visible=False)
+    tagged = plan_tags(at.home, product, tags, known=known)
+    found = [*hidden.proposals, *tagged.proposals]
+    if not found or hidden.problems or tagged.problems:
         return None
-    whole_change = together(found, action=Action.UNPUBLISH, message=_beside(at, stock))
-    # A missing tag is made first: without it a product could be hidden and not be marked.
-    making = [part for part in whole_change.parts if part.operation == "product_tag.create"]
-    rest = [part for part in whole_change.parts if part.operation != "product_tag.create"]
-    return replace(whole_change, parts=(*making, *rest))
-
-
-def _beside(at: StepContext, stock: int) -> str:
-    store = at.home
-    channels: Any = at.inputs["channels"]
-    words = f"Stock {stock}."
-    return words if store.platform == "woocommerce" else f"{words} Channels: {', '.join(channels)}."
-
-
-def _missing_channels(inputs: JsonObject, store: Connection) -> list[str]:
-    """Named channels the store does not have; WooCommerce has none and the names are not read."""
-    if store.kind == "woocommerce":
-        return []
-    given: Any = inputs["channels"]
-    found: Any = store.facts.get("channels", [])
-    has = {name for _, name, is_active in found if is_active}
-    return [name for name in given if name not in has]
-
-
-async def _known_tags(store: StoreAccess) -> JsonObject:
-    """The store's tags by name, where tags have ids; read before, so that a missing one is seen."""
-    if "product_tag.create" not in store.changes:
-        return {}
-    known: dict[str, JsonValue] = {}
-    async for page in store.reader.read(TAGS, Nothing()):
-        for tag in page.items:
-            known.setdefault(tag.name, tag.id)
-    return known
-
-
-def _has_tag(product: Product, tag: str) -> bool:
-    return tag.casefold() in (each.casefold() for each in product.tags)
-
-
-def _op(store: StoreAccess, name: str) -> ChangeOp[Any]:
-    return store.changes[name]
+    return one_change(found, action=Action.UNPUBLISH, message=beside(at, stock))
 
 
 def _key(at: StepContext, product: Product) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, open_both
+from tests.templates.goods import PLATFORMS, Twin
 
 
 @pytest.fixture
@@ -15,3 +16,9 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
     opened = await open_both(sqlite_url, clock, tmp_path)
     yield opened
     await opened.shop.service.close()
+
+
+@pytest.fixture(params=PLATFORMS)
+def twin(request: pytest.FixtureRequest, both: Both) -> Twin:
+    """One of its stores, once for each platform."""
+    return Twin(request.param, both)

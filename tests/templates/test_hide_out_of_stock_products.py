@@ -9,6 +9,7 @@ from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.hide_out_of_stock_products import TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import Shop, Stage, connection, product, variant
 
 
@@ -220,14 +221,55 @@ async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
     assert ran.result["checked"] == 0
 
 
-async def test_the_channels_stand_beside_the_change_where_there_are_any() -> None:
-    """Templates 5.4, "Approver sees"; without ids of tags none has to be made."""
-    facts = {"channels": [["1", "Online Store", True]]}
-    stage = _stage(_out())
-    stage.store = connection("shopify", IntegrationId(11), facts=facts)
-    stage.changes = {name: op for name, op in stage.changes.items() if name != "product_tag.create"}
-    [proposal] = (await stage.run()).proposals
-    assert proposal.message == "Stock 0. Channels: Online Store."
+_GOODS = (
+    Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)),
+    Goods("Mug", sizes={"Small": Item("MUG-S", stock=0), "Large": Item("MUG-L", stock=-2)}),
+    Goods("Bowl", sizes={"Small": Item("BOWL-S", stock=0), "Large": Item("BOWL-L", stock=1)}),
+    Goods("Gift", Item("GIFT-1", stock=None)),
+    Goods("Tray", Item("TRAY-1", stock=0), hidden=True),
+)
+
+
+async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(twin: Twin) -> None:
+    """Templates 5.4, E7 to E9: a test run writes nothing, a second run has nothing."""
+    twin.stock(*_GOODS)
+    automation = await twin.set_up("hide-out-of-stock-products", {})
+    expected = [
+        ("Teapot (POT-1)", {"Visible": (True, False), "Tags": (["tea"], ["auto-hidden", "tea"])}),
+        ("Mug", {"Visible": (True, False), "Tags": ([], ["auto-hidden"])}),
+    ]
+    tried = await twin.run(automation, mode=Mode.TEST)
+    assert (tried.changes, twin.writes(), tried.result["hidden"]) == (expected, 0, 2)
+    came = await twin.run(automation)
+    assert (came.changes, came.outcomes) == (expected, ["applied"] * 2)
+    beside = "Stock 0." if twin.platform == "woocommerce" else "Stock 0. Channels: Online Store."
+    assert came.messages == [beside, beside]
+    assert {title: twin.is_visible(title) for title in ("Teapot", "Mug", "Bowl", "Gift", "Tray")} == {
+        "Teapot": False,
+        "Mug": False,
+        "Bowl": True,
+        "Gift": True,
+        "Tray": False,
+    }
+    assert [twin.tags(title) for title in ("Teapot", "Tray")] == [["auto-hidden", "tea"], []]
+    again = await twin.run(automation)
+    counts = {name: again.result[name] for name in ("checked", "sold_out", "hidden", "already_hidden")}
+    assert (again.changes, counts) == (
+        [],
+        {"checked": 5, "sold_out": 3, "hidden": 0, "already_hidden": 3},
+    )
+
+
+async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) -> None:
+    """Templates 5.4, `channels`: only the named ones are touched."""
+    if twin.platform == "woocommerce":
+        assert await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]}) == {}
+        return
+    twin.stock(_GOODS[0])
+    await twin.run(await twin.set_up("hide-out-of-stock-products", {"channels": ["Point of Sale"]}))
+    assert twin.is_visible("Teapot")
+    faults = await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]})
+    assert list(faults) == ["inputs.channels"]
 
 
 async def test_only_the_products_wanted_are_hidden() -> None:

@@ -26,11 +26,12 @@ Row: TypeAlias = dict[str, Decoded]
 PRODUCT_FIELDS = (
     "id,name,slug,type,status,catalog_visibility,description,sku,global_unique_id,price,regular_price,"
     "sale_price,date_on_sale_from_gmt,date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,"
-    "weight,categories,tags,images,variations,parent_id,date_modified_gmt"
+    "weight,categories,tags,images,variations,parent_id,date_created_gmt,date_modified_gmt"
 )
 VARIATION_FIELDS = (
     "id,name,status,sku,global_unique_id,regular_price,sale_price,date_on_sale_from_gmt,"
-    "date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,weight,date_modified_gmt"
+    "date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,weight,date_created_gmt,"
+    "date_modified_gmt"
 )
 _SELLABLE = frozenset({"simple", "variable"})
 
@@ -187,6 +188,7 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
         sellable=kind in _SELLABLE,
         url=f"{base}/wp-admin/post.php?post={number}&action=edit",
         modified_at=instant_of(row),
+        created_at=instant_of(row, "date_created_gmt"),
     )
 
 
@@ -226,6 +228,7 @@ def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
         weight=_text(row, "weight") or None,
         categories=product.categories,
         modified_at=instant_of(row),
+        created_at=instant_of(row, "date_created_gmt"),
     )
 
 

@@ -65,7 +65,7 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
     assert (len(products[-1].variants), len(products[-1].channels)) == (130, 17)
     assert products[-1].kind == "variable"
     assert products[0].kind == "simple"
-    assert products[0].label == "Pot 1"
+    assert products[0].label == "Pot 1 (POT-1)"
     with pytest.raises(NotFound):
         await bench.all(PRODUCT, ById("7"))
     with pytest.raises(NotFound):

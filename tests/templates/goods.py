@@ -1,0 +1,269 @@
+"""Products written once and put into either pretend store, and what a run on it changed.
+
+What a run does is told in the words both share: labels of objects and fields, never a platform's own names.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from steward.model.automation import Automation
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, Run
+from steward.sandbox.woocommerce import blank, stock, terms
+from tests.fakes.shopify.goods import stamp
+from tests.fakes.shopify.store import ShopifyFake
+from tests.runs.shop import Shop
+from tests.templates.both import Both
+
+PLATFORMS = ("woocommerce", "shopify")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One variant: its SKU, price, compare-at price and stock (None: not tracked)."""
+
+    sku: str = ""
+    price: str = "10.00"
+    compare_at: str | None = None
+    stock: int | None = 5
+    cost: str | None = "4.00"
+
+
+@dataclass(frozen=True)
+class Goods:
+    """A product with one variant, or with a variant for each size in `sizes`."""
+
+    title: str
+    item: Item = field(default_factory=Item)
+    sizes: Mapping[str, Item] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    type: str = "Pottery"
+    vendor: str = "Kiln"
+    hidden: bool = False
+    status: str = "live"
+    age_days: int = 100
+
+
+@dataclass
+class Came:
+    """What one run came to: (object, {field: (before, after)}) of each change, in words of both platforms."""
+
+    run: Run
+    changes: list[tuple[str, dict[str, tuple[Any, Any]]]]
+    messages: list[str | None]
+    outcomes: list[str]
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result."""
+        assert self.run.result is not None, (self.run.code, self.run.message)
+        return self.run.result
+
+
+@dataclass
+class Twin:
+    """One of the two stores beside a whole service, and short ways to look at both."""
+
+    platform: str
+    both: Both
+
+    @property
+    def shop(self) -> Shop:
+        """The service."""
+        return self.both.shop
+
+    @property
+    def fake(self) -> ShopifyFake:
+        """The pretend Shopify store."""
+        return self.both.store
+
+    @property
+    def number(self) -> int:
+        """The store's integration id."""
+        return self.both.number(self.platform)
+
+    def stock(self, *goods: Goods) -> None:
+        """These products alone stand in the store from now on."""
+        if self.platform == "woocommerce":
+            fill_woocommerce(self.shop, goods)
+        else:
+            fill_shopify(self.fake, goods)
+
+    async def set_up(self, template: str, inputs: Mapping[str, Any]) -> Automation:
+        """An automation run by hand on the store."""
+        return await self.both.set_up(template, inputs, on=self.platform)
+
+    async def refused(self, template: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The faults set-up answers with."""
+        try:
+            await self.set_up(template, inputs)
+        except ValidationFailed as faults:
+            return dict(faults.errors)
+        return {}
+
+    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
+        """A run by hand to its end, everything approved."""
+        run = await self.both.run(automation, mode)
+        kept = [one for one in await self.shop.changes(run) if one.proposal.object.type != "message"]
+        told = [
+            (
+                one.proposal.object.label,
+                {each.label: (each.before, each.after) for each in one.proposal.fields},
+            )
+            for one in kept
+        ]
+        return Came(run, told, [one.proposal.message for one in kept], [one.outcome.value for one in kept])
+
+    def writes(self) -> int:
+        """How many writes the store has seen since it was connected."""
+        return len(self.shop.writes() if self.platform == "woocommerce" else self.fake.writes())
+
+    def tags(self, title: str) -> list[str]:
+        """The product's tags, sorted."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            return sorted(row["tags"])
+        return sorted(each["name"] for each in row["tags"])
+
+    def is_visible(self, title: str) -> bool:
+        """Whether people see the product (on Shopify: in the online store)."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            online = next(
+                each["id"] for each in self.fake.of("Publication") if each["name"] == "Online Store"
+            )
+            return online in row["publications"]
+        return bool(row["catalog_visibility"] != "hidden")
+
+    def variants(self, title: str) -> dict[str, tuple[str, str | None, int | None]]:
+        """Price, compare-at price and stock of each variant by SKU."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            return {each["sku"] or "": self._shopify(each) for each in self.fake.owned(row["id"])}
+        shop = self.shop.world.state.shop
+        rows = [shop.variations[each] for each in row["variations"]] or [row]
+        return {
+            each["sku"]: (
+                each["sale_price"] or each["regular_price"],
+                each["regular_price"] if each["sale_price"] else None,
+                each["stock_quantity"],
+            )
+            for each in rows
+        }
+
+    def set_price(self, title: str, price: str) -> None:
+        """A person gives every variant of a product another price, without a compare-at price."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            for each in self.fake.owned(row["id"]):
+                each.update(price=price, compareAtPrice=None)
+            return
+        shop = self.shop.world.state.shop
+        for each in [shop.variations[one] for one in row["variations"]] or [row]:
+            stock.set_prices(each, {"regular_price": price, "sale_price": ""})
+            stock.derive(shop, each)
+
+    def set_stock(self, title: str, count: int) -> None:
+        """Every variant of a product has another stock."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            for each in self.fake.owned(row["id"]):
+                for level in self.fake.owned(each["item"]):
+                    level["available"] = count
+            return
+        shop = self.shop.world.state.shop
+        for each in [shop.variations[one] for one in row["variations"]] or [row]:
+            stock.set_stock(each, {"stock_quantity": count})
+
+    def remove(self, title: str) -> None:
+        """A person deletes a product."""
+        row = self._product(title)
+        if self.platform == "shopify":
+            for each in self.fake.owned(row["id"]):
+                del self.fake.rows[each["id"]]
+            del self.fake.rows[row["id"]]
+        else:
+            del self.shop.world.state.shop.products[row["id"]]
+
+    def _product(self, title: str) -> dict[str, Any]:
+        if self.platform == "shopify":
+            return next(each for each in self.fake.of("Product") if each["title"] == title)
+        rows = self.shop.world.state.shop.products.values()
+        return next(each for each in rows if each["name"] == title)
+
+    def _shopify(self, row: dict[str, Any]) -> tuple[str, str | None, int | None]:
+        item = self.fake.rows[row["item"]]
+        levels = self.fake.owned(row["item"])
+        count = sum(each["available"] for each in levels) if item["tracked"] else None
+        return row["price"], row["compareAtPrice"], count
+
+
+def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
+    """The pretend WooCommerce shop holds exactly these products."""
+    woo = shop.world.state.shop
+    woo.products.clear()
+    woo.variations.clear()
+    for one in goods:
+        row = blank.product()
+        row |= {"id": woo.next_id("post"), "name": one.title, "slug": one.title.lower(), "sku": one.item.sku}
+        row["status"] = {"live": "publish", "draft": "draft"}[one.status]
+        row["catalog_visibility"] = "hidden" if one.hidden else "visible"
+        for kind, names in (("tags", one.tags), ("categories", (one.type,))):
+            row[kind] = [_term(woo, kind, name) for name in names]
+        woo.mark_created(row, woo.now() - timedelta(days=one.age_days))
+        woo.products[row["id"]] = row
+        if one.sizes:
+            row["type"], row["sku"] = "variable", ""
+            for size, item in one.sizes.items():
+                own = blank.variation()
+                own |= {"id": woo.next_id("post"), "parent_id": row["id"], "name": size, "sku": item.sku}
+                woo.mark_created(own, woo.now() - timedelta(days=one.age_days))
+                _of_item(woo, own, item)
+                woo.variations[own["id"]] = own
+                row["variations"].append(own["id"])
+        else:
+            _of_item(woo, row, one.item)
+        stock.derive(woo, row)
+
+
+def _of_item(woo: Any, row: dict[str, Any], item: Item) -> None:
+    sale = {"sale_price": item.price} if item.compare_at else {}
+    stock.set_prices(row, {"regular_price": item.compare_at or item.price, **sale})
+    if item.stock is not None:
+        stock.set_stock(row, {"manage_stock": True, "stock_quantity": item.stock})
+    stock.derive(woo, row)
+
+
+def _term(woo: Any, kind: str, name: str) -> dict[str, Any]:
+    found = [each for each in woo.terms[kind].values() if each["name"] == name]
+    made = found[0] if found else terms.add(woo, kind, {"name": name})
+    return {column: made[column] for column in ("id", "name", "slug")}
+
+
+def fill_shopify(fake: ShopifyFake, goods: Sequence[Goods]) -> None:
+    """The pretend Shopify store holds exactly these products, all at its first location."""
+    for kind in ("InventoryLevel", "InventoryItem", "ProductVariant", "Product"):
+        for row in fake.of(kind):
+            del fake.rows[row["id"]]
+    for one in goods:
+        made = stamp(fake.now() - timedelta(days=one.age_days))
+        product = fake.add_product(
+            one.title,
+            options=tuple(one.sizes),
+            tags=list(one.tags),
+            productType=one.type,
+            vendor=one.vendor,
+            status={"live": "ACTIVE", "draft": "DRAFT"}[one.status],
+            channels=[] if one.hidden else None,
+            createdAt=made,
+            stock=0,
+        )
+        for row, item in zip(fake.owned(product["id"]), one.sizes.values() or [one.item], strict=True):
+            row.update(price=item.price, compareAtPrice=item.compare_at, sku=item.sku or None, createdAt=made)
+            held = fake.rows[row["item"]]
+            cost = None if item.cost is None else {"amount": item.cost, "currencyCode": fake.currency}
+            held.update(tracked=item.stock is not None, unitCost=cost)
+            for level in fake.owned(held["id"]):
+                level["available"] = item.stock or 0
