@@ -13,6 +13,8 @@ from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result
 
 Answers = Mapping[tuple[str, str], bool]
 
+MOST_OUTPUTS = 100
+
 
 class _Judging(StepType):
     """What if, filter and switch share: reading conditions of both shapes."""
@@ -29,8 +31,8 @@ class _Judging(StepType):
             rows = one.get("conditions") if isinstance(one, Mapping) else None
             for row in rows if isinstance(rows, list) else ():
                 operator = row.get("operator") if isinstance(row, Mapping) else None
-                kind = str((operator or {}).get("type", "string"))
-                name = str((operator or {}).get("operation", "equals"))
+                given = operator if isinstance(operator, Mapping) else {}
+                kind, name = str(given.get("type", "string")), str(given.get("operation", "equals"))
                 if not conditions.known(kind, name):
                     words = (
                         f"It compares with “{name}” of {kind}, which is not known. Choose another comparison."
@@ -186,7 +188,10 @@ class Switch(_Judging):
         if asked.get("mode", "rules") == "expression":
             name = "outputsAmount" if asked.version < 3 else "numberOutputs"
             count = asked.literal(name, 4)
-            return tuple(f"case:{number}" for number in range(count if isinstance(count, int) else 4))
+            return tuple(
+                f"case:{number}"
+                for number in range(min(count, MOST_OUTPUTS) if isinstance(count, int) else 4)
+            )
         rows = asked.get("rules.rules" if asked.version < 3 else "rules.values", [])
         count = len(rows) if isinstance(rows, list) else 0
         ports = tuple(f"case:{number}" for number in range(count))

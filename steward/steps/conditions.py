@@ -49,7 +49,8 @@ def holds(conditions: Mapping[str, Any], rules: Rules) -> bool:
 
 def condition(row: Mapping[str, Any], rules: Rules) -> bool:
     """One comparison."""
-    operator = row.get("operator") or {}
+    given = row.get("operator")
+    operator = given if isinstance(given, Mapping) else {}
     kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
     left, right = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
     if operation in ("exists", "notExists"):

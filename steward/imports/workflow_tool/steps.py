@@ -67,6 +67,14 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
         return _unsupported(
             node, ("node_version", words + ", ".join(f"{one:g}" for one in kind.versions) + ".")
         )
+    try:
+        return _known(node, kind, targets)
+    except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+        words = "Its parameters are not of the shape the tool writes. Open it in the tool and export again."
+        return _unsupported(node, ("parameter", words))
+
+
+def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
     parameters = _renamed(node.parameters, node, targets)
     asked = Asked(node.name, node.version, parameters, node.credentials)
     found = _Found(node)
