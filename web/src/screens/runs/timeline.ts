@@ -1,6 +1,7 @@
 /** The steps of a run as drawn: the rounds of a loop folded together, so that a thousand rows read as one. */
 
 import type { StepRecord } from "../../api/schema";
+import { lengthOf } from "../../lib/time";
 
 /** So few rows of a loop need no fold. */
 const FEW = 3;
@@ -31,4 +32,9 @@ export function folded(steps: readonly StepRecord[]): Item[] {
   }
   close();
   return items;
+}
+
+/** How long something took; what took no second is not told as none. */
+export function spent(ms: number): string {
+  return ms < 1000 ? "under 1 s" : lengthOf(ms);
 }

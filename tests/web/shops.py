@@ -1,0 +1,76 @@
+"""What the pretend shop and sheet hold for a test of the browser: its own products, found by its own tag."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.web.site import WebSite
+
+SHOP = "/wp-json/wc/v3"
+AT_ONCE = 100
+_NUMBERS = itertools.count(1)
+
+
+def _keys(web: WebSite) -> tuple[str, str]:
+    shop = web.site.sandbox.facts["woocommerce"]
+    return shop["consumer_key"], shop["consumer_secret"]
+
+
+async def _batch(web: WebSite, path: str, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = []
+    for at in range(0, len(items), AT_ONCE):
+        part = list(items[at : at + AT_ONCE])
+        answer = await web.site.world.post(f"{SHOP}/{path}/batch", json={"create": part}, auth=_keys(web))
+        assert answer.status_code == 200, answer.text
+        made += answer.json()["create"]
+    assert all("error" not in one for one in made), [one for one in made if "error" in one][:3]
+    return made
+
+
+async def sold_out(web: WebSite, names: Sequence[str]) -> tuple[str, list[str]]:
+    """Sold-out products of these names, all with one new tag: the tag and the products' ids."""
+    tag = f"only-{next(_NUMBERS)}"
+    [kept] = await _batch(web, "products/tags", [{"name": tag}])
+    items = [
+        {
+            "name": name,
+            "sku": f"{tag}-{number}",
+            "manage_stock": True,
+            "stock_quantity": 0,
+            "status": "publish",
+            "tags": [{"id": kept["id"]}],
+        }
+        for number, name in enumerate(names)
+    ]
+    return tag, [str(one["id"]) for one in await _batch(web, "products", items)]
+
+
+async def hiding(web: WebSite, name: str, products: Sequence[str], **changes: Any) -> dict[str, Any]:
+    """An automation that hides just these products; `ids` are theirs."""
+    tag, ids = await sold_out(web, products)
+    inputs = {"products": {"tags_any": [tag]}, "limit": 5000}
+    body = {"inputs": inputs, "schedule": {"cadence": "manual"}, **changes}
+    return {**await web.automation(name, **body), "ids": ids}
+
+
+async def hidden(web: WebSite) -> set[str]:
+    """The ids of the products the shop no longer shows."""
+    state = (await web.site.world.get("/sandbox/state")).json()
+    return {str(one["id"]) for one in state["products"] if one["catalog_visibility"] == "hidden"}
+
+
+async def pricing(web: WebSite, name: str) -> dict[str, Any]:
+    """An automation that takes prices from the pretend sheet: ten of them differ."""
+    owner = await web.signed("owner")
+    sheet = web.site.sandbox.facts["spreadsheet"]
+    settings = {"service_account": sheet["service_account"], "spreadsheet_id": "sheet-prices"}
+    body = {"kind": "spreadsheet", "name": f"Sheet of {name}", "settings": settings}
+    made = (await owner.call("POST", "/app/connections", body))["connection"]
+    given = {
+        "sheet": {"integration_id": made["integration_id"], "tab": "Prices"},
+        "sku_column": "SKU",
+        "price_column": "Price",
+    }
+    return await web.automation(
+        name, template_id="price-update-from-spreadsheet", inputs=given, schedule={"cadence": "manual"}
+    )

@@ -1,0 +1,185 @@
+"""Flows 3, 4 and 6 of web 12: leaving out, two people at once, rejecting, running out, who may not."""
+
+import json
+import sqlite3
+from datetime import datetime, timedelta
+from typing import Any
+
+from playwright.async_api import Locator, Page, expect
+
+from steward.model.instants import wire_time
+from tests.processes.running import CLOCK
+from tests.web.conftest import Look
+from tests.web.looking import Seen
+from tests.web.shops import hidden, hiding
+from tests.web.site import WebSite
+
+
+async def _waiting(web: WebSite, name: str, products: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An automation with a run that waits with so many changes."""
+    made = await hiding(web, name, [f"{name} {number:02}" for number in range(products)])
+    run = await web.run(made["id"], f"key {name}".replace(" ", "-"))
+    assert run["status"] == "waiting_approval"
+    return made, run
+
+
+async def _opened(seen: Seen, run: dict[str, Any]) -> Page:
+    await seen.open(f"/approvals/{run['approval_id']}")
+    return seen.page
+
+
+def _row(page: Page, words: str) -> Locator:
+    return page.get_by_role("region", name="Changes").get_by_role("row").filter(has_text=words)
+
+
+async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: Look, web: WebSite) -> None:
+    """web 6.8, flow 3: three of forty left out by mouse and keyboard; the shop holds exactly the 37"""
+    made, run = await _waiting(web, "Leave out", 40)
+    seen = await looking("approver")
+    page = await _opened(seen, run)
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text("Approve 40 changes")
+    await _row(page, "Leave out 00").get_by_role("checkbox").uncheck()
+    # By keyboard: into the table, on to the next changes (two lines each), Space.
+    await page.get_by_role("heading", level=1).focus()
+    await page.keyboard.press("j")
+    for _ in range(2):
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("Space")
+    await expect(page.get_by_text("Showing 40 of 40 · 3 left out")).to_be_visible()
+    await expect(approve).to_have_text("Approve 37 changes")
+    # A filter hides rows and changes nothing of what is approved.
+    await page.get_by_label("Search in changes").fill("Leave out 39")
+    await expect(page.get_by_text("Showing 1 of 40 · 3 left out")).to_be_visible()
+    await expect(approve).to_have_text("Approve 37 changes")
+    await page.get_by_label("Comment (optional)").fill("Not these three")
+    await page.get_by_role("heading", level=1).focus()
+    await page.keyboard.press("a")
+    await expect(approve).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
+    await web.site.reaches(run["id"], "succeeded")
+    await expect(page.get_by_role("button", name="Run again")).to_be_visible(timeout=15_000)
+    assert await hidden(web) & set(made["ids"]) == set(made["ids"][3:])
+    changes = await web.site.changes(run["id"])
+    assert [one["outcome"] for one in changes] == ["declined"] * 3 + ["applied"] * 37
+    await page.get_by_role("link", name="Changes 40").click()
+    await expect(_row(page, "Leave out 01").first).to_contain_text("Left out")
+    await expect(_row(page, "Leave out 03").first).to_contain_text("Made")
+
+
+async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
+    """web 6.8, flow 4: a stale approval approves nothing and loads anew"""
+    made, run = await _waiting(web, "Two deciders", 2)
+    seen = await looking("approver")
+    page = await _opened(seen, run)
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text("Approve 2 changes")
+    asked = (await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
+    await web.site.call(
+        "POST", f"/v1/automations/approvals/{run['approval_id']}/reject", {"version": asked["version"]}
+    )
+    await approve.click()
+    await expect(page.get_by_text("The changes are no longer the ones shown").first).to_be_visible()
+    await expect(page.get_by_text("Rejected by The Owner")).to_be_visible()
+    await expect(approve).to_have_count(0)
+    await expect(_row(page, "Two deciders 00").first).to_contain_text("Left out")
+    assert not await hidden(web) & set(made["ids"])
+
+
+async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
+    """web 6.8, flow 6: Reject all; all left out is a rejection too, and the button says so"""
+    made, run = await _waiting(web, "Reject", 2)
+    seen = await looking("approver", size="phone")
+    page = await _opened(seen, run)
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 2 changes")
+    await page.get_by_role("button", name="Leave out all 2 shown").click()
+    await expect(page.locator("[data-approve] button")).to_have_text("Reject all: 2 changes left out")
+    await page.get_by_role("button", name="Put back all shown").click()
+    await page.get_by_role("button", name="Reject all").click()
+    question = page.get_by_role("dialog", name="Reject all 2 changes?")
+    await question.get_by_role("button", name="Reject all").click()
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
+    await expect(page.get_by_text("Stopped", exact=True).first).to_be_visible()
+    assert not await hidden(web) & set(made["ids"])
+
+
+async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, web: WebSite) -> None:
+    """web 2, 403 and flow 6: the buttons are there, off, with the reason"""
+    _, run = await _waiting(web, "Member looks")
+    seen = await looking("member")
+    page = await _opened(seen, run)
+    await expect(_row(page, "Member looks 00").first).to_contain_text("Visible")
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text("Approve 1 change")
+    await expect(approve).to_have_attribute("aria-disabled", "true")
+    await expect(page.get_by_text("Only approvers can do this. Ask one of:").first).to_be_visible()
+    await approve.click(force=True)
+    assert (await web.site.run(run["id"]))["status"] == "waiting_approval"
+
+
+def _ends(web: WebSite, approval: str, at: datetime) -> None:
+    """Lets an approval end then, as if it had been asked for so much earlier."""
+    file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
+    with sqlite3.connect(file, timeout=30) as database:
+        kept = database.execute("SELECT expires_at FROM approvals WHERE id = ?", (approval,)).fetchone()[0]
+        moved = wire_time(at) if isinstance(kept, str) else int(at.timestamp() * 1000)
+        database.execute("UPDATE approvals SET expires_at = ? WHERE id = ?", (moved, approval))
+    database.close()
+
+
+async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.8, flow 6: a live count in the last hour; then nothing can be decided"""
+    made, run = await _waiting(web, "Runs out")
+    _ends(web, run["approval_id"], CLOCK.now() + timedelta(seconds=5))
+    seen = await looking("approver")
+    page = await _opened(seen, run)
+    await expect(page.get_by_role("timer")).to_contain_text(" s)")
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 1 change")
+    await web.site.reaches(run["id"], "expired")
+    await expect(page.get_by_text("Nobody decided in time; nothing was changed.")).to_be_visible(
+        timeout=40_000
+    )
+    await expect(page.locator("[data-approve] button")).to_have_count(0)
+    assert not await hidden(web) & set(made["ids"])
+
+
+async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.8, Queue: each with its heading; a refused one stays open and the others stand"""
+    made = await hiding(web, "Queue one", ["Queue one a", "Queue one b"])
+    other = await hiding(web, "Queue two", ["Queue two a"])
+    runs = [await web.run(one["id"], f"queue-{at}") for at, one in enumerate((made, other))]
+    seen = await looking("approver")
+    page = seen.page
+    await seen.open(f"/approvals?automation={made['id']}")
+    await expect(page.get_by_role("heading", name="Queue one")).to_be_visible()
+    await expect(page.get_by_role("link", name="Review 2 changes")).to_be_visible()
+    await seen.open("/approvals/review")
+    # What other tests left waiting is put aside; these two are what is decided here.
+    approvals = (await web.site.call("GET", "/v1/automations/approvals?limit=200"))["approvals"]
+    mine = {run["approval_id"] for run in runs}
+    for one in approvals:
+        if one["id"] not in mine:
+            path = f"/v1/automations/approvals/{one['id']}/reject"
+            await web.site.call("POST", path, {"version": one["version"]})
+    sent: list[Any] = []
+    page.on("request", lambda one: one.method == "POST" and sent.append((one.url, one.post_data)))
+    await seen.open("/approvals/review")
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 3 changes")
+    await expect(page.get_by_role("rowheader").filter(has_text="Queue two")).to_contain_text("1 change")
+    first = (await web.site.call("GET", f"/v1/automations/approvals/{runs[0]['approval_id']}"))["approval"]
+    await web.site.call(
+        "POST", f"/v1/automations/approvals/{first['id']}/reject", {"version": first["version"]}
+    )
+    await page.locator("[data-approve] button").click()
+    await expect(page.get_by_role("rowheader").filter(has_text="Queue two")).to_contain_text("Approved")
+    await expect(page.get_by_role("rowheader").filter(has_text="Queue one")).to_contain_text("Rejected")
+    assert [url.split("/")[-2] for url, _ in sent] == [run["approval_id"] for run in runs]
+    assert all(json.loads(body)["change_hash"] for _, body in sent)
+    await web.site.reaches(runs[1]["id"], "succeeded")
+    assert await hidden(web) & {*made["ids"], *other["ids"]} == set(other["ids"])

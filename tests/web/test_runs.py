@@ -1,0 +1,162 @@
+"""Flows 19 and 20 of web 12: runs listed and followed, each step once, a lost answer, cancelling."""
+
+import json
+import sqlite3
+from typing import Any
+
+from playwright.async_api import Route, expect
+
+from tests.web.conftest import Look
+from tests.web.shops import hiding
+from tests.web.site import WebSite
+
+HIDE_TAB = """(hidden) => {
+    Object.defineProperty(document, 'hidden', {configurable: true, get: () => hidden});
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+
+
+async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web: WebSite) -> None:
+    """web 6.7, Runs list; web 2, Addresses: a filter is part of the address and says when nothing matches"""
+    made = await hiding(web, "Listed", ["Listed a"])
+    test = await web.run(made["id"], "listed", mode="test")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/runs?automation={made['id']}")
+    row = page.get_by_role("table", name="Runs").get_by_role("row").filter(has_text="Listed")
+    await expect(row).to_have_count(1)
+    await expect(row).to_contain_text("TEST")
+    await expect(row).to_contain_text(test["summary"]["text"])
+    await page.get_by_label("Live or test").select_option("live")
+    await expect(page.get_by_text("No run matches the filters.")).to_be_visible()
+    await expect(page).to_have_url(f"{web.origin}/runs?automation={made['id']}&mode=live")
+    await page.reload()
+    await page.get_by_role("button", name="Show all").last.click()
+    await page.get_by_role("link", name="Listed").first.click()
+    await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
+    await page.get_by_role("link", name="Changes 1").click()
+    table = page.get_by_role("region", name="Changes")
+    await expect(table.get_by_role("row").nth(1)).to_contain_text("Not made (test)")
+    await page.go_back()
+    await expect(page.get_by_role("list", name="Steps")).to_contain_text("Read the stock of 1 product")
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_focused()
+
+
+async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
+    """web 6.7, flow 19: the key made with the question makes the repeat safe; the service stops between"""
+    made = await hiding(web, "Lost answer", ["Lost a"])
+    run = await web.run(made["id"], "lost-answer", mode="test")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/runs/{run['id']}")
+    lost: list[Any] = []
+
+    async def lose(route: Route) -> None:
+        if lost:
+            await route.continue_()
+            return
+        lost.append((await route.fetch()).status)
+        await route.abort("connectionrefused")
+
+    await page.route("**/v1/automations/*/runs", lose)
+    await page.get_by_role("button", name="Run for real").click()
+    question = page.get_by_role("dialog", name="Run it for real?")
+    await question.get_by_role("button", name="Run it live").click()
+    await expect(question.get_by_text("The service cannot be reached.")).to_be_visible()
+    await web.site.service.stop()
+    await page.get_by_role("button", name="Try now").dispatch_event("click")
+    await web.site.serve_again()
+    await page.get_by_role("button", name="Try now").dispatch_event("click")
+    await expect(page.get_by_text("Trying again in")).to_be_hidden()
+    await question.get_by_role("button", name="Run it live").click()
+    await expect(page.get_by_role("main").get_by_text("LIVE", exact=True)).to_be_visible()
+    runs = (await web.site.call("GET", f"/v1/automations/runs?automation_id={made['id']}&mode=live"))["runs"]
+    assert (lost, len(runs)) == ([201], 1)
+    assert page.url.endswith(runs[0]["id"])
+
+
+async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
+    """web 6.7, Cancel"""
+    made = await hiding(web, "To cancel", ["Cancel a"])
+    run = await web.run(made["id"], "to-cancel")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/runs/{run['id']}")
+    await page.get_by_role("button", name="Cancel run").click()
+    question = page.get_by_role("dialog", name="Cancel this run?")
+    await expect(question).to_contain_text("Nothing has been changed.")
+    await question.get_by_role("button", name="Cancel run").click()
+    await expect(page.get_by_text("A person cancelled this run").first).to_be_visible()
+    await expect(page.get_by_role("button", name="Run again")).to_be_visible()
+
+
+class _Log:
+    """The rows of a run's log written as a worker does, faster than any store could answer."""
+
+    def __init__(self, web: WebSite, run: dict[str, Any]) -> None:
+        self._file = web.site.env["STEWARD_DATABASE_URL"].removeprefix("sqlite:///")
+        self._run = run["id"]
+
+    def _open(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._file, timeout=30)
+
+    def write(self, first: int, last: int, *, rounds: bool) -> None:
+        """Steps `first` to `last`, like the one there is; the run goes on."""
+        with self._open() as database:
+            database.row_factory = sqlite3.Row
+            like = dict(
+                database.execute("SELECT * FROM steps WHERE run_id = ? AND seq = 1", (self._run,)).fetchone()
+            )
+            for seq in range(first, last + 1):
+                wire = {
+                    **json.loads(like["wire"]),
+                    "seq": seq,
+                    "title": f"Step {seq}",
+                    "iteration": seq if rounds else None,
+                }
+                row = {**like, "seq": seq, "wire": json.dumps(wire), "iteration": str(seq) if rounds else ""}
+                names = ", ".join(row)
+                marks = ", ".join(f":{name}" for name in row)
+                database.execute(f"INSERT INTO steps ({names}) VALUES ({marks})", row)
+            database.execute("UPDATE runs SET last_seq = ? WHERE id = ?", (last, self._run))
+        database.close()
+
+
+async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.7, flow 20: polled by the highest seq seen; stops at the end and in a hidden tab"""
+    made = await hiding(web, "Followed", ["Followed a"])
+    run = await web.run(made["id"], "followed")
+    log = _Log(web, run)
+    log.write(4, 600, rounds=False)
+    seen = await looking("member")
+    page = seen.page
+    asked: list[str] = []
+    page.on("request", lambda one: "after_seq=" in one.url and asked.append(one.url.split("after_seq=")[1]))
+    await seen.open(f"/runs/{run['id']}")
+    steps = page.locator("main [data-seq]")
+    await expect(steps).to_have_count(600)
+    assert asked == ["0", "200", "400"]
+    # While it is hidden nothing is asked; on return at once.
+    await page.evaluate(HIDE_TAB, True)
+    log.write(601, 1000, rounds=True)
+    await page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+    before = len(asked)
+    await page.evaluate(HIDE_TAB, False)
+    await expect(page.get_by_text("400 rounds, 400 steps")).to_be_attached()
+    assert asked[before:] == ["600", "800"]
+    await page.get_by_role("button", name="400 rounds").click()
+    await expect(steps).to_have_count(1000)
+    order = await steps.evaluate_all("(all) => all.map((one) => Number(one.dataset.seq))")
+    assert order == list(range(1, 1001))
+    cancelled = await web.site.call("POST", f"/v1/automations/runs/{run['id']}/cancel", {})
+    assert cancelled["run"]["status"] == "cancelled"
+    await page.evaluate(HIDE_TAB, False)
+    await expect(page.get_by_role("button", name="Run again")).to_be_visible()
+    ended = len(asked)
+    for _ in range(3):
+        await page.evaluate(HIDE_TAB, False)
+        await page.evaluate("() => fetch('/app/session')")
+    assert len(asked) == ended
