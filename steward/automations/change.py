@@ -225,7 +225,9 @@ async def _check_world(
         checks.check_reads(faults, template, ask.connections, known)
         needed["connections"] = [one.integration_id for one in ask.connections]
     if ask.inputs is not None or ask.is_integration_given or ask.template_version is not None:
-        named = checks.check_named(faults, template, wanted.inputs, World(store, known))
+        beside = template.automations_of(wanted.inputs)
+        others = await automations.among(tx, before.org, beside) if beside else {}
+        named = checks.check_named(faults, template, wanted.inputs, World(store, known, others))
         if ask.inputs is not None:
             needed |= {path: [one] for path, one in named.items()}
     if ask.trigger is not None or ask.is_integration_given:

@@ -168,7 +168,9 @@ async def _check_world(
         checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
     checks.check_reads(faults, template, ask.connections, known)
     if sound:
-        checks.check_named(faults, template, checked.inputs, World(store, known))
+        beside = template.automations_of(checked.inputs)
+        others = await automations.among(tx, actor.org, beside) if beside else {}
+        checks.check_named(faults, template, checked.inputs, World(store, known, others))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, store, rules=rules)
     timezone = ask.timezone or await default_zone(tx, actor, store)

@@ -62,7 +62,16 @@ class Remembered:
 
     async def all(self, space: str) -> Mapping[str, JsonValue]:
         """Everything remembered in one space."""
-        look = partial(memory.of_space, org=self.org, automation=self.automation, space=space)
+        return await self.of(self.automation, space)
+
+    async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
+        """What another automation of the organisation remembers in a space."""
+        look = partial(memory.of_space, org=self.org, automation=automation, space=space)
+        return await self.tools.engine.read(self.tools.clock.now(), look, org=self.org)
+
+    async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
+        """What all the organisation's automations of a template remember."""
+        look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
         return await self.tools.engine.read(self.tools.clock.now(), look, org=self.org)
 
 

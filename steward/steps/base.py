@@ -86,6 +86,14 @@ class Memory(Protocol):
         """Everything remembered in one space."""
         ...
 
+    async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
+        """What another automation of the organisation remembers in a space."""
+        ...
+
+    async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
+        """What all the organisation's automations of a template remember; of one key the latest value."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StepContext:

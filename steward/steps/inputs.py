@@ -60,6 +60,8 @@ DEFINITIONS: JsonObject = json.loads(
 
 # Definitions that name a connection, and of which kind (templates 1).
 _ACCOUNTS = {"sheet": "spreadsheet", "teams": "teams", "file": "cloud_s3"}
+# One that is named by its id alone is another store.
+_STORE = "integration_id"
 
 
 def inputs_schema(
@@ -130,9 +132,12 @@ def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str
     """(path, id, kind) of every connection that checked inputs name, in the order of the schema."""
     properties = schema["properties"]
     for name, rule in properties.items() if isinstance(properties, Mapping) else ():
-        kind = _ACCOUNTS.get(_defined(rule) or "") if isinstance(rule, Mapping) else None
+        shape = _defined(rule) if isinstance(rule, Mapping) else None
+        kind = _ACCOUNTS.get(shape or "")
         given = inputs.get(name)
-        if kind is not None and isinstance(given, Mapping):
+        if shape == _STORE and isinstance(given, int):
+            yield name, given, "store"
+        elif kind is not None and isinstance(given, Mapping):
             number = given["integration_id"]
             if isinstance(number, int):
                 yield f"{name}.integration_id", number, kind
@@ -238,8 +243,17 @@ def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:
             yield from _faults(each)
         if not inner:
             yield path, "This is not of a kind that fits here."
+    elif fault.validator == "not" and (named := _excluded(rule) & set(value)):
+        for name in sorted(named):
+            yield f"{path}.{name}", "This does not go with the other inputs. Leave it out."
     else:
         yield path, _words(str(fault.validator), rule)
+
+
+def _excluded(rule: Any) -> set[str]:
+    """The fields that a `not` forbids."""
+    rules = [rule, *rule.get("anyOf", ())] if isinstance(rule, Mapping) else []
+    return {str(name) for each in rules for name in each.get("required", ())}
 
 
 _KINDS = {

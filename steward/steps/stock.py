@@ -52,6 +52,11 @@ def total_of(product: Product) -> int | None:
     return sum(counted) if units and len(counted) == len(units) else None
 
 
+def is_live(product: Product) -> bool:
+    """Whether the product is neither a draft nor archived."""
+    return product.status in _LIVE
+
+
 def is_on_sale(variant: Variant) -> bool:
     """Whether the variant itself is published; a variation can be switched off on its own."""
     return variant.status in _LIVE
@@ -84,10 +89,13 @@ class Wanted:
         )
 
 
-async def read_products(at: StepContext, *, published_only: bool) -> list[Product]:
+async def read_products(
+    at: StepContext, *, published_only: bool, tagged: tuple[str, ...] | None = None
+) -> list[Product]:
     """The products of the store in the order of ids, each once (E10); of an event's run only its own.
 
-    A product that no longer exists when its event is read is none. Raises CallError.
+    `tagged`: of a list only those with one of these tags. A product that no longer exists when its event is
+    read is none. Raises CallError.
     """
     store = at.store
     if store is None:
@@ -97,7 +105,7 @@ async def read_products(at: StepContext, *, published_only: bool) -> list[Produc
         if product is None or product.status == "trash" or (published_only and product.status not in _LIVE):
             return []
         return [product]
-    pages = store.reader.read(PRODUCTS, ProductsAsk(published_only=published_only))
+    pages = store.reader.read(PRODUCTS, ProductsAsk(published_only=published_only, tagged=tagged))
     found: dict[str, Product] = {}
     async for product in _items(pages):
         found.setdefault(product.id, product)

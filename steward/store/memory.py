@@ -17,6 +17,18 @@ async def of_space(tx: Tx, org: OrgId, automation: AutomationId, space: str) -> 
     return {row["key"]: json.loads(row["value"]) for row in rows}
 
 
+async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[str, JsonValue]:
+    """As `of_space`, over all automations of a template; of one key the value written last."""
+    rows = await tx.all(
+        "SELECT m.key, m.value FROM memory AS m"
+        " JOIN automations AS a ON a.org_id = m.org_id AND a.id = m.automation_id"
+        " WHERE m.org_id = :org AND a.template_id = :template AND m.space = :space"
+        " ORDER BY m.updated_at",
+        {"org": org, "template": template_id, "space": space},
+    )
+    return {row["key"]: json.loads(row["value"]) for row in rows}
+
+
 async def write(
     tx: Tx,
     org: OrgId,

@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from steward.model.automation import Automation
 from steward.model.change import Action, FieldKind, Outcome
 from steward.model.connection import Auth, Connection, Readiness
-from steward.model.ids import IntegrationId
+from steward.model.ids import AutomationId, IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind, in_line
 from steward.model.refusals import FieldErrors
@@ -147,7 +148,7 @@ class TemplateFacts:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A connection the inputs name: the dotted path of its id, and the kind it must be."""
+    """A connection the inputs name: the dotted path of its id, and the kind it must be; `store`: any."""
 
     path: str
     integration_id: IntegrationId
@@ -156,10 +157,12 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What set-up knows: the store chosen, and the organisation's connections by id."""
+    """What set-up knows: the store chosen, and the organisation's connections by id; of its automations
+    those that the inputs name, archived ones too."""
 
     store: Connection | None
     connections: Mapping[IntegrationId, Connection]
+    automations: Mapping[AutomationId, Automation] = field(default_factory=dict)
 
 
 _REST = {
@@ -260,17 +263,24 @@ def nothing_more(_: JsonObject, __: World) -> FieldErrors:
     return {}
 
 
+def names_none(_: JsonObject) -> tuple[AutomationId, ...]:
+    """For templates whose inputs name no other automation."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """One template: `steps` has a function for every step of the facts; `finish` gives the last words.
 
     `check_world` judges what a schema cannot say, by what the last check of a connection found.
+    `automations_of` are the other automations that checked inputs name.
     """
 
     facts: TemplateFacts
     steps: Mapping[str, StepFunction]
     finish: Callable[[Ended], LastWords]
     check_world: Callable[[JsonObject, World], FieldErrors] = nothing_more
+    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = names_none
 
     @property
     def template_id(self) -> str:
@@ -308,7 +318,9 @@ class Template:
             found = world.connections.get(named.integration_id)
             if found is None:
                 errors[named.path] = ["This organisation has no such connection."]
-            elif found.kind != named.kind:
+            elif named.kind == "store" and not found.is_store:
+                errors[named.path] = [f"This connection is a {found.kind}; a store is needed."]
+            elif named.kind not in ("store", found.kind):
                 errors[named.path] = [f"This connection is a {found.kind}; a {named.kind} is needed."]
             else:
                 errors.update(_place_errors(named, found, inputs))
@@ -320,7 +332,13 @@ class Template:
         """Contract 3.7; `connected` counts the organisation's connected stores and accounts by kind."""
         stores = sum(connected.get(platform, 0) for platform in STORES)
         have = {**connected, "store": stores}
-        missing = tuple(each.kind for each in self.facts.connections if have.get(each.kind, 0) < each.min)
+        # A store it reads is another one than the store it runs on.
+        own = {"store": 1} if self.facts.platforms else {}
+        missing = tuple(
+            each.kind
+            for each in self.facts.connections
+            if each.min and have.get(each.kind, 0) < each.min + own.get(each.kind, 0)
+        )
         home = not self.facts.platforms or any(connected.get(name, 0) for name in self.facts.platforms)
         return Readiness(ready=home and not missing, missing=missing)
 

@@ -215,6 +215,15 @@ class Remembered:
     """An automation's memory."""
 
     kept: dict[tuple[str, str], Any] = field(default_factory=dict)
+    others: "dict[str, Remembered]" = field(default_factory=dict)
+
+    async def of(self, automation: str, space: str) -> Mapping[str, Any]:
+        """As the walker's, of another automation by its id."""
+        return await self.others[automation].all(space) if automation in self.others else {}
+
+    async def of_template(self, template_id: str, space: str) -> Mapping[str, Any]:
+        """As the walker's, of all automations of a template."""
+        return await self.of(template_id, space)
 
     async def all(self, space: str) -> Mapping[str, Any]:
         """As the walker's."""

@@ -1,0 +1,115 @@
+"""Show products back in stock: which are put back, and what is left alone (templates 5.5)."""
+
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode
+from steward.steps.base import StoreEvent
+from steward.templates.show_back_in_stock_products import HIDING, TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import Remembered, Shop, Stage, product, variant
+
+_MARKED = ("auto-hidden", "tea")
+
+
+def _stage(*products: Any, **inputs: Any) -> Stage:
+    return Stage(TEMPLATE, inputs, shop=Shop(list(products)))
+
+
+def _hidden(number: str = "7", stock: int | None = 3, **changed: Any) -> Any:
+    about = {"tags": ("auto-hidden",), "visible": False, "visibility": "hidden", **changed}
+    return product(variant(number, stock=stock, tracked=stock is not None), **about)
+
+
+async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: Twin) -> None:
+    """Templates 5.5, E7, E8, E9: one list of expectations for both; a second run proposes nothing."""
+    twin.stock(
+        Goods("Teapot", Item("POT-1", stock=4), tags=_MARKED, hidden=True),
+        Goods("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=1)}, tags=_MARKED),
+        Goods("Bowl", Item("BOWL-1", stock=-3), tags=_MARKED, hidden=True),
+        Goods("Gift", Item("GIFT-1", stock=None), tags=_MARKED, hidden=True),
+        Goods("Tray", Item("TRAY-1", stock=9), hidden=True),
+        Goods("Draft", Item("DRAFT-1", stock=9), tags=_MARKED, status="draft"),
+    )
+    automation = await twin.set_up("show-back-in-stock-products", {})
+    expected = [
+        ("Teapot (POT-1)", {"Visible": (False, True), "Tags": (list(_MARKED), ["tea"])}),
+        ("Mug", {"Tags": (list(_MARKED), ["tea"])}),
+    ]
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes, twin.writes(), tried.result["shown"]) == (expected, 0, 2)
+    came = await twin.run(automation)
+    assert (came.changes, came.outcomes) == (expected, ["applied"] * 2)
+    assert came.result == {
+        "checked": 5,
+        "in_stock": 2,
+        "shown": 2,
+        "still_out": 1,
+        "products": [{"label": "Teapot (POT-1)", "stock": 4}, {"label": "Mug", "stock": 1}],
+    }
+    assert [twin.is_visible(title) for title in ("Teapot", "Bowl", "Gift", "Tray")] == [True] + [False] * 3
+    assert (twin.tags("Teapot"), twin.tags("Bowl")) == (["tea"], list(_MARKED))
+    again = await twin.run(automation)
+    assert (again.changes, again.result["in_stock"], again.result["checked"]) == ([], 0, 3)
+
+
+async def test_what_the_hiding_automation_hid_comes_back_as_it_was(twin: Twin) -> None:
+    """Templates 5.4, 5.5: hidden, back in stock, shown, and then both automations rest."""
+    twin.stock(Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)))
+    if twin.platform == "woocommerce":
+        [row] = twin.shop.world.state.shop.products.values()
+        row["catalog_visibility"] = "search"
+    hide = await twin.set_up("hide-out-of-stock-products", {})
+    show = await twin.set_up("show-back-in-stock-products", {})
+    await twin.run(hide)
+    assert (await twin.run(show)).changes == []
+    twin.set_stock("Teapot", 6)
+    assert len((await twin.run(show)).changes) == 1
+    assert (twin.is_visible("Teapot"), twin.tags("Teapot")) == (True, ["tea"])
+    if twin.platform == "woocommerce":
+        assert row["catalog_visibility"] == "search"
+    assert (await twin.run(hide)).changes == (await twin.run(show)).changes == []
+
+
+async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
+    """Templates 5.5: else to `visible`; and what was remembered of another store counts for nothing."""
+    stage = _stage(_hidden())
+    stage.memory.others[HIDING] = Remembered({("visibility", "12:7"): "search"})
+    await stage.run()
+    assert stage.shop.of("7").visibility == "visible"
+
+
+@pytest.mark.parametrize(("stock", "shown"), [(2, []), (3, ["7"])])
+async def test_the_level_itself_is_enough(stock: int, shown: list[str]) -> None:
+    """Templates 5.5, `threshold`."""
+    ran = await _stage(_hidden(stock=stock), threshold=3).run()
+    assert [each.object.id for each in ran.proposals] == shown
+
+
+async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
+    """Templates E7, E9."""
+    one = product(variant("1/1", stock=2), variant("1/2", stock=-9), tags=("auto-hidden",), visible=False)
+    assert len((await _stage(one, threshold=2).run()).proposals) == 1
+
+
+async def test_an_event_looks_at_its_own_product_alone() -> None:
+    """Templates 1, "Trigger"."""
+    stage = _stage(_hidden("1"), _hidden("2"))
+    ran = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
+    assert ([each.object.id for each in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
+
+
+async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
+    """Templates E11."""
+    many = [_hidden(str(each)) for each in range(1, 4)]
+    assert len((await _stage(*many, limit=3).run()).proposals) == 3
+    ran = await _stage(*many, limit=2).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+
+
+async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: Twin) -> None:
+    """Templates 5.4, `channels`: by the connection's last check; not read on WooCommerce."""
+    faults = await twin.refused("show-back-in-stock-products", {"channels": ["Market"]})
+    assert list(faults) == (["inputs.channels"] if twin.platform == "shopify" else [])
