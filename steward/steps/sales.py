@@ -26,6 +26,8 @@ from steward.steps.base import AccountAccess
 
 # The limits of a read leave out their own instant, and shops keep whole seconds.
 _EARLIER = timedelta(seconds=1)
+# Fewer refunds than this are never cut off where they stand with their order.
+_SURELY_ALL = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +147,11 @@ async def titles_of_best(account: AccountAccess, lines: Sequence[Sold], most: in
 
 
 async def _refunds_of(account: AccountAccess, order: Order) -> Sequence[Refund]:
-    """The refunds of an order with their times, which some platforms tell only when asked."""
-    if all(refund.at is not None for refund in order.refunds):
+    """The refunds of an order with their times, which some platforms tell only when asked.
+
+    Of many refunds some may stand with the order alone; then all are read.
+    """
+    if len(order.refunds) < _SURELY_ALL and all(refund.at is not None for refund in order.refunds):
         return order.refunds
     found: dict[str, Refund] = {}
     async for page in account.reader.read(REFUNDS, RefundsAsk(order.id)):

@@ -46,6 +46,7 @@ class Both:
         on: str | None = None,
         reads: Sequence[str] = (),
         schedule: Mapping[str, Any] = BY_HAND,
+        timezone: str | None = None,
     ) -> Automation:
         """An automation that runs `on` a platform's store, or on nothing and `reads` these connections."""
         bound = [self.shop.connections[kind] for kind in reads]
@@ -56,6 +57,7 @@ class Both:
             schedule=dict(schedule),
             integration_id=None if on is None else self.shop.connections[on].integration_id,
             connections=tuple(AutomationConnection(one.integration_id, one.kind) for one in bound),
+            timezone=timezone,
         )
         rules = self.shop.service.tools.automation_rules
         act = partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules)
@@ -93,3 +95,12 @@ async def open_both(database_url: str, clock: FakeClock, folder: Path, **setting
     await connect_all(shop)
     await shop.connect("shopify", store.settings())
     return Both(shop, store, len(store.writes()))
+
+
+def lines_of(message: Mapping[str, Any]) -> list[str]:
+    """Every line of a message as the channel shows it: text, and name and value of each fact."""
+    lines: list[str] = []
+    for block in message["card"]["body"]:
+        facts = [f"{fact['title']}: {fact['value']}" for fact in block.get("facts", ())]
+        lines += facts or [block["text"]]
+    return [line.replace("\\", "") for line in lines]

@@ -1,0 +1,218 @@
+"""Sales across stores: posts yesterday's sales of each store and together (templates 5.20)."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from steward.connectors.base import PostCard
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import StepKind
+from steward.model.refusals import FieldErrors
+from steward.model.run import Counts
+from steward.model.schedule import Cadence, Schedule
+from steward.model.trigger import TriggerKind
+from steward.steps.across import labels_of, naming, stores_of
+from steward.steps.base import Produced, StepContext
+from steward.steps.days import window_of
+from steward.steps.inputs import inputs_schema, shared
+from steward.steps.messages import post_card
+from steward.steps.numbers import money_text
+from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.steps.sales import add_up, read_window
+from steward.templates.base import (
+    Category,
+    Ended,
+    LastWords,
+    Needs,
+    StepFacts,
+    Template,
+    TemplateFacts,
+    Use,
+    World,
+    counted,
+    last_words,
+    sentences,
+    verb,
+    whole,
+)
+
+READ, ADD, SEND = "read-stores", "add-up", "send-summary"
+
+_INPUTS = inputs_schema(
+    ["teams", "currency"],
+    {
+        "teams": shared("teams", "Where the message goes"),
+        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": "Currency of the sum"},
+        "rates": {
+            "type": "object",
+            "maxProperties": 20,
+            "propertyNames": {"pattern": "^[A-Z]{3}$"},
+            "additionalProperties": {
+                "type": "string",
+                "pattern": r"^(?!0+(\.0+)?$)[0-9]{1,6}(\.[0-9]{1,8})?$",
+            },
+            "default": {},
+            "description": "Currency to what one unit is worth in `currency`",
+        },
+    },
+)
+
+_STORE = {"label": TEXT, "orders": COUNT, "sales": AMOUNT, "refunds": AMOUNT, "currency": TEXT}
+_RESULT = result_schema(
+    {"day": TEXT, "stores": list_of(_STORE), "total": AMOUNT, "currency": TEXT, "apart": COUNT}
+)
+
+
+async def read_stores(at: StepContext) -> Produced:
+    """Yesterday's orders and refunds of each store, the day being the automation's (E16)."""
+    day = at.day - timedelta(days=1)
+    accounts = stores_of(at)
+    labels = labels_of(accounts)
+    found: list[JsonValue] = []
+    for label, account in zip(labels, accounts, strict=True):
+        with naming(label):
+            found.append(await read_window(account, *window_of(day, at.zone)))
+    orders = sum(add_up(each).orders for each in found)
+    return Produced(
+        {"day": day.isoformat(), "labels": labels, "stores": found},
+        counts=Counts(read=orders),
+        title=f"Read {counted(orders, 'order')} of {counted(len(labels), 'store')}",
+    )
+
+
+async def add_them_up(at: StepContext) -> Produced:
+    """Each store in its own currency, and the sum of those whose worth is known."""
+    read: Any = at.outputs[READ]
+    wanted = str(at.inputs["currency"])
+    rates: Any = at.inputs["rates"]
+    total, apart = Decimal(0), []
+    stores: list[JsonValue] = []
+    odd: list[JsonValue] = []
+    for label, found in zip(read["labels"], read["stores"], strict=True):
+        sums = add_up(found)
+        rate = Decimal(1) if sums.currency == wanted else rates.get(sums.currency)
+        if rate is None:
+            apart.append(label)
+        else:
+            total += sums.sales * Decimal(rate)
+        odd += [f"{label}: {number} in {currency}" for currency, number in sorted(sums.apart.items())]
+        stores.append(
+            {
+                "label": label,
+                "orders": sums.orders,
+                "sales": money_text(sums.sales, sums.currency),
+                "refunds": money_text(sums.refunds, sums.currency),
+                "currency": sums.currency,
+            }
+        )
+    return Produced(
+        {
+            "day": read["day"],
+            "stores": stores,
+            "total": money_text(total, wanted),
+            "apart": apart,
+            "odd": odd,
+        },
+        counts=Counts(matched=len(stores)),
+        title=f"Added up {counted(len(stores) - len(apart), 'store')}",
+    )
+
+
+async def send_summary(at: StepContext) -> Produced:
+    """One message; a day without orders is told as well."""
+    found: Any = at.outputs[ADD]
+    facts = [
+        (each["label"], f"{counted(each['orders'], 'order')}, sales {_amount(each, 'sales')}")
+        if each["refunds"].strip("0.") == ""
+        else (
+            each["label"],
+            f"{counted(each['orders'], 'order')}, sales {_amount(each, 'sales')},"
+            f" refunds {_amount(each, 'refunds')}",
+        )
+        for each in found["stores"]
+    ]
+    facts.append(("Together", f"{found['total']} {at.inputs['currency']}"))
+    text = []
+    if found["apart"]:
+        text.append(f"Not in the sum, for want of a rate: {', '.join(found['apart'])}.")
+    if found["odd"]:
+        words = "Orders in other currencies are counted and not in the sums"
+        text.append(f"{words}: {'; '.join(found['odd'])}.")
+    card = PostCard(title=f"Sales of {found['day']}", text=tuple(text), facts=tuple(facts))
+    return post_card(at, card)
+
+
+def finish(ended: Ended) -> LastWords:
+    """Summary and result (contract 3.2)."""
+    found = ended.of(ADD)
+    stores: Any = found.get("stores", [])
+    apart: Any = found.get("apart", [])
+    result = {
+        "day": found.get("day", ""),
+        "stores": stores,
+        "total": found.get("total", "0"),
+        "currency": ended.inputs["currency"],
+        "apart": len(apart),
+    }
+    orders = sum(whole(each["orders"]) for each in stores)
+    text = sentences(
+        f"{counted(orders, 'order')} of {counted(len(stores), 'store')} on {result['day']}:"
+        f" sales {result['total']} {result['currency']} together."
+        if found
+        else None,
+        f"{counted(len(apart), 'store')} without a rate {verb(len(apart), 'is', 'are')} not in the sum."
+        if apart
+        else None,
+        ended.told(SEND),
+    )
+    return last_words(text, result)
+
+
+def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+    """What the schema cannot say: the currency of the sum is worth itself."""
+    rates, currency = inputs["rates"], str(inputs["currency"])
+    own = rates.get(currency) if isinstance(rates, dict) else None
+    if own is not None and Decimal(str(own)) != 1:
+        return {"inputs.rates": [f"One {currency} is one {currency}: leave its rate out, or give 1."]}
+    return {}
+
+
+def _amount(store: Any, name: str) -> str:
+    return f"{store[name]} {store['currency']}".rstrip()
+
+
+TEMPLATE = Template(
+    facts=TemplateFacts(
+        template_id="sales-summary-across-stores",
+        template_version=1,
+        name="Sales across stores",
+        description="Posts yesterday's sales of each store and together.",
+        category=Category.REPORTS,
+        platforms=(),
+        connections=(Needs("store", Use.READ, 2, 10), Needs("teams", Use.WRITE, 1, 1)),
+        inputs_schema=_INPUTS,
+        result_schema=_RESULT,
+        steps=(
+            StepFacts(READ, "Read each store's orders", StepKind.READ),
+            StepFacts(ADD, "Add up", StepKind.DECIDE),
+            StepFacts(SEND, "Post the summary", StepKind.SEND),
+        ),
+        changes_store=False,
+        triggers=(TriggerKind.SCHEDULE,),
+        topics={},
+        default_schedule=Schedule(Cadence.DAILY, time_of_day="07:45"),
+        changes=(),
+        example_result={
+            "day": "2026-11-19",
+            "stores": [
+                {"label": "Shop DE", "orders": 14, "sales": "812.40", "refunds": "0", "currency": "EUR"}
+            ],
+            "total": "812.40",
+            "currency": "EUR",
+            "apart": 1,
+        },
+    ),
+    steps={READ: read_stores, ADD: add_them_up, SEND: send_summary},
+    finish=finish,
+    check_world=check_world,
+)

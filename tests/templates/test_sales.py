@@ -1,0 +1,203 @@
+"""Sales of a day: what counts, when, and how it is told, on both platforms (templates 5.11, 5.20)."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.model.json import JsonValue
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, RunStatus
+from steward.steps.days import window_of
+from steward.steps.sales import Sold, add_up, best
+from tests.fake_clock import FakeClock
+from tests.templates.both import Both, lines_of, open_both
+from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
+
+ZONE = "Europe/Berlin"
+
+
+def _at(text: str) -> datetime:
+    return datetime.fromisoformat(f"2026-{text}").replace(tzinfo=UTC)
+
+
+# Yesterday in Berlin is 22:00 on the 29th to 22:00 on the 30th.
+ORDERS = [
+    Bought(_at("04-29T10:00:00"), (("Cup", 4, "40.00"),), refunds=(("7.25", _at("04-30T12:00:00")),)),
+    Bought(_at("04-29T21:59:59"), (("Cup", 1, "10.00"),)),
+    Bought(_at("04-29T22:00:00"), (("Cup", 2, "20.00"),), refunds=(("1.00", _at("04-30T22:00:00")),)),
+    Bought(_at("04-30T09:00:00"), (("Cup", 1, "5.00"), ("Gone", 1, "4.00")), "pending"),
+    Bought(_at("04-30T10:00:00"), (("Pot", 9, "900.00"),), "cancelled"),
+    Bought(_at("04-30T11:00:00"), (("Pot", 9, "900.00"),), "failed"),
+    Bought(_at("04-30T21:59:59"), (("Pot", 1, "30.50"),)),
+    Bought(_at("04-30T22:00:00"), (("Pot", 1, "30.50"),)),
+]
+EXPECTED = {
+    "day": "2026-04-30",
+    "orders": 3,
+    "sales": "59.50",
+    "refunds": "7.25",
+    "currency": "EUR",
+    "compared_sales": "50.00",
+    "top": [
+        {"label": "Pot", "quantity": 1, "sales": "30.50"},
+        {"label": "Cup", "quantity": 3, "sales": "25.00"},
+        {"label": "Gone", "quantity": 1, "sales": "4.00"},
+    ],
+}
+
+
+def _furnish(both: Both) -> None:
+    """The same orders in both stores; one of the products is deleted afterwards."""
+    woo = both.shop.world.state.shop
+    in_woocommerce(woo, ORDERS)
+    in_shopify(both.store, ORDERS)
+    for number in [number for number, row in woo.products.items() if row["name"] == "Gone"]:
+        del woo.products[number]
+    [gone] = [row for row in both.store.of("Product") if row["title"] == "Gone"]
+    for order in both.store.of("Order"):
+        for line in order["lineItems"]:
+            if line["product"] == gone["id"]:
+                line["product"] = line["variant"] = None
+    for row in [*both.store.owned(gone["id"]), gone]:
+        del both.store.rows[row["id"]]
+
+
+@pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
+async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: str) -> None:
+    """Templates 5.11; E15, E16: the day's edges, cancelled and failed orders, refunds on their own day."""
+    _furnish(both)
+    made = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
+    tried = await both.run(made, Mode.TEST)
+    assert (tried.status, tried.result, both.written()) == (RunStatus.SUCCEEDED, EXPECTED, [])
+    run = await both.run(made)
+    assert (run.status, run.result) == (RunStatus.SUCCEEDED, EXPECTED)
+    [message] = both.posted()
+    assert lines_of(message)[2:] == [
+        "Orders: 3",
+        "Sales: 59.50 EUR",
+        "Refunds: 7.25 EUR",
+        "The day before: 50.00 EUR (+19.0 %)",
+        "1. Pot: 1 sold for 30.50 EUR",
+        "2. Cup: 3 sold for 25.00 EUR",
+        "3. Gone: 1 sold for 4.00 EUR",
+    ]
+
+
+async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing(both: Both) -> None:
+    """Templates 5.11: 0 is told; the percent is left out when the day compared with had none."""
+    in_woocommerce(both.shop.world.state.shop, [])
+    inputs = {"teams": both.teams(), "compare": "week_before", "currency_note": False}
+    run = await both.run(await both.set_up("daily-sales-summary", inputs, on="woocommerce"))
+    assert run.result is not None
+    assert (run.result["orders"], run.result["sales"], run.result["compared_sales"]) == (0, "0.00", "0.00")
+    assert lines_of(both.posted()[0])[1:] == [
+        "Orders: 0",
+        "Sales: 0.00",
+        "Refunds: 0.00",
+        "The same day a week before: 0.00",
+    ]
+
+
+async def test_stores_are_told_in_their_order_and_added_up(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Templates 5.20; E13: rounded once, half up, at the end; a currency without a rate stands apart."""
+    both = await open_both(database_url, clock, tmp_path)
+    _furnish(both)
+    inputs = {"teams": both.teams(), "currency": "USD", "rates": {"EUR": "1.15005"}}
+    reads = ("shopify", "woocommerce")
+    made = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
+    assert (await both.run(made, Mode.TEST)).status is RunStatus.SUCCEEDED
+    assert both.written() == []
+    run = await both.run(made)
+    figures = {"orders": 3, "sales": "59.50", "refunds": "7.25", "currency": "EUR"}
+    labels = ["The shopify", "The woocommerce"]
+    # 119.00 at 1.15005 is 136.85595.
+    assert run.result == {
+        "day": "2026-04-30",
+        "stores": [{"label": label, **figures} for label in labels],
+        "total": "136.86",
+        "currency": "USD",
+        "apart": 0,
+    }
+    assert lines_of(both.posted()[0]) == [
+        "Sales of 2026-04-30",
+        "The shopify: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",
+        "The woocommerce: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",
+        "Together: 136.86 USD",
+    ]
+    bare = {**inputs, "rates": {}}
+    apart = await both.run(await both.set_up("sales-summary-across-stores", bare, reads=reads, timezone=ZONE))
+    assert apart.result is not None
+    assert (apart.result["total"], apart.result["apart"]) == ("0.00", 2)
+    await both.shop.service.close()
+
+
+async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> None:
+    """Templates 5.20; E10: half a sum is never sent."""
+    inputs = {"teams": both.teams(), "currency": "EUR"}
+    reads = ("woocommerce", "shopify")
+    made = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
+    both.store.fault("status", status=500, count=1000)
+    run = await both.shop.until_settled(await both.shop.run_now(made), minutes=200)
+    assert run.status is RunStatus.FAILED
+    assert str(run.message).startswith("The shopify could not be read.")
+    assert both.posted() == []
+
+
+async def test_a_currency_is_worth_itself(both: Both) -> None:
+    """Templates 5.20: a rate for the currency of the sum is 1, else 422 on inputs.rates."""
+    inputs = {"teams": both.teams(), "currency": "EUR", "rates": {"EUR": "1.1"}}
+    reads = ("woocommerce", "shopify")
+    with pytest.raises(ValidationFailed) as refused:
+        await both.set_up("sales-summary-across-stores", inputs, reads=reads)
+    assert list(refused.value.errors) == ["inputs.rates"]
+    same = {**inputs, "rates": {"EUR": "1.0"}}
+    made = await both.set_up("sales-summary-across-stores", same, reads=reads)
+    assert made.inputs["rates"] == {"EUR": "1.0"}
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-05-01", 24)])
+def test_a_day_has_the_hours_the_clocks_give_it(day: str, hours: int) -> None:
+    """Templates E16."""
+    start, end = window_of(date.fromisoformat(day), ZONE)
+    assert (end - start).total_seconds() == hours * 3600
+
+
+def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
+    """Templates E16: days lie end to end, also in a zone that changes at midnight."""
+    before = window_of(date(2026, 4, 24), "Africa/Cairo")
+    after = window_of(date(2026, 4, 25), "Africa/Cairo")
+    assert before[0] == datetime(2026, 4, 23, 22, 0, tzinfo=UTC)
+    assert before[1] == after[0]
+    assert (before[1] - before[0]).total_seconds() == 23 * 3600
+
+
+def test_sums_of_other_currencies_stand_apart() -> None:
+    """Templates E13: never added."""
+    line: list[JsonValue] = ["7", "Cup", 1, "5.00"]
+    orders: list[JsonValue] = [["EUR", "5.00", [line]], ["USD", "9.00", [line]]]
+    read: JsonValue = {"currency": "EUR", "orders": orders, "refunds": [["USD", "1.00"], ["EUR", "2.00"]]}
+    sums = add_up(read)
+    assert (sums.orders, sums.sales, sums.refunds, sums.apart) == (2, Decimal(5), Decimal(2), {"USD": 1})
+    assert [each.sales for each in sums.lines] == [Decimal(5)]
+
+
+def test_variants_are_added_up_under_their_product() -> None:
+    """Templates 5.11; E9: and lines of deleted products by their name on the order."""
+    lines = [
+        Sold("7", "Shirt, red", 1, Decimal(10)),
+        Sold("7", "Shirt, blue", 2, Decimal(20)),
+        Sold("8", "Old hat", 1, Decimal(25)),
+        Sold("8", "Older hat", 1, Decimal(1)),
+        Sold(None, "Gift", 3, Decimal(2)),
+    ]
+    found: Any = best(lines, {"7": "Shirt", "8": None}, 3)
+    assert [(each.title, each.quantity, each.sales) for each in found] == [
+        ("Shirt", 3, Decimal(30)),
+        ("Old hat", 1, Decimal(25)),
+        ("Gift", 3, Decimal(2)),
+    ]
