@@ -17,6 +17,7 @@ export const routes: Partial<Record<PageName, Route>> = {
   approvals: { screen: () => import("./screens/approvals/Approvals.svelte"), start: startQueue },
   review: { screen: () => import("./screens/approvals/ReviewAll.svelte") },
   approval: { screen: () => import("./screens/approvals/Approval.svelte"), start: startApproval },
+  calendar: { screen: () => import("./screens/calendar/Calendar.svelte") },
   runs: { screen: () => import("./screens/runs/Runs.svelte"), start: startRuns },
   run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => begin(params.id!) },
   account: { screen: () => import("./screens/account/Account.svelte"), },

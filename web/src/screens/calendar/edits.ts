@@ -1,0 +1,40 @@
+/** Moving, skipping and taking back, under the versions that were read; whoever shows runs asks anew afterwards. */
+
+import { changed } from "../../api/cache.svelte";
+import { call, Refused } from "../../api/client";
+import type { AutomationRecord, EditedAnswer, OccurrenceRecord } from "../../api/schema";
+import { wire } from "../../lib/time";
+
+export type MoveScope = "this" | "this_and_later";
+
+function versions(row: OccurrenceRecord) {
+  return { slot_at: row.slot_at, occurrence_version: row.version, automation_version: row.automation_version };
+}
+
+function seen(): void {
+  changed("/v1/automations/occurrences", "/v1/automations", "/v1/automations/{automation_id}", "/app/automations/{automation_id}/history");
+}
+
+export async function skipped(which: "skip" | "unskip", row: OccurrenceRecord): Promise<EditedAnswer> {
+  const answer = await call("post", `/v1/automations/{automation_id}/occurrences/${which}`, {
+    params: { automation_id: row.automation_id },
+    body: versions(row),
+  });
+  seen();
+  return answer;
+}
+
+export async function moved(row: OccurrenceRecord, to: number, scope: MoveScope): Promise<EditedAnswer> {
+  const answer = await call("post", "/v1/automations/{automation_id}/occurrences/move", {
+    params: { automation_id: row.automation_id },
+    body: { ...versions(row), run_at: wire(to), scope },
+  });
+  seen();
+  return answer;
+}
+
+/** What is current, when somebody else was faster; null for any other refusal. */
+export function staleIn(fault: Refused | undefined): { occurrence: OccurrenceRecord | null; automation: AutomationRecord } | null {
+  if (fault?.code !== "stale_version") return null;
+  return fault.data as unknown as { occurrence: OccurrenceRecord | null; automation: AutomationRecord };
+}

@@ -1,0 +1,88 @@
+/** Which days a view of the calendar shows, and how far it can go (web 6.6, schedule 6). */
+
+import { addDays, startOfDay, wire, type Zone } from "../../lib/time";
+
+export type View = "month" | "week" | "list";
+export const VIEWS: readonly { view: View; words: string }[] = [
+  { view: "month", words: "Month" },
+  { view: "week", words: "Week" },
+  { view: "list", words: "List" },
+];
+/** Days the list holds. */
+const LIST_DAYS = 14;
+const DAY = 86_400_000;
+export const PAST_DAYS = 31;
+export const AHEAD_DAYS = 366;
+const MONTHS = [
+  "January", "February", "March", "April", "May", "June",
+  "July", "August", "September", "October", "November", "December",
+] as const;
+
+/** Days from the first to the one after the last. */
+export interface Span {
+  from: string;
+  to: string;
+}
+
+/** 0 is Monday. */
+function weekdayAt(day: string): number {
+  return (new Date(`${day}T00:00Z`).getUTCDay() + 6) % 7;
+}
+
+function monday(day: string): string {
+  return addDays(day, -weekdayAt(day));
+}
+
+function monthFrom(day: string, by = 0): string {
+  const at = new Date(`${day.slice(0, 7)}-01T00:00Z`);
+  at.setUTCMonth(at.getUTCMonth() + by);
+  return at.toISOString().slice(0, 10);
+}
+
+/** The days a view shows around a day; a month in whole weeks. */
+export function spanOf(view: View, day: string): Span {
+  if (view === "list") return { from: day, to: addDays(day, LIST_DAYS) };
+  if (view === "week") return { from: monday(day), to: addDays(monday(day), 7) };
+  const last = addDays(monthFrom(day, 1), -1);
+  return { from: monday(monthFrom(day)), to: addDays(monday(last), 7) };
+}
+
+/** A day of the view before or after. */
+export function stepped(view: View, day: string, by: number): string {
+  if (view === "month") return monthFrom(day, by);
+  return addDays(day, by * (view === "week" ? 7 : LIST_DAYS));
+}
+
+function short(day: string, year: boolean): string {
+  const [years, months, days] = day.split("-").map(Number) as [number, number, number];
+  return `${days} ${MONTHS[months - 1]!.slice(0, 3)}${year ? ` ${years}` : ""}`;
+}
+
+/** "November 2026", "16 Nov to 22 Nov 2026". */
+export function titleOf(view: View, day: string): string {
+  if (view === "month") return `${MONTHS[Number(day.slice(5, 7)) - 1]} ${day.slice(0, 4)}`;
+  const { from, to } = spanOf(view, day);
+  const last = addDays(to, -1);
+  return `${short(from, from.slice(0, 4) !== last.slice(0, 4))} to ${short(last, true)}`;
+}
+
+const HOUR = 3_600_000;
+
+/**
+ * The instants to ask for: what is shown and a day each side, within what the service answers. The present is taken
+ * by the hour, so that what is asked stays the same for an hour.
+ */
+export function asked(span: Span, zone: Zone, now: number): { from: string; to: string } | null {
+  const hour = Math.floor(now / HOUR) * HOUR;
+  const from = Math.max(startOfDay(addDays(span.from, -1), zone), hour + HOUR - PAST_DAYS * DAY);
+  const to = Math.min(startOfDay(addDays(span.to, 1), zone), hour + AHEAD_DAYS * DAY);
+  return from < to ? { from: wire(from), to: wire(to) } : null;
+}
+
+/** Why the view before or after cannot be shown; null when it can. */
+export function ends(span: Span, zone: Zone, now: number) {
+  return {
+    before: startOfDay(span.from, zone) <= now - PAST_DAYS * DAY ? `Runs are shown from ${PAST_DAYS} days ago on.` : null,
+    after: startOfDay(span.to, zone) >= now + AHEAD_DAYS * DAY ? `Runs are planned for ${AHEAD_DAYS} days.` : null,
+  };
+}
