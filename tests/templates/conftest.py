@@ -8,6 +8,7 @@ import pytest
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, open_both
 from tests.templates.goods import PLATFORMS, Twin
+from tests.templates.sales import Market
 
 
 @pytest.fixture
@@ -22,3 +23,11 @@ async def both(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 def twin(request: pytest.FixtureRequest, both: Both) -> Twin:
     """One of its stores, once for each platform."""
     return Twin(request.param, both)
+
+
+@pytest.fixture
+def market(twin: Twin) -> Market:
+    """One of its stores without an order or a customer, once for each platform."""
+    made = Market(twin)
+    made.clear()
+    return made

@@ -1,0 +1,103 @@
+"""A walk over an order template's steps beside a pretend store of orders."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from steward.connectors.base import NotFound, Order, OrderLine, Page
+from steward.connectors.shopify.connector import Shopify
+from steward.connectors.woocommerce.connector import WooCommerce
+from steward.model.change import Outcome
+from steward.steps.base import StepContext
+from steward.templates.base import Template
+from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
+
+CHANGES: Mapping[str, Any] = {
+    "shopify": Shopify(version="2026-10", url=None, read_s=20.0).changes,
+    "woocommerce": WooCommerce(private_hosts=(), read_s=20.0).changes,
+}
+
+
+def line(sku: str = "TEA-1", **changed: Any) -> OrderLine:
+    """One pot of tea, not sent yet."""
+    about: dict[str, Any] = {
+        "id": f"l-{sku}", "product_id": "7", "variant_id": "8", "sku": sku, "title": "Earl Grey",
+        "quantity": 1, "total": "20.00", "open_quantity": 1,
+    }  # fmt: skip
+    return OrderLine(**{**about, **changed})
+
+
+def order(number: str = "1", **changed: Any) -> Order:
+    """An open order of 20.00 EUR, placed and last changed an hour ago."""
+    about: dict[str, Any] = {
+        "id": number, "number": f"#{number}", "status": "open", "paid": False, "fulfilled": False,
+        "cancelled_at": None, "total": "20.00", "currency": "EUR", "tags": (), "customer_id": None,
+        "lines": (line(),), "created_at": ago(1), "modified_at": ago(1), "country": "DE",
+    }  # fmt: skip
+    return Order(**{**about, **changed})
+
+
+def ago(hours: float, now: datetime = NOW) -> datetime:
+    """So many hours before the stage's time."""
+    return now - timedelta(hours=hours)
+
+
+@dataclass
+class Orders:
+    """A pretend store of orders: pages of two that overlap (E10); every ask is kept."""
+
+    orders: list[Order] = field(default_factory=list)
+    asks: list[Any] = field(default_factory=list)
+
+    async def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+        """As a store's reader."""
+        self.asks.append(params)
+        if op.name == "order":
+            found = [each for each in self.orders if each.id == params.id]
+            if not found:
+                raise NotFound
+            yield Page((found[0],))
+            return
+        assert op.name == "orders"
+        fitting = [each for each in self.orders if self._fits(each, params)]
+        for at in range(0, len(fitting), 2):
+            yield Page(tuple(fitting[max(at - 1, 0) : at + 2]), next=str(at))
+        yield Page(())
+
+    def _fits(self, each: Order, ask: Any) -> bool:
+        return (ask.ids is None or each.id in ask.ids) and (
+            ask.modified_after is None
+            or (each.modified_at is not None and each.modified_at > ask.modified_after)
+        )
+
+
+@dataclass
+class OrderStage(Stage):
+    """One automation on a store of orders; what it changes is said to be applied and is not."""
+
+    now: datetime = NOW
+    set_up_at: datetime = NOW
+
+    def _context(self, *given: Any) -> StepContext:
+        return replace(super()._context(*given), now=self.now, set_up_at=self.set_up_at)
+
+    async def run(self, **given: Any) -> Ran:
+        """One run."""
+        return await super().run(**{"outcome": Outcome.APPLIED, **given})
+
+
+def stage(template: Template, *orders: Order, platform: str = "shopify", **inputs: Any) -> OrderStage:
+    """An automation on a store of that platform which holds these orders."""
+    return OrderStage(
+        template,
+        inputs,
+        shop=Orders(list(orders)),
+        store=connection(platform, SHOP),
+        changes=CHANGES[platform],
+    )
+
+
+def ids(ran: Ran) -> list[str | None]:
+    """The orders a run would change, in order."""
+    return [each.object.id for each in ran.proposals]

@@ -1,0 +1,304 @@
+"""Orders and customers written once and put into either pretend store; looked at in words of both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from steward.model.automation import Automation
+from steward.model.change import Change
+from steward.model.run import Mode, Run
+from steward.sandbox.woocommerce import blank, orders
+from tests.fakes.shopify.goods import number as number_of
+from tests.fakes.shopify.goods import stamp
+from tests.templates.goods import Twin
+
+HOUR = timedelta(hours=1)
+_STATES = {"pending": "pending", "on_hold": "on-hold", "failed": "failed", "refunded": "refunded"}
+_PAYMENTS = {
+    "pending": "PENDING",
+    "authorized": "AUTHORIZED",
+    "partly_paid": "PARTIALLY_PAID",
+    "paid": "PAID",
+    "partly_refunded": "PARTIALLY_REFUNDED",
+    "refunded": "REFUNDED",
+}
+
+
+@dataclass(frozen=True)
+class Sold:
+    """A line: SKU, title, quantity and what it came to; `ships` false: nothing to send."""
+
+    sku: str = "TEA-1"
+    title: str = "Earl Grey"
+    quantity: int = 1
+    total: str = "20.00"
+    ships: bool = True
+    exists: bool = True
+
+
+@dataclass(frozen=True)
+class Sale:
+    """An order by its number, placed `hours` ago; paid and sent when it was placed unless that is said."""
+
+    number: str
+    lines: tuple[Sold, ...] = (Sold(),)
+    hours: float = 1
+    payment: str = "pending"
+    sent: str = "unfulfilled"
+    paid_hours: float | None = None
+    sent_hours: float | None = None
+    buyer: str = ""
+    country: str = "DE"
+    billing: str = "DE"
+    code: str = ""
+    tags: tuple[str, ...] = ()
+    cancelled: bool = False
+    refunded: str = ""
+    currency: str = "EUR"
+    shopify: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def total(self) -> str:
+        """What its lines come to."""
+        return f"{sum(float(line.total) for line in self.lines):.2f}"
+
+
+@dataclass
+class Came:
+    """What a run came to: {number or name: {field label: (before, after)}}, messages and outcomes alike."""
+
+    run: Run
+    kept: list[Change]
+    names: dict[str, str]
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """The result."""
+        assert self.run.result is not None, (self.run.code, self.run.message)
+        return self.run.result
+
+    @property
+    def changes(self) -> dict[str, dict[str, tuple[Any, Any]]]:
+        """What each change changed."""
+        return {
+            self._name(one): {each.label: (each.before, each.after) for each in one.proposal.fields}
+            for one in self.kept
+        }
+
+    @property
+    def beside(self) -> dict[str, str | None]:
+        """What stands beside each change."""
+        return {self._name(one): one.proposal.message for one in self.kept}
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """What became of each change."""
+        return {self._name(one): one.outcome.value for one in self.kept}
+
+    def _name(self, one: Change) -> str:
+        return self.names.get(one.proposal.object.id or "", one.proposal.object.label)
+
+
+@dataclass
+class Market:
+    """A store of either platform that holds the orders and customers put there, and what runs did."""
+
+    twin: Twin
+    ids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_shopify(self) -> bool:
+        """Which platform it is."""
+        return self.twin.platform == "shopify"
+
+    @property
+    def now(self) -> datetime:
+        """The clock's time."""
+        return self.twin.shop.clock.now()
+
+    def clear(self) -> None:
+        """No order and no customer is left."""
+        self.ids.clear()
+        woo = self.twin.shop.world.state.shop
+        woo.orders.clear()
+        woo.customers.clear()
+        for kind in ("Order", "Customer", "FulfillmentOrder"):
+            for row in self.twin.fake.of(kind):
+                del self.twin.fake.rows[row["id"]]
+
+    def people(self, *names: str, tags: tuple[str, ...] = ()) -> None:
+        """Customers by their names, each with these tags."""
+        for name in names:
+            if self.is_shopify:
+                row = self.twin.fake.add_customer(name)
+                row["tags"] = list(tags)
+                self.ids[name] = number_of(row)
+                continue
+            woo = self.twin.shop.world.state.shop
+            row = blank.customer()
+            row |= {"id": woo.next_id("user"), "first_name": name, "email": f"{name.lower()}@shop.example"}
+            row["meta_data"] = _tags_meta(tags)
+            woo.mark_created(row, self.now)
+            woo.customers[row["id"]] = row
+            self.ids[name] = row["id"]
+
+    def place(self, *sales: Sale) -> None:
+        """More orders in the store."""
+        for sale in sales:
+            self.ids[sale.number] = self._on_shopify(sale) if self.is_shopify else self._on_woo(sale)
+
+    def row(self, name: str) -> dict[str, Any]:
+        """An order or customer as the store holds it."""
+        number = self.ids[name]
+        if self.is_shopify:
+            rows = self.twin.fake.rows
+            return rows.get(f"gid://shopify/Order/{number}") or rows[f"gid://shopify/Customer/{number}"]
+        woo = self.twin.shop.world.state.shop
+        found: dict[str, Any] = woo.orders[number] if number in woo.orders else woo.customers[number]
+        return found
+
+    def tags(self, name: str) -> list[str]:
+        """The tags an order or customer has."""
+        row = self.row(name)
+        if self.is_shopify:
+            return sorted(row["tags"])
+        kept = next((one["value"] for one in row["meta_data"] if one["key"] == "steward_tags"), "")
+        return sorted(each.strip() for each in kept.split(",") if each.strip())
+
+    def is_cancelled(self, name: str) -> bool:
+        """Whether an order is cancelled."""
+        row = self.row(name)
+        return row["cancelledAt"] is not None if self.is_shopify else bool(row["status"] == "cancelled")
+
+    def edit(self, name: str, tags: tuple[str, ...] | None = None, total: str | None = None) -> None:
+        """A person changes an order now."""
+        row = self.row(name)
+        if self.is_shopify:
+            row |= {} if tags is None else {"tags": list(tags)}
+            row |= {} if total is None else {"totalPriceSet": self.twin.fake.money(total)}
+            row["updatedAt"] = stamp(self.now)
+            return
+        row["meta_data"] = row["meta_data"] if tags is None else _tags_meta(tags)
+        row["total"] = total or row["total"]
+        self.twin.shop.world.state.shop.mark_modified(row, self.now)
+
+    def pay(self, name: str) -> None:
+        """The customer pays an order now."""
+        row = self.row(name)
+        if self.is_shopify:
+            row |= {"displayFinancialStatus": "PAID", "updatedAt": stamp(self.now)}
+            return
+        row["status"] = "processing"
+        row["date_paid"], row["date_paid_gmt"] = self.twin.shop.world.state.shop.stamp(self.now)
+        self.twin.shop.world.state.shop.mark_modified(row, self.now)
+
+    async def set_up(self, template: str, **inputs: Any) -> Automation:
+        """An automation run by hand on the store."""
+        return await self.twin.set_up(template, inputs)
+
+    async def run(self, automation: Automation, mode: Mode = Mode.LIVE) -> Came:
+        """A run to its end, everything approved."""
+        return await self.came(await self.twin.both.run(automation, mode))
+
+    async def came(self, run: Run) -> Came:
+        """What a run came to so far; sends are left out."""
+        kept = [one for one in await self.twin.shop.changes(run) if one.proposal.action.value != "send"]
+        return Came(run, kept, {str(number): name for name, number in self.ids.items()})
+
+    def _on_woo(self, sale: Sale) -> int:
+        woo, at = self.twin.shop.world.state.shop, self.now - sale.hours * HOUR
+        row = blank.order()
+        row |= {"id": woo.next_id("post"), "number": sale.number, "currency": sale.currency}
+        row["customer_id"] = self.ids.get(sale.buyer, 0)
+        row["billing"] |= {"country": sale.billing, "first_name": sale.buyer, "email": "buyer@shop.example"}
+        row["shipping"] |= {"country": sale.country}
+        row["meta_data"] = _tags_meta(sale.tags)
+        row["line_items"] = [
+            {
+                "id": woo.next_id("line"), "name": line.title, "product_id": 1 if line.exists else 0,
+                "variation_id": 0, "quantity": line.quantity, "sku": line.sku, "total": line.total,
+            }
+            for line in sale.lines
+        ]  # fmt: skip
+        row["coupon_lines"] = [{"code": sale.code}] if sale.code else []
+        if sale.refunded:
+            row["refunds"] = [{"id": woo.next_id("post"), "reason": "", "total": f"-{sale.refunded}"}]
+        woo.mark_created(row, at)
+        paid = sale.payment in ("paid", "partly_refunded", "refunded")
+        if paid:
+            row["date_paid"], row["date_paid_gmt"] = woo.stamp(self._when(sale.paid_hours, sale))
+        if sale.sent == "fulfilled":
+            row["date_completed"], row["date_completed_gmt"] = woo.stamp(self._when(sale.sent_hours, sale))
+        state = "completed" if sale.sent == "fulfilled" else "processing" if paid else None
+        row["status"] = _STATES.get(sale.payment, state or "processing")
+        row["status"] = "cancelled" if sale.cancelled else row["status"]
+        orders.derive(woo, row)
+        row["needs_processing"] = any(line.ships for line in sale.lines)
+        woo.orders[row["id"]] = row
+        return int(row["id"])
+
+    def _on_shopify(self, sale: Sale) -> int:
+        fake, at = self.twin.fake, stamp(self.now - sale.hours * HOUR)
+        person = fake.rows.get(f"gid://shopify/Customer/{self.ids.get(sale.buyer, 0)}")
+        row = fake.add_order(
+            [],
+            customer=person,
+            payment=_PAYMENTS[sale.payment],
+            fulfilment=sale.sent.upper(),
+            name=sale.number,
+            createdAt=at,
+            updatedAt=at,
+            processedAt=at,
+            tags=list(sale.tags),
+            currencyCode=sale.currency,
+            totalPriceSet=fake.money(sale.total),
+            discountCodes=[sale.code] if sale.code else [],
+            shippingAddress={"name": sale.buyer, "countryCodeV2": sale.country} if sale.country else None,
+            billingAddress={"name": sale.buyer, "countryCodeV2": sale.billing} if sale.billing else None,
+        )
+        row["lineItems"] = [self._line(line, sale) for line in sale.lines]
+        paid = stamp(self._when(sale.paid_hours, sale))
+        for each in row["transactions"]:
+            each |= {"processedAt": paid, "amountSet": fake.money(sale.total)}
+        if sale.sent == "fulfilled":
+            row["fulfillments"] = [
+                {"createdAt": stamp(self._when(sale.sent_hours, sale)), "status": "SUCCESS"}
+            ]
+        if sale.refunded:
+            refund = fake.make("Refund", totalRefundedSet=fake.money(sale.refunded))
+            row["refunds"] = [{**refund, "createdAt": at}]
+        row["cancelledAt"] = at if sale.cancelled else None
+        row.update(sale.shopify)
+        return number_of(row)
+
+    def _line(self, line: Sold, sale: Sale) -> dict[str, Any]:
+        fake = self.twin.fake
+        variant = self._variant(line) if line.exists else None
+        return fake.make(
+            "LineItem",
+            title=line.title,
+            variantTitle=None,
+            sku=line.sku,
+            quantity=line.quantity,
+            currentQuantity=line.quantity,
+            unfulfilledQuantity=0 if sale.sent == "fulfilled" else line.quantity,
+            requiresShipping=line.ships,
+            discountedTotalSet=fake.money(line.total),
+            product=variant and variant["product"],
+            variant=variant and variant["id"],
+        )
+
+    def _variant(self, line: Sold) -> dict[str, Any]:
+        found = [row for row in self.twin.fake.of("ProductVariant") if row["sku"] == line.sku]
+        if found:
+            return found[0]
+        product = self.twin.fake.add_product(line.title, sku=line.sku)
+        return self.twin.fake.owned(product["id"])[0]
+
+    def _when(self, hours: float | None, sale: Sale) -> datetime:
+        return self.now - (sale.hours if hours is None else hours) * HOUR
+
+
+def _tags_meta(tags: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [{"id": 1, "key": "steward_tags", "value": ",".join(tags)}] if tags else []

@@ -1,0 +1,133 @@
+"""Tag orders by rule: which orders match, since when they are read, and which lose the tag (5.3)."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode, RunStatus
+from steward.steps.base import StoreEvent, TooManyChanges
+from steward.templates.tag_orders_by_rule import TEMPLATE
+from tests.templates.order_stage import Orders, OrderStage, ago, ids, line, order, stage
+from tests.templates.sales import Market, Sale, Sold
+from tests.templates.stage import NOW
+
+TAG = "big-order"
+_BIG = (Sold(total="260.00"),)
+# (order, the rule in words when it matches all of: total ≥ 250.00, country DE or AT)
+SALES: tuple[tuple[Sale, str | None], ...] = (
+    (Sale("A1", _BIG), "total 260.00 is at least 250.00; country is DE"),
+    (Sale("A2", (Sold(total="250.00"),), country="AT"), "total 250.00 is at least 250.00; country is AT"),
+    (Sale("A3", (Sold(total="249.99"),)), None),
+    (Sale("A4", _BIG, country="FR"), None),
+    (Sale("A5", _BIG, country="", billing="AT"), "total 260.00 is at least 250.00; country is AT"),
+    (Sale("A6", _BIG, country="", billing=""), None),
+    (Sale("A7", _BIG, cancelled=True), None),
+    (Sale("A8", _BIG, currency="CHF"), None),
+)
+MATCHING = {sale.number: rule for sale, rule in SALES if rule is not None}
+
+
+async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> None:
+    """Templates 5.3; E13: another currency's order is not compared; E15: a cancelled one does not count."""
+    market.place(*(sale for sale, _ in SALES))
+    market.edit("A1", tags=("gift",))
+    made = await market.set_up("tag-orders-by-rule", tag=TAG, min_total="250.00", countries=["DE", "AT"])
+    tried = await market.run(made, Mode.TEST)
+    assert (set(tried.changes), market.twin.writes()) == (set(MATCHING), 0)
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    assert came.changes["A1"] == {"Tags": (["gift"], [TAG, "gift"])}
+    assert came.beside == {number: f"Order {number}: {rule}." for number, rule in MATCHING.items()}
+    assert [market.tags(number) for number in MATCHING] == [[TAG, "gift"], [TAG], [TAG]]
+    assert came.result == {
+        "checked": 7,
+        "matched": 3,
+        "tagged": 3,
+        "untagged": 0,
+        "orders": [{"number": number, "added": True, "rule": rule} for number, rule in MATCHING.items()],
+    }
+    assert (await market.run(made)).changes == {}
+    assert list(await market.twin.refused("tag-orders-by-rule", {"tag": TAG})) == ["inputs"]
+
+
+def _tagging(*orders: Any, **inputs: Any) -> OrderStage:
+    return stage(TEMPLATE, *orders, **{"tag": TAG, **inputs})
+
+
+async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
+    """Templates 5.3: codes without regard to case; E1: SKUs exactly; E2: a line without one never."""
+    ran = await _tagging(
+        order("1", lines=(line("\u00a0TEA-1 "),), discount_codes=("Spring",)),
+        order("2", lines=(line("tea-1"),), discount_codes=("SPRING",)),
+        order("3", lines=(line(""), line("MUG-2")), discount_codes=("SPRING",)),
+        order("4", discount_codes=("SUMMER",)),
+        discount_code="spring",
+        skus=["TEA-1", "MUG-2"],
+    ).run()
+    assert ids(ran) == ["1", "3"]
+    assert ran.proposals[1].message == "Order #3: discount code SPRING was used; holds MUG-2."
+
+
+async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() -> None:
+    """Templates 5.3: 24 h before set-up at first, then since the run before less 10 minutes."""
+    at = _tagging(order("1", modified_at=ago(23)), order("2", modified_at=ago(25)), min_total="1")
+    at.now = NOW + timedelta(hours=2)
+    assert ids(await at.run()) == ["1"]
+    at.shop = Orders([order("3", modified_at=ago(-1.9)), order("4", modified_at=ago(-1.7))])
+    at.now = NOW + timedelta(hours=3)
+    assert ids(await at.run(mode=Mode.TEST)) == ["3"]
+    assert at.shop.asks[-1].modified_after == NOW + timedelta(hours=1, minutes=50)
+
+
+async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() -> None:
+    """Templates 1, "Trigger"; 5.3: an order deleted by then is no failure."""
+    at = _tagging(order("1"), order("2"), min_total="1")
+    ran = await at.run(event=StoreEvent("orders/create", "order", "2"))
+    assert (ids(ran), ran.result["checked"]) == (["2"], 1)
+    assert not [key for key in at.memory.kept if key[0] == "orders_read"]
+    gone = await at.run(event=StoreEvent("orders/create", "order", "9"))
+    assert (gone.failed, gone.proposals, gone.result["checked"]) == (None, [], 0)
+
+
+async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
+    """Templates 5.3: `remove_when_not` looks at no others; a test run remembers nothing."""
+    big, small = order("1", total="260.00"), order("2", tags=(TAG,))
+    at = _tagging(big, small, min_total="250", remove_when_not=True)
+    await at.run(mode=Mode.TEST)
+    assert at.memory.kept == {}
+    assert ids(await at.run()) == ["1"]
+    at.shop = Orders([replace(big, tags=(TAG, "gift"), total="20.00", modified_at=NOW), small])
+    ran = await at.run()
+    [proposal] = ran.proposals
+    assert (proposal.fields[0].before, proposal.fields[0].after) == ([TAG, "gift"], ["gift"])
+    assert ran.result["orders"] == [{"number": "#1", "added": False, "rule": "no longer matches"}]
+    assert (ran.result["tagged"], ran.result["untagged"]) == (0, 1)
+    assert not [key for key in at.memory.kept if key[0] == "tagged"]
+
+
+async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
+    """Templates 5.3, `remove_when_not`: they no longer match though nobody changed them."""
+    old = order("1", total="260.00")
+    at = _tagging(old, min_total="250", remove_when_not=True)
+    await at.run()
+    at.shop = Orders([replace(old, tags=(TAG,), modified_at=ago(100))])
+    assert ids(await at.run()) == []
+    at.inputs["min_total"] = "300"
+    assert ids(await at.run()) == ["1"]
+
+
+async def test_too_many_changes_are_not_proposed() -> None:
+    """Templates E11: exactly `limit` is allowed; E10: an order seen twice counts once."""
+    orders = [order(str(number)) for number in range(4)]
+    assert len((await _tagging(*orders, min_total="1", limit=4).run()).proposals) == 4
+    ran = await _tagging(*orders, min_total="1", limit=3).run()
+    assert isinstance(ran.failed, TooManyChanges)
+    assert (ran.failed.found, ran.proposals) == (4, [])
+
+
+@pytest.mark.parametrize("changed", [{"test": True}, {"cancelled_at": NOW}, {"currency": "USD"}])
+async def test_orders_that_do_not_count(changed: dict[str, Any]) -> None:
+    """Templates E15: test orders and cancelled ones; E13: sums of another currency."""
+    assert ids(await _tagging(order("1", **changed), min_total="1").run()) == []
