@@ -20,7 +20,7 @@ from steward.store.engine import Tx
 PAGE = "/connections"
 
 
-class SignInBody(Body):
+class AccountSignInBody(Body):
     """Which kind of account, under which name; `integration_id` signs that connection in anew."""
 
     kind: PlatformText
@@ -51,7 +51,7 @@ class CallbackQuery(Query):
 
 async def begin(tx: Tx, call: Call) -> Answer:
     """`POST /app/connections/sign-in`: the address to sign in at."""
-    body: SignInBody = call.body
+    body: AccountSignInBody = call.body
     if body.kind != sign_in.KIND:
         raise ValidationFailed(errors={"kind": ["Only a spreadsheet is connected by sign-in."]})
     number = None if body.integration_id is None else IntegrationId(body.integration_id)

@@ -132,7 +132,8 @@ def _query_parameters(row: Operation, schemas: Json) -> list[Json]:
 def _body_schema(row: Operation, schemas: Json) -> Json:
     schema = row.body.model_json_schema(ref_template=_MODELS)
     _adopt(schema, schemas)
-    schemas[row.body.__name__] = schema
+    # Two bodies of one name would be one type to those who read the document.
+    assert schemas.setdefault(row.body.__name__, schema) == schema, row.body.__name__
     return {"$ref": _SCHEMAS.format(name=row.body.__name__)}
 
 

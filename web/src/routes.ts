@@ -6,6 +6,8 @@ import { startApproval, startQueue } from "./screens/approvals/calls";
 import Overview from "./screens/overview/Overview.svelte";
 import { startRuns } from "./screens/runs/calls";
 import { begin } from "./screens/runs/following.svelte";
+import { startConnections } from "./screens/connections/calls";
+import { startGallery, startSetup } from "./screens/setup/calls";
 import type { PageName, Route } from "./router.svelte";
 
 export const routes: Partial<Record<PageName, Route>> = {
@@ -20,5 +22,12 @@ export const routes: Partial<Record<PageName, Route>> = {
   calendar: { screen: () => import("./screens/calendar/Calendar.svelte") },
   runs: { screen: () => import("./screens/runs/Runs.svelte"), start: startRuns },
   run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => begin(params.id!) },
+  "new-automation": { screen: () => import("./screens/templates/Gallery.svelte"), start: startGallery },
+  setup: { screen: () => import("./screens/setup/Setup.svelte"), start: startSetup },
+  connections: { screen: () => import("./screens/connections/Connections.svelte"), start: startConnections },
+  "new-connection": { screen: () => import("./screens/connections/NewConnection.svelte") },
+  connection: { screen: () => import("./screens/connections/ConnectionPage.svelte"), start: startConnections },
+  people: { screen: () => import("./screens/people/People.svelte") },
+  organization: { screen: () => import("./screens/organization/Organization.svelte") },
   account: { screen: () => import("./screens/account/Account.svelte"), },
 };

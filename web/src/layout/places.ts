@@ -19,7 +19,7 @@ export const STOPS: readonly Stop[] = [
     page: "automations",
     words: "Automations",
     mark: "M3 4.5h10M3 8h10M3 11.5h6",
-    also: ["automation", "automation-tab", "new-automation"],
+    also: ["automation", "automation-tab", "new-automation", "setup"],
   },
   { page: "calendar", words: "Calendar", mark: "M2.5 4h11v9h-11zM2.5 7h11M5.5 2.5v2M10.5 2.5v2", bottom: true },
   { page: "approvals", words: "Approvals", mark: "M2.5 8.5 6 12l7.5-8", bottom: true, also: ["approval", "review"] },

@@ -1,0 +1,42 @@
+/** The connecting form of a kind: its fields with their hints, one of two kinds of keys at a time. */
+
+import type { KindRecord } from "../../api/schema";
+import { type Field, formOf, isLeft, type Schema, sent } from "../../lib/schema";
+import { check } from "../../lib/schema_check";
+import { type Way, waysOf } from "../../lib/schema_rules";
+import { spreadsheetIn } from "../../lib/spreadsheet";
+import { GUIDES } from "./guides";
+
+/** The form, and the ways between which one chooses; `way` is which of them, by number. */
+export function connectForm(kind: KindRecord, way: number): { form: Field; ways: Way[] } {
+  const schema = kind.settings_schema as Schema;
+  const guide = GUIDES[kind.kind];
+  const ways = waysOf(schema);
+  const chosen = ways[way];
+  const form = formOf({ ...schema, oneOf: undefined, required: [...(schema.required ?? []), ...(chosen?.names ?? [])] });
+  const others = new Set(chosen?.others ?? []);
+  for (const [name, beside] of Object.entries(guide?.beside ?? {})) if (others.has(beside)) others.add(name);
+  const fields = form.fields
+    .filter(({ name }) => !others.has(name))
+    .map((field) => ({ ...field, hint: guide?.hints?.[field.name] ?? field.hint }));
+  return { form: { ...form, fields }, ways };
+}
+
+/** What is sent: without what the other way needs; a spreadsheet's address as its id. */
+export function settingsOf(form: Field, value: unknown): Record<string, unknown> {
+  const given = (sent(form, value) ?? {}) as Record<string, unknown>;
+  const sheet = given.spreadsheet_id;
+  return typeof sheet === "string" ? { ...given, spreadsheet_id: spreadsheetIn(sheet) } : given;
+}
+
+/** What is missing or wrong, by the path the service names. */
+export function faultsOf(form: Field, value: unknown): Record<string, string[]> {
+  const whole = check(form, { ...(value as object | undefined) });
+  return Object.fromEntries(Object.entries(whole).map(([path, words]) => [path ? `settings.${path}` : "settings", words]));
+}
+
+/** Whether anything was typed. */
+export function isTyped(form: Field, value: unknown): boolean {
+  const given = (value ?? {}) as Record<string, unknown>;
+  return form.fields.some((field) => !isLeft(field, given[field.name]));
+}

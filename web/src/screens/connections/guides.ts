@@ -1,0 +1,78 @@
+/** How one gets the keys of each kind of account, in steps (web 6.10); the fields themselves are the service's. */
+
+export interface Guide {
+  about: string;
+  steps: readonly string[];
+  /** Hints at fields, by name. */
+  hints?: Readonly<Record<string, string>>;
+  /** Fields that only go with another one. */
+  beside?: Readonly<Record<string, string>>;
+  /** The words of each of two kinds of keys, by the first field they need. */
+  ways?: Readonly<Record<string, string>>;
+}
+
+export const GUIDES: Readonly<Record<string, Guide>> = {
+  woocommerce: {
+    about: "A shop made with WooCommerce, on any host.",
+    steps: [
+      "In the shop's WordPress, open WooCommerce, Settings, Advanced, REST API.",
+      "Choose Add key. Describe it as Steward, and take a user who may manage the shop.",
+      "Permissions: Read/Write. With Read alone automations can look and not change.",
+      "Generate the key, and copy both parts here: they are shown there once.",
+    ],
+    hints: { url: "As one opens it, such as https://shop.example" },
+  },
+  shopify: {
+    about: "A store on Shopify.",
+    steps: [
+      "In Shopify's developer dashboard, make an app for your own store and install it there.",
+      "Give it read and write of products, inventory, orders, customers, publications and fulfilment orders.",
+      "Copy the client ID and client secret here. An older app that has a fixed access token: give that instead.",
+    ],
+    hints: {
+      shop_domain: "Such as my-store.myshopify.com",
+      webhook_secret: "Without it the store's events cannot be checked, so nothing can start by them.",
+    },
+    beside: { webhook_secret: "access_token" },
+    ways: { client_id: "Client ID and secret of an app", access_token: "A fixed access token of an older app" },
+  },
+  spreadsheet: {
+    about: "Spreadsheets of Google Sheets, to read from or to write to.",
+    steps: [
+      "In the Google Cloud console, make a service account and add a key of the kind JSON: a file is saved.",
+      "Open the spreadsheet, choose Share, and add the service account's address as an editor.",
+      "Choose the key file here, and give the spreadsheet's address.",
+    ],
+    hints: { spreadsheet_id: "Its address in the browser, or the id in it" },
+  },
+  teams: {
+    about: "A channel of Microsoft Teams, to send messages to.",
+    steps: [
+      "In Teams, open the channel's menu and choose Workflows.",
+      "Take the one that posts to a channel when a webhook request is received, and finish it.",
+      "Copy the address it shows. Whoever has this address can post: it is kept encrypted and never shown again.",
+    ],
+  },
+  cloud_s3: {
+    about: "Files in a storage of the S3 kind, to read from.",
+    steps: [
+      "In your storage, make a key that may list and read one bucket, or one folder of it.",
+      "Copy the address of the storage, its region, the bucket's name and both parts of the key here.",
+    ],
+    hints: { endpoint_url: "Such as https://s3.eu-central-1.amazonaws.com", prefix: "Only files under this are read" },
+  },
+};
+
+/** What became of a sign-in to a spreadsheet account (contract 6.5). */
+export const FAILED: Readonly<Record<string, string>> = {
+  denied: "The sign-in was not allowed there, so nothing was connected. Try again and allow it.",
+  state: "The sign-in took too long, or was begun in another browser. Nothing was connected; begin it again.",
+  exchange: "The account did not confirm the sign-in. Nothing was connected; begin it again.",
+};
+
+/** What a state means, and what to do about it. */
+export const MEANS: Readonly<Record<string, string>> = {
+  connected: "Steward reaches it. It is looked at every six hours.",
+  needs_reconnecting: "The account refuses the key. Automations that need it do not run until it is reconnected.",
+  disconnected: "Its keys are erased. Automations that need it are paused; after reconnecting they are switched on one by one.",
+};

@@ -1,0 +1,84 @@
+/** The wizard's steps: what each needs, what is sent at the end, and where a refusal belongs (web 6.4). */
+
+import type { ConnectionRecord, CreateBody, NeedRecord, StoreRecord, TemplateRecord } from "../../api/schema";
+import { type Field, sent } from "../../lib/schema";
+import { KINDS } from "../../lib/words";
+import type { Draft } from "./drafts";
+
+export const STEPS = [
+  { name: "template", words: "Template" },
+  { name: "where", words: "Where" },
+  { name: "what", words: "What" },
+  { name: "when", words: "When" },
+] as const;
+export type StepName = (typeof STEPS)[number]["name"];
+
+export function numberOf(step: string | undefined): number {
+  return Math.max(1, STEPS.findIndex(({ name }) => name === step));
+}
+
+/** What a template without a store reads; where it sends is part of its inputs. */
+export function reads(template: TemplateRecord): NeedRecord[] {
+  return template.platforms.length ? [] : template.connections.filter(({ use }) => use === "read");
+}
+
+/** The stores a template can run on. */
+export function storesFor(template: TemplateRecord, stores: readonly StoreRecord[]): StoreRecord[] {
+  return stores.filter(({ platform }) => template.platforms.includes(platform));
+}
+
+export function fits(need: NeedRecord, connection: ConnectionRecord): boolean {
+  return need.kind === "store" ? connection.store : connection.kind === need.kind;
+}
+
+/** "2 to 10 stores", "1 spreadsheet". */
+export function needWords({ kind, min, max }: NeedRecord): string {
+  const one = KINDS[kind]?.one ?? kind;
+  const many = max > 1 ? `${one}s` : one;
+  return min === max ? `${min} ${many}` : `${min} to ${max} ${many}`;
+}
+
+/** What is wrong with the second step, by the path the service names. */
+export function whereFaults(template: TemplateRecord, draft: Draft, connections: readonly ConnectionRecord[]): Record<string, string[]> {
+  if (template.platforms.length) return draft.store === null ? { integration_id: ["Choose the store it runs on."] } : {};
+  for (const need of reads(template)) {
+    const chosen = connections.filter((one) => draft.connections.includes(one.integration_id) && fits(need, one)).length;
+    if (chosen < need.min || chosen > need.max) return { connections: [`Choose ${needWords(need)}.`] };
+  }
+  return {};
+}
+
+/** The topics the template may be started by on this store. */
+export function topicsFor(template: TemplateRecord, store: StoreRecord | undefined): string[] {
+  if (!store || !template.triggers.includes("event")) return [];
+  return (template.topics[store.platform] ?? []).filter((topic) => store.topics.includes(topic));
+}
+
+/** What creates the automation. */
+export function bodyOf(
+  template: TemplateRecord, draft: Draft, form: Field, connections: readonly ConnectionRecord[], timezone: string,
+): CreateBody {
+  const chosen = draft.connections.flatMap((id) => connections.filter((one) => one.integration_id === id));
+  const onStore = template.platforms.length > 0;
+  return {
+    template_id: template.template_id,
+    name: draft.name,
+    inputs: (sent(form, draft.inputs) ?? {}) as Record<string, unknown>,
+    schedule: draft.schedule,
+    timezone,
+    trigger: draft.trigger.kind === "event" ? { kind: "event", topics: draft.trigger.topics ?? [] } : { kind: "schedule" },
+    idempotency_key: draft.key,
+    ...(onStore
+      ? { integration_id: draft.store }
+      : { connections: chosen.map(({ integration_id, kind }) => ({ integration_id, kind })) }),
+  };
+}
+
+/** The first step a refusal's messages belong to; null when they belong to none. */
+export function stepOf(errors: Readonly<Record<string, unknown>>): StepName | null {
+  const paths = Object.keys(errors);
+  const has = (start: string) => paths.some((path) => path === start || path.startsWith(`${start}.`));
+  if (has("integration_id") || has("connections")) return "where";
+  if (has("inputs")) return "what";
+  return paths.length ? "when" : null;
+}

@@ -1,0 +1,46 @@
+/** The templates as the gallery shows them: found, by category, and what each still lacks. */
+
+import type { StoreRecord, TemplateRecord } from "../../api/schema";
+import { CATEGORY, KINDS, list } from "../../lib/words";
+
+export interface Wanted {
+  q: string;
+  category: string;
+  /** The store it shall run on. */
+  store: StoreRecord | undefined;
+  /** Only those that change nothing in a store. */
+  quiet: boolean;
+}
+
+export function found(templates: readonly TemplateRecord[], { q, category, store, quiet }: Wanted): TemplateRecord[] {
+  const words = q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  return templates.filter((one) => {
+    const text = `${one.name} ${one.description} ${one.steps.map(({ title }) => title).join(" ")}`.toLowerCase();
+    return (
+      words.every((word) => text.includes(word)) &&
+      (!category || one.category === category) &&
+      (!store || !one.platforms.length || one.platforms.includes(store.platform)) &&
+      (!quiet || !one.changes_store)
+    );
+  });
+}
+
+/** In the order of the categories; a category this page does not know comes last, under its own name. */
+export function byCategory(templates: readonly TemplateRecord[]): { category: string; words: string; templates: TemplateRecord[] }[] {
+  const names = [...new Set([...Object.keys(CATEGORY), ...templates.map(({ category }) => category)])];
+  return names
+    .map((category) => ({
+      category,
+      words: CATEGORY[category] ?? category,
+      templates: templates.filter((one) => one.category === category).sort((a, b) => a.name.localeCompare(b.name)),
+    }))
+    .filter((group) => group.templates.length);
+}
+
+/** What must be connected before it can run; null when nothing is missing. */
+export function lacks({ readiness, platforms }: TemplateRecord): string | null {
+  if (readiness.ready) return null;
+  const kinds = readiness.missing.map((kind) => KINDS[kind]?.one ?? kind);
+  if (!kinds.length && platforms.length) kinds.push(list(platforms.map((one) => KINDS[one]?.name ?? one)).replace(" and ", " or ") + " store");
+  return kinds.length ? `Needs a ${list(kinds).replace(" and ", " or a ")}` : null;
+}
