@@ -14,6 +14,7 @@ _SHAPE = re.compile(
     r"(?P<digits>[0-9.,'’\s]+?)\s*(?P<after>[^\s\d.,'’+−-][^\s\d,'’+−-]*)?"
 )
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
+_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
@@ -60,6 +61,11 @@ def round_to(number: Decimal, decimals: int) -> Decimal:
     if abs(number) >= Decimal(10) ** 20:
         raise RowRefused("not_a_number", "The number is too large.")
     return number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+
+
+def amount_of(text: str | None) -> Decimal | None:
+    """A price as a store has it; None for none, and for what is no amount: shops keep any text."""
+    return Decimal(text) if text and _AMOUNT.fullmatch(text) else None
 
 
 def change_percent(before: Decimal, after: Decimal) -> Decimal:

@@ -3,7 +3,6 @@
 Leaves reading the sheet and the store, and proposing, to the template.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +12,9 @@ from typing import TypeAlias
 from steward.connectors.base import Keep, SetPrice, Variant
 from steward.connectors.records import Cell
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.numbers import change_percent, money_text, percent_text, read_price
+from steward.steps.numbers import amount_of, change_percent, money_text, percent_text, read_price
 from steward.steps.rows import cell_of, is_blank
 from steward.steps.skus import RowRefused, Skus, key_of, shown
-
-_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +141,7 @@ def _values(row: PriceRow, rules: PriceRules) -> tuple[str, str | Keep | None]:
 
 def _wanted(row: PriceRow, variant: Variant, rules: PriceRules) -> Wanted:
     price, compare = _values(row, rules)
-    before = _amount(variant.price)
+    before = amount_of(variant.price) or Decimal(0)
     if before == 0:
         words = "Warning: it had no price until now."
     else:
@@ -157,8 +154,3 @@ def _wanted(row: PriceRow, variant: Variant, rules: PriceRules) -> Wanted:
             raise RowRefused("change_too_large", words)
         words = f"{percent_text(percent)}." if percent else "The price stays."
     return Wanted(row.number, variant, price, compare, f"{words} Row {row.number} of the sheet.")
-
-
-def _amount(text: str | None) -> Decimal:
-    """A price as the store has it; 0 for none, and for what is no amount: shops keep any text."""
-    return Decimal(text) if text and _AMOUNT.fullmatch(text) else Decimal(0)

@@ -8,6 +8,7 @@ from steward.templates import (
     sales_summary_across_stores,
     show_back_in_stock_products,
     tag_orders_by_rule,
+    tag_products_by_rule,
 )
 from steward.templates.base import Template
 
@@ -19,4 +20,5 @@ ALL: list[Template] = [
     sales_summary_across_stores.TEMPLATE,
     show_back_in_stock_products.TEMPLATE,
     tag_orders_by_rule.TEMPLATE,
+    tag_products_by_rule.TEMPLATE,
 ]

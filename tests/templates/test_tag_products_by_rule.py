@@ -1,0 +1,139 @@
+"""Tag products by rule: what each rule matches, and which tags go on and off (templates 5.18)."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode
+from steward.steps.base import StoreEvent
+from steward.templates.tag_products_by_rule import TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import NOW, Shop, Stage, product, variant
+
+
+def _stage(*products: Any, **inputs: Any) -> Stage:
+    return Stage(TEMPLATE, {"tag": "picked", **inputs}, shop=Shop(list(products)))
+
+
+_GOODS = (
+    Goods("Teapot", Item("POT-1", price="8.00", compare_at="10.00"), tags=("tea",), age_days=10),
+    Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}, age_days=40),
+    Goods("Bowl", Item("BOWL-1", price="30.00", cost=None), tags=("picked",), type="Glass", vendor="Lab"),
+)
+_ON, _OFF = ([], ["picked"]), (["picked"], [])
+_POT, _MUG, _BOWL = "Teapot (POT-1)", "Mug", "Bowl (BOWL-1)"
+_POT_ON = (["tea"], ["picked", "tea"])
+_THREE = {_POT: _POT_ON, _MUG: _ON, _BOWL: _OFF}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "matched", "changes"),
+    [
+        ({"when": "on_sale"}, 1, {_POT: _POT_ON, _BOWL: _OFF}),
+        ({"when": "new", "days": 40}, 2, _THREE),
+        ({"when": "type", "types": [" pottery "]}, 2, _THREE),
+        ({"when": "price_range", "min_price": "6", "max_price": "8"}, 2, _THREE),
+        ({"when": "price_range", "min_price": "6.01", "remove_when_not": False}, 2, {_POT: _POT_ON}),
+    ],
+)
+async def test_on_each_platform_a_rule_tags_and_untags(
+    twin: Twin, inputs: dict[str, Any], matched: int, changes: dict[str, Any]
+) -> None:
+    """Templates 5.18: one list of expectations for both; a second run proposes nothing."""
+    twin.stock(*_GOODS)
+    automation = await twin.set_up("tag-products-by-rule", {"tag": "picked", **inputs})
+    tried = await twin.run(automation, Mode.TEST)
+    assert (dict(tried.changes), twin.writes()) == (
+        {name: {"Tags": tags} for name, tags in changes.items()},
+        0,
+    )
+    came = await twin.run(automation)
+    assert dict(came.changes) == dict(tried.changes)
+    assert set(came.outcomes) == {"applied"}
+    off = sum(tags == _OFF for tags in changes.values())
+    assert came.result == {"checked": 3, "matched": matched, "tagged": len(changes) - off, "untagged": off}
+    assert (await twin.run(automation)).changes == []
+
+
+@pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
+async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when: dict[str, Any]) -> None:
+    """Templates 5.18: `vendor` and `missing_cost`, 422 at set-up; on Shopify they match."""
+    given = {"tag": "odd", **when}
+    if twin.platform == "woocommerce":
+        assert list(await twin.refused("tag-products-by-rule", given)) == ["inputs.when"]
+        return
+    twin.stock(*_GOODS)
+    came = await twin.run(await twin.set_up("tag-products-by-rule", given))
+    assert came.changes == [(_BOWL, {"Tags": (["picked"], ["odd", "picked"])})]
+    words = "Vendor: LAB." if when["when"] == "vendor" else "A variant has no cost price."
+    assert came.messages == [words]
+
+
+async def test_a_range_the_wrong_way_round_is_refused(twin: Twin) -> None:
+    """Templates 5.18: 422 on `inputs.max_price`; equal ends are a range."""
+    ends = {"when": "price_range", "tag": "x", "min_price": "9.50"}
+    faults = await twin.refused("tag-products-by-rule", {**ends, "max_price": "9.49"})
+    assert list(faults) == ["inputs.max_price"]
+    assert await twin.refused("tag-products-by-rule", {**ends, "max_price": "9.5"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "path"),
+    [
+        ({"when": "on_sale", "days": 3}, "inputs.days"),
+        ({"when": "new", "days": 3, "types": ["a"]}, "inputs.types"),
+        ({"when": "new", "days": 3, "max_price": "3"}, "inputs.max_price"),
+        ({"when": "new"}, "inputs.days"),
+        ({"when": "vendor", "vendors": []}, "inputs.vendors"),
+    ],
+)
+def test_a_field_of_another_rule_is_refused_on_its_own_path(inputs: dict[str, Any], path: str) -> None:
+    """Templates 5.18: a value field that belongs to another `when` is refused (422 on it)."""
+    assert list(TEMPLATE.check_inputs({"tag": "x", **inputs}).errors) == [path]
+
+
+@pytest.mark.parametrize(("hours", "is_new"), [(48, True), (49, False)])
+async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> None:
+    """Templates 5.18, `new`."""
+    one = product(variant("1"), created_at=NOW - timedelta(hours=hours))
+    assert len((await _stage(one, when="new", days=2).run()).proposals) == is_new
+
+
+async def test_kinds_that_are_left_out_are_not_tagged() -> None:
+    """Templates E9."""
+    grouped = product(id="8", kind="grouped", sellable=False, type="Tea")
+    ran = await _stage(grouped, when="type", types=["tea"]).run()
+    assert (ran.result["checked"], ran.proposals) == (0, [])
+
+
+async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> None:
+    """Templates 5.18, `on_sale`; a shop may keep any text as a price."""
+    odd = [variant("1", compare_at="10.00"), variant("2", compare_at="ask"), variant("3", price=None)]
+    assert (await _stage(*map(product, odd), when="on_sale").run()).result["matched"] == 0
+
+
+async def test_an_event_looks_at_its_own_product_alone() -> None:
+    """Templates 1, "Trigger"; a product that is gone by then matches nothing."""
+    stage = _stage(*(product(variant(each), type="Tea") for each in "12"), when="type", types=["Tea"])
+    ran = await stage.run(event=StoreEvent("products/update", "product", "2"))
+    assert [each.object.id for each in ran.proposals] == ["2"]
+    gone = await stage.run(event=StoreEvent("products/update", "product", "9"))
+    assert (gone.failed, gone.result["checked"]) == (None, 0)
+
+
+async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
+    """Templates 3: refused ones never stop the others."""
+    made = [product(variant(each), type="Tea", tags=tags) for each, tags in (("1", ("a, b",)), ("2", ()))]
+    ran = await _stage(*made, when="type", types=["Tea"]).run()
+    assert [each.object.id for each in ran.proposals] == ["2"]
+    assert "Tea 1" in str(ran.messages[1])
+
+
+async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
+    """Templates E11."""
+    many = [product(variant(str(each)), type="Tea") for each in range(1, 4)]
+    assert len((await _stage(*many, when="type", types=["Tea"], limit=3).run()).proposals) == 3
+    ran = await _stage(*many, when="type", types=["Tea"], limit=2).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
