@@ -69,6 +69,8 @@ class Product:
 
     `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms
     that templates leave out and count (templates E9). `channels`: ids of the sales channels it is on.
+    `image_alts`: the words of the images in their order, those that are told. `category`: where it stands in
+    the platform's own tree of kinds, on WooCommerce the first category.
     """
 
     id: str
@@ -98,6 +100,7 @@ class Product:
     seo_title: str = ""
     seo_description: str = ""
     channels: tuple[str, ...] = ()
+    category: str | None = None
 
     @property
     def label(self) -> str:
@@ -308,12 +311,16 @@ class SheetRow:
 
 @dataclass(frozen=True, slots=True)
 class SheetTable:
-    """A whole tab: every row up to the last used one, the header row included; `zone` is the sheet's."""
+    """A whole tab: every row up to the last used one, the header row included; `zone` is the sheet's.
+
+    `height`: how many rows the tab has room for, used or not; 0 when it is not told.
+    """
 
     spreadsheet_id: str
     tab: str
     rows: tuple[SheetRow, ...]
     zone: str | None = None
+    height: int = 0
 
 
 # Currencies whose smallest unit is not a hundredth (ISO 4217); every other one has two decimals.

@@ -18,6 +18,7 @@ fragment ProductFields on Product {
   id title handle status vendor productType tags descriptionHtml createdAt updatedAt
   isGiftCard hasVariantsThatRequiresComponents hasOnlyDefaultVariant
   seo { title description }
+  category { fullName }
   featuredMedia { alt preview { image { url } } }
   resourcePublicationsV2(first: 12, onlyPublished: true) {
     pageInfo { hasNextPage }
@@ -393,6 +394,7 @@ query BulkProducts {
     id title handle status vendor productType tags descriptionHtml createdAt updatedAt
     isGiftCard hasVariantsThatRequiresComponents hasOnlyDefaultVariant
     seo { title description }
+    category { fullName }
     featuredMedia { alt preview { image { url } } }
     resourcePublicationsV2(onlyPublished: true) { edges { node { publication { id } } } }
     variants { edges { node {"""

@@ -159,6 +159,7 @@ def product_of(
         modified_at=instant_of(row),
         created_at=instant_of(row, "createdAt"),
         image_alts=(text(media, "alt"),) if image else (),
+        category=text(sub(row, "category"), "fullName") or None,
         seo_title=text(seo, "title"),
         seo_description=text(seo, "description"),
         channels=on,

@@ -156,6 +156,7 @@ class SpreadsheetReader:
             tab.title,
             tuple(rows),
             zone if isinstance(zone, str) else None,
+            _size(found, tab)[0],
         )
         yield Page((table,), total=1)
 

@@ -24,12 +24,12 @@ from steward.outbound.answer import Answer, Decoded
 Row: TypeAlias = dict[str, Decoded]
 
 PRODUCT_FIELDS = (
-    "id,name,slug,type,status,catalog_visibility,description,sku,global_unique_id,price,regular_price,"
-    "sale_price,date_on_sale_from_gmt,date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,"
+    "id,name,slug,type,status,catalog_visibility,virtual,description,sku,global_unique_id,price,"
+    "regular_price,sale_price,date_on_sale_from_gmt,date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,"
     "weight,categories,tags,images,variations,parent_id,date_created_gmt,date_modified_gmt"
 )
 VARIATION_FIELDS = (
-    "id,name,status,sku,global_unique_id,regular_price,sale_price,date_on_sale_from_gmt,"
+    "id,name,status,virtual,sku,global_unique_id,regular_price,sale_price,date_on_sale_from_gmt,"
     "date_on_sale_to_gmt,manage_stock,stock_quantity,backorders_allowed,weight,date_created_gmt,"
     "date_modified_gmt"
 )
@@ -178,6 +178,7 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
         vendor=None,
         description=_text(row, "description"),
         images=tuple(_text(_row(image), "src") for image in images) if isinstance(images, list) else (),
+        image_alts=tuple(_text(_row(image), "alt") for image in images) if isinstance(images, list) else (),
         variants=(),
         currency=currency,
         stock=quantity_of(row),
@@ -185,6 +186,7 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
         backorders_allowed=row.get("backorders_allowed") is True,
         tag_ids=names_of(row, "tags"),
         categories=tuple(first),
+        category=first[0] if first else None,
         sellable=kind in _SELLABLE,
         url=f"{base}/wp-admin/post.php?post={number}&action=edit",
         modified_at=instant_of(row),
@@ -226,6 +228,7 @@ def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
         sale_from=_text(row, "date_on_sale_from_gmt") or None,
         sale_to=_text(row, "date_on_sale_to_gmt") or None,
         weight=_text(row, "weight") or None,
+        ships=row.get("virtual") is not True,
         categories=product.categories,
         modified_at=instant_of(row),
         created_at=instant_of(row, "date_created_gmt"),

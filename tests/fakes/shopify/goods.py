@@ -118,6 +118,7 @@ class Goods:
                 "isGiftCard": False,
                 "hasVariantsThatRequiresComponents": False,
                 "seo": {"title": None, "description": None},
+                "category": None,
                 "featuredMedia": None,
                 "publications": [row["id"] for row in on],
                 **fields,
