@@ -104,10 +104,10 @@ class WebSite:
 
 
 @asynccontextmanager
-async def open_web_site(folder: Path) -> AsyncIterator[WebSite]:
+async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]:
     """The whole of it, ended afterwards."""
     database = f"sqlite:///{folder / 'steward.db'}"
-    async with open_site(database, folder, STEWARD_TRUSTED_PROXIES="127.0.0.0/8") as site:
+    async with open_site(database, folder, STEWARD_TRUSTED_PROXIES="127.0.0.0/8", **settings) as site:
         await steward("org", "create", "--name", OTHER, env=site.env)
         await asyncio.gather(*(_person(site, name) for name in CAST))
         web = WebSite(site)

@@ -83,6 +83,11 @@ export function hasInvisible(text: string): boolean {
   return pieces(text).some(({ name }) => name !== null);
 }
 
+/** The text without what nobody sees: where no marks can be drawn, as in the browser's title and in lists to choose from. */
+export function visible(text: string): string {
+  return pieces(text).map(({ text, name }) => (name === null ? text : /\s/.test(text) ? " " : "")).join("");
+}
+
 /** An address that may be a link: https alone. Null for every other one. */
 export function safeLink(address: string): { href: string; host: string } | null {
   try {
