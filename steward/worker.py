@@ -305,8 +305,8 @@ async def expire_approvals(worker: Worker) -> bool:
 async def expire_unstarted(worker: Worker) -> bool:
     """Runs no worker took within the queue limit expire (contract 4.3)."""
     tools = worker.tools
-    before = tools.clock.now() - tools.rules.queue_limit
-    found = await tools.engine.read(tools.clock.now(), partial(run_queue.unstarted, before=before))
+    unstarted = partial(run_queue.unstarted, limit=tools.rules.queue_limit)
+    found = await tools.engine.read(tools.clock.now(), unstarted)
 
     async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
         automation = await runs.automation_of(tx, org, key)
@@ -342,12 +342,7 @@ async def _each(
 ) -> int:
     """Acts on every row, and tells on how many; one that raises is put off and stops no other (engine 16)."""
     tools, done = worker.tools, 0
-    if not found:
-        return done
-    late = await tools.engine.read(tools.clock.now(), partial(ticks_kept.put_off_now, tick=tick))
     for org, key in found:
-        if key in late:
-            continue
         try:
             await act(org, key)
             done += 1
@@ -387,7 +382,9 @@ async def retain(worker: Worker) -> bool:
         if removed >= retention.FULL.get(table, retention.ROWS):
             full.add(table)
 
-    await _each(worker, "retention", [(OrgId(0), table) for table in retention.SWEEPS], sweep)
+    late = await tools.engine.read(tools.clock.now(), partial(ticks_kept.put_off_now, tick="retention"))
+    due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
+    await _each(worker, "retention", due, sweep)
     await retention.shrink(tools.engine, tools.clock.now(), tools.keeping)
     return bool(full)
 

@@ -1,7 +1,7 @@
 """The only file that changes stores: re-read, intent, one call, outcome (engine 11.2)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -48,11 +48,15 @@ _AS_OUTCOME = {
 
 
 class MustWait(Exception):
-    """The account asks for a pause longer than a worker should hold: the run sleeps until it is over."""
+    """The account asks for a pause longer than a worker should hold: the run sleeps until it is over.
 
-    def __init__(self, seconds: float) -> None:
+    `reading` names the execution whose read failed, for how long such a one is tried is bounded.
+    """
+
+    def __init__(self, seconds: float, *, reading: str | None = None) -> None:
         super().__init__(f"{seconds:.0f} s")
         self.seconds = seconds
+        self.reading = reading
 
 
 class _Spent(Exception):
@@ -79,6 +83,7 @@ class Applying:
     connections: Mapping[IntegrationId, Connection]
     change_hash: str
     version: int
+    done: int = 0  # changes of the step whose outcome was known before
     known: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
     modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
 
@@ -101,6 +106,15 @@ class Applying:
             for number, part in enumerate(change.proposal.parts, start=1)
         ]
 
+    def tell(self) -> None:
+        """Lets the run's `current_step` say how many of the step's changes are done."""
+        doing = self.tools.progress.get(self.lease.run)
+        if doing is None:
+            return
+        ended = sum(all(piece.key in self.known for piece in self.pieces(one)) for one in self.changes)
+        step = {**doing.step, "done": self.done + ended, "total": self.done + len(self.changes)}
+        self.tools.progress[self.lease.run] = replace(doing, step=step)
+
     def operation(self, part: Part) -> ChangeOp[Any]:
         """The connector's definition of what the part does."""
         kind = self.connections[part.integration_id].kind
@@ -120,8 +134,10 @@ async def apply(applying: Applying) -> None:
     Raises Fenced (the lease is gone), CancelAsked (between two requests), MustWait.
     """
     await _settle_known(applying)
+    applying.tell()
     for group in _groups(applying):
         await _apply_group(applying, group)
+        applying.tell()
 
 
 def _groups(applying: Applying) -> Iterator[list[Piece]]:

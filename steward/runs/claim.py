@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import readiness
@@ -33,6 +33,8 @@ from steward.store.run_queue import Hot, Lease
 from steward.store.steps import StepValue, ValueState
 
 BATCH = 50
+# A run is stopped after so long from its start, sleeping and waiting for people included (engine 10.1.9).
+LONGEST = timedelta(days=90)
 # The journal's own first row: what a template run starts with, whatever is changed meanwhile (contract 3.2).
 START = "@start"
 
@@ -46,6 +48,7 @@ class Taken:
     hot: Hot
     automation: Automation
     journal: tuple[StepValue, ...]
+    is_old: bool = False  # it began so long ago that it takes no further step
 
 
 async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
@@ -175,7 +178,8 @@ async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
         if fresh:
             return await _fresh(tx, lease, run, hot, automation)
     journal = await steps.values(tx, lease.org, lease.run)
-    return Taken(lease, run, hot, _as_started(automation, journal), tuple(journal))
+    is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
+    return Taken(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
 
 
 async def _refusal(tx: Tx, tools: Tools, automation: Automation, run: Run) -> finish.End | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from steward.crashpoint import crashpoint
@@ -29,6 +29,7 @@ WAITING = (Outcome.PROPOSED,)
 # The round of messages that are sent at their step: no approval's set may hold them (engine 12).
 NEVER_ASKED = 0
 TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
+UNDONE = (*TO_APPLY, Outcome.DECLINED)
 UNTOUCHED = (Outcome.PROPOSED, Outcome.APPROVED, Outcome.DECLINED)
 
 
@@ -239,6 +240,14 @@ async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration
 
     Raises Fenced, CancelAsked, MustWait (sleep, then come again), ApprovalMismatch.
     """
+    walk.show(step, started_at)
+    try:
+        await _apply_step(walk, step, started_at, iteration)
+    finally:
+        walk.tools.progress.pop(walk.run.id, None)
+
+
+async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, step, items)
     applying = Applying(
@@ -248,6 +257,7 @@ async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration
         connections=walk.opened.connections,
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
+        done=sum(item.outcome not in UNDONE for item in items),
     )
     apply.remember(applying, await _settled(walk))
     await apply.apply(applying)
@@ -255,7 +265,7 @@ async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration
     if until is not None:
         raise MustWait(max((until - walk.tools.clock.now()).total_seconds(), 0.001))
     if await _sends_again(walk):
-        await apply_step(walk, step, started_at, iteration)
+        await _apply_step(walk, step, started_at, iteration)
         return
     await _end(walk, step, started_at, iteration)
 
@@ -369,11 +379,6 @@ def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatu
         code = "not_approved" if counts.declined == total else "nothing_applied"
         return (StepStatus.REFUSED if counts.declined == total else StepStatus.FAILED), code, words
     return StepStatus.SUCCEEDED, None, words if done < total else None
-
-
-def wake_at(walk: Walk, wait: MustWait) -> datetime:
-    """When a run that must wait goes on."""
-    return walk.tools.clock.now() + timedelta(seconds=wait.seconds)
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:

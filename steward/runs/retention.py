@@ -151,9 +151,14 @@ async def _of_events(
 
 async def sweep_own_changes(engine: Engine, now: datetime, keeping: Keeping) -> int:
     """What automations changed, once no event can be its echo any more."""
-    before = now - own_changes.KEPT
     removed = 0
-    for org in await engine.read(now, partial(events_kept.with_own_changes, before=before)):
+
+    async def pick(tx: Tx) -> tuple[datetime, list[OrgId]]:
+        before = tx.now - own_changes.KEPT
+        return before, await events_kept.with_own_changes(tx, before)
+
+    before, orgs = await engine.read(now, pick)
+    for org in orgs:
         remove = partial(events_kept.remove_own_changes, org=org, before=before)
         removed += await engine.write(now, remove, org=org)
     return removed

@@ -2,19 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
+from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan
+from steward.model.plan import Plan, PlanStep
 from steward.model.run import Counts, Run
 from steward.runs import approval, checkpoint
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
 from steward.runs.context import Opened
-from steward.runs.tools import CancelAsked, Tools
+from steward.runs.tools import CancelAsked, Progress, Tools
 from steward.steps.base import MemoryWrite
 from steward.store import changes, steps
 from steward.store.engine import Tx
@@ -23,6 +25,9 @@ from steward.store.steps import StepValue, TooMuchData, ValueState
 from steward.templates.base import Template
 
 T = TypeVar("T")
+# A row of the journal that is no execution: since when reads of each that has not ended have failed.
+FAILING = "@failing"
+PATIENCE = timedelta(hours=1)
 
 
 class ApprovalMismatch(Exception):
@@ -77,6 +82,28 @@ class Walk:
         """A read of the run's organisation."""
         return await self.tools.engine.read(self.tools.clock.now(), act, org=self.lease.org)
 
+    def show(self, step: PlanStep, started_at: datetime) -> None:
+        """Lets the run's `current_step` tell what it is at (engine 3.5)."""
+        current: JsonObject = {
+            "name": step.name,
+            "title": step.title,
+            "kind": step.kind,
+            "started_at": wire_time(started_at),
+            "done": 0,
+            "total": None,
+        }
+        self.tools.progress[self.run.id] = Progress(self.lease, current, started_at)
+
+    def failing(self) -> dict[str, str]:
+        """Since when reads fail, by execution; kept with the run while it sleeps."""
+        row = self.journal.get(FAILING)
+        return dict(row.output) if row is not None and isinstance(row.output, dict) else {}
+
+    async def is_patient(self, execution: str) -> bool:
+        """Whether a read that failed for now is tried again: within an hour of the execution's first one."""
+        since = self.failing().get(execution)
+        return since is None or await self.read(_present) - datetime.fromisoformat(since) < PATIENCE
+
     async def proposed_so_far(self) -> int:
         """How many changes the run has proposed in all its rounds."""
         return await self.read(partial(changes.count, org=self.lease.org, run=self.run.id))
@@ -120,3 +147,7 @@ class Walk:
         self.said[key] = (ended.code, ended.message)
         if cancel is not None:
             raise CancelAsked(cancel)
+
+
+async def _present(tx: Tx) -> datetime:
+    return tx.now

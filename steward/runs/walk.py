@@ -11,7 +11,6 @@ from steward.connectors.base import CallError
 from steward.crashpoint import crashpoint
 from steward.model.automation import Kind
 from steward.model.change import Outcome
-from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
@@ -19,15 +18,15 @@ from steward.model.run import Counts, RunStatus
 from steward.runs import approval, claim, context, finish, held, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
-from steward.runs.claim import Taken
+from steward.runs.claim import LONGEST, Taken
 from steward.runs.finish import End, Finish
-from steward.runs.state import ApprovalMismatch, TimedOut, Walk
-from steward.runs.tools import CancelAsked, Fenced, Progress, Stopping, Tools
+from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
+from steward.runs.tools import CancelAsked, Fenced, Stopping, Tools
 from steward.steps.base import Produced, StepContext, StepFailed
 from steward.store import approvals, changes, run_queue, steps
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
-from steward.store.steps import TooMuchData, ValueState
+from steward.store.steps import StepValue, TooMuchData, ValueState
 from steward.templates.base import Ended as LastState
 from steward.templates.base import LastWords
 
@@ -67,7 +66,7 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
         None if taken.hot.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(tools, lease)
     )
     if until is not None:
-        await _sleep(tools, lease, until, leased_ms=0, settles=True)
+        await _sleep(tools, taken, until, leased_ms=0, settles=True)
         return
     if taken.hot.cancel_code is not None:
         await _close(await _begin(tools, taken, context.NOTHING), _cancelled(taken.hot.cancel_code))
@@ -76,6 +75,10 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
         words = "The workers that had this run were lost three times. Check the service, then run it again."
         end = End(RunStatus.FAILED, "interrupted", words)
         await _close(await _begin(tools, taken, context.NOTHING), end)
+        return
+    if taken.is_old:
+        words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
+        await _close(await _begin(tools, taken, context.NOTHING), End(RunStatus.FAILED, "timed_out", words))
         return
     try:
         opened = await context.open_connections(tools, taken)
@@ -136,8 +139,16 @@ async def _go(walk: Walk) -> None:
             return
         await _end(walk.tools, walk.taken, _result(walk, failure))
     except MustWait as wait:
-        until = held.wake_at(walk, wait)
-        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms(), settles=False)
+        pause = timedelta(seconds=wait.seconds)
+        await _sleep(
+            walk.tools,
+            walk.taken,
+            pause,
+            leased_ms=walk.leased_ms(),
+            settles=False,
+            failing=walk.failing() if wait.reading is not None else None,
+            reading=wait.reading,
+        )
     except CancelAsked as wish:
         await _close(walk, _cancelled(wish.code))
     except ApprovalMismatch:
@@ -161,7 +172,7 @@ async def _close(walk: Walk, end: End) -> None:
     """
     until = await reconcile.settle_run(walk.tools, walk.lease)
     if until is not None:
-        await _sleep(walk.tools, walk.lease, until, leased_ms=walk.leased_ms(), settles=True)
+        await _sleep(walk.tools, walk.taken, until, leased_ms=walk.leased_ms(), settles=True)
         return
     for value in list(walk.journal.values()):
         if value.state is ValueState.HELD:
@@ -198,15 +209,15 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     await walk.tools.hold(walk.lease)
     started_at = walk.tools.clock.now()
     if is_held:
-        if not await held.waits_for_decision(walk, step):
-            await held.apply_step(walk, step, started_at)
-            return _stopped(walk, step)
-        return None
+        if await held.waits_for_decision(walk, step):
+            return None
+        await held.apply_step(walk, step, started_at)
+        return _stopped(walk, step)
     if _skipped_before(walk, step):
         await _skip(walk, step, started_at)
         return None
     walk.opened.touched.clear()
-    walk.tools.progress[walk.run.id] = Progress(walk.lease, _current(step, started_at), started_at)
+    walk.show(step, started_at)
     try:
         produced = await _produce(walk, step)
         if step.kind in (StepKind.CHANGE, StepKind.SEND) and produced.proposals:
@@ -235,17 +246,6 @@ async def _produce(walk: Walk, step: PlanStep) -> Produced:
 
 def _context(walk: Walk) -> StepContext:
     return context.step_context(walk.tools, walk.taken, walk.opened, held.outputs(walk.journal))
-
-
-def _current(step: PlanStep, started_at: datetime) -> JsonObject:
-    return {
-        "name": step.name,
-        "title": step.title,
-        "kind": step.kind,
-        "started_at": wire_time(started_at),
-        "done": 0,
-        "total": None,
-    }
 
 
 def _skipped_before(walk: Walk, step: PlanStep) -> bool:
@@ -303,9 +303,8 @@ async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, 
 async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
     """A read that failed for good fails the step; one that is asked to wait long sleeps the run."""
     wait = getattr(error, "wait_s", None)
-    age = walk.tools.clock.now() - (walk.run.started_at or started_at)
-    if wait is not None and age < timedelta(hours=1):
-        raise MustWait(wait) from error
+    if wait is not None and await walk.is_patient(step.name):
+        raise MustWait(wait, reading=step.name) from error
     return await _fail(walk, step, started_at, code=error.kind, message=error.message)
 
 
@@ -398,13 +397,35 @@ async def _end(tools: Tools, taken: Taken, end: End) -> None:
     tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
 
 
-async def _sleep(tools: Tools, lease: Lease, until: datetime, *, leased_ms: int, settles: bool) -> None:
-    done = await tools.engine.write(
-        tools.clock.now(),
-        partial(run_queue.sleep, lease=lease, until=until, leased_ms=leased_ms, settles=settles),
-        org=lease.org,
-    )
-    if not done:
+async def _sleep(
+    tools: Tools,
+    taken: Taken,
+    until: datetime | timedelta,
+    *,
+    leased_ms: int,
+    settles: bool,
+    failing: dict[str, str] | None = None,
+    reading: str | None = None,
+) -> None:
+    """The run sleeps until an instant or for a time of the database's clock, at the longest to its last day.
+
+    With `reading` it is kept since when that execution's reads fail. Raises Fenced.
+    """
+    lease, began = taken.lease, taken.run.started_at
+
+    async def sleep(tx: Tx) -> bool:
+        at = until if isinstance(until, datetime) else tx.now + until
+        if began is not None and not settles:
+            at = min(at, max(began + LONGEST, tx.now))
+        if not await run_queue.sleep(tx, lease, until=at, leased_ms=leased_ms, settles=settles):
+            return False
+        if reading is not None and failing is not None and reading not in failing:
+            kept: JsonObject = {**failing, reading: tx.now.isoformat()}
+            row = StepValue(FAILING, "", taken.hot.last_seq, ValueState.DONE, kept)
+            await steps.keep_value(tx, lease.org, lease.run, value=row, output=steps.packed(kept))
+        return True
+
+    if not await tools.engine.write(tools.clock.now(), sleep, org=lease.org):
         raise Fenced(lease)
     crashpoint("after_sleep")
 

@@ -9,7 +9,6 @@ from typing import Any
 from steward.connectors.base import CallError
 from steward.expressions.evaluate import Evaluator
 from steward.model import kept_plan
-from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
@@ -17,7 +16,6 @@ from steward.runs import claim, context, held
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
-from steward.runs.tools import Progress
 from steward.steps import BY_TYPE, js_dates
 from steward.steps.base import Produced, StepFailed
 from steward.steps.execute import Done, origin_of
@@ -192,15 +190,7 @@ class Rows:
         self.walk.opened.touched.clear()
         began = tools.clock.now()
         self.began[self.key(execution)] = began
-        current: JsonObject = {
-            "name": execution.step.name,
-            "title": execution.step.title,
-            "kind": execution.step.kind,
-            "started_at": wire_time(began),
-            "done": 0,
-            "total": None,
-        }
-        tools.progress[self.walk.run.id] = Progress(self.walk.lease, current, began)
+        self.walk.show(execution.step, began)
 
     async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
         """Writes its row. Raises MustWait for a wait that sleeps."""
@@ -312,10 +302,9 @@ class Rows:
     async def call_failed(self, error: CallError) -> Ended:
         """A call that is asked to wait long sleeps the run; another one failed for good."""
         wait = getattr(error, "wait_s", None)
-        run = self.walk.run
-        age = self.walk.tools.clock.now() - (run.started_at or run.queued_at)
-        if wait is not None and age < timedelta(hours=1):
-            raise MustWait(wait) from error
+        reading = "" if self.now_at is None else self.key(self.now_at)
+        if wait is not None and await self.walk.is_patient(reading):
+            raise MustWait(wait, reading=reading) from error
         if self.now_at is None:
             raise error
         return await self.fail(self.now_at, error.kind, error.message)

@@ -9,6 +9,7 @@ from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, PersonId, RunId
 from steward.model.refusals import NotFound
 from steward.store.engine import Both, Json, Row, Tx, at, at_or_none
+from steward.store.ticks import NOT_PUT_OFF
 
 ENDED_AT_ONCE = 100
 _SELECT = (
@@ -117,10 +118,11 @@ async def find(
 
 
 async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, ApprovalId]]:
-    """Pending approvals past their end, of every organisation."""
+    """Pending approvals past their end, of every organisation; without those put off (engine 16)."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM approvals WHERE status = 'pending' AND expires_at <= {now}"
+            f"{NOT_PUT_OFF.format(tick='expire_approvals', key='approvals.id')}"
             " ORDER BY expires_at, id LIMIT :most",
             "SELECT org_id, id FROM queue_expire(:most)",
         ),

@@ -7,6 +7,7 @@ from enum import StrEnum
 from steward.model.change import Recovery
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.store.engine import Both, Row, Tx, at
+from steward.store.ticks import NOT_PUT_OFF
 
 
 class EffectState(StrEnum):
@@ -136,13 +137,13 @@ async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
 
 
 async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
-    """Finished runs that have open effects whose time to be looked at has come."""
+    """Finished runs that have open effects whose time to be looked at has come; without those put off."""
     rows = await tx.all(
         Both(
             "SELECT DISTINCT org_id, run_id FROM effects AS e"
             " WHERE state IN ('intent', 'unknown') AND settle_after <= {now} AND EXISTS"
             " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"
-            " LIMIT :most",
+            f"{NOT_PUT_OFF.format(tick='settle', key='e.run_id')} LIMIT :most",
             "SELECT DISTINCT org_id, run_id FROM queue_settle(:most)",
         ),
         {"most": most},

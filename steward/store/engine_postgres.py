@@ -24,11 +24,13 @@ _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
 )
-# A server that shuts down, starts, or has no room left is unreachable too (safety 1, promise 10).
+# A server that shuts down, starts, has no room left, or still follows one that is gone is unreachable too
+# (safety 1, promise 10).
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
+    asyncpg.ReadOnlySQLTransactionError,
     asyncpg.InterfaceError,
     OSError,
     TimeoutError,

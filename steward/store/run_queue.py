@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
 from steward.model.json import JsonObject
 from steward.model.run import Mode, Queue, RunStatus
 from steward.store.engine import Both, Row, Tx, at, at_or_none
+from steward.store.ticks import NOT_PUT_OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +237,11 @@ async def requeue(tx: Tx, org: OrgId, run: RunId, *, worker: WorkerId, vt: int, 
 
 
 async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
-    """Sleeping runs whose time has come, of every organisation."""
+    """Sleeping runs whose time has come, of every organisation; without those put off (engine 16)."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
-            " ORDER BY wake_at LIMIT :most",
+            f"{NOT_PUT_OFF.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
             "SELECT org_id, id FROM queue_wake(:most)",
         ),
         {"most": most},
@@ -257,15 +258,17 @@ async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
     )
 
 
-async def unstarted(tx: Tx, before: datetime, most: int = 200) -> list[tuple[OrgId, RunId]]:
-    """Runs queued before an instant that no worker has taken, of every organisation."""
+async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[OrgId, RunId]]:
+    """Runs no worker has taken within `limit` by the database's clock, of every organisation; without those
+    put off (engine 16)."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
-            " AND queued_at <= :before AND queue IN ('blocked', 'ready') ORDER BY queued_at LIMIT :most",
+            " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
+            f"{NOT_PUT_OFF.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
             "SELECT org_id, id FROM queue_unstarted(:before, :most)",
         ),
-        {"before": before, "most": most},
+        {"before": tx.now - limit, "most": most},
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 

@@ -74,13 +74,16 @@ class Log:
             "action": action,
         }
         for name, value in fields.items():
-            entry[name] = REDACTED if _DENIED.search(name) else self._plain(value)
+            entry[name] = REDACTED if _DENIED.search(name) else self._plain(name, value)
         self._write(self._text(entry) + "\n")
 
-    def _plain(self, value: object) -> object:
+    def _plain(self, name: str, value: object) -> object:
         if value is None or isinstance(value, bool | int | float):
             return value
-        return self._register.clean(str(value))[:_LONGEST]
+        words = self._register.clean(str(value))
+        if name == "traceback" and len(words) > _LONGEST:  # its end names the error and where it was raised
+            return "…" + words[1 - _LONGEST :]
+        return words[:_LONGEST]
 
     def _text(self, entry: dict[str, object]) -> str:
         if self._form == "json":

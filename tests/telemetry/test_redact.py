@@ -123,6 +123,21 @@ def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> No
     assert json.loads(lines[1])["logger"] == "tests.taken"
 
 
+def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
+    """docs/operate.md: the line tells what went wrong"""
+    log, lines, _ = lines_of(clock)
+
+    try:
+        raise ValueError("what went wrong " + "x" * 3000)
+    except ValueError as error:
+        error.add_note("the last words")
+        log.error("broken", error)
+    told = json.loads(lines[0])["traceback"]
+    assert len(told) == 2000
+    assert told.startswith("…")
+    assert told.endswith("the last words\n")
+
+
 def test_numbers_are_kept_by_name_and_told_as_text() -> None:
     """house 3: counters and histograms by name"""
     metrics = Metrics()

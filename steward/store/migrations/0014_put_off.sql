@@ -1,0 +1,1 @@
+-- Rows a tick has put off are left out where they are selected; only PostgreSQL keeps those statements here.

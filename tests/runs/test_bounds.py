@@ -1,0 +1,190 @@
+"""How long a run is tried, slept and kept, by whose clock, and what was put off (engine 10.1, 16)."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward import worker
+from steward.model.change import Outcome
+from steward.model.run import Queue, Run, RunStatus
+from steward.store import approvals, effects, run_queue, ticks
+from steward.worker import Hints
+from tests.crash.skew import skewed
+from tests.runs.shop import Shop
+from tests.runs.test_limits import rules
+from tests.runs.test_recovery import hot
+
+SECOND = timedelta(seconds=1)
+DAYS = timedelta(days=90)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=3), timedelta(days=-3)])
+async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late(
+    shop: Shop, ahead: timedelta
+) -> None:
+    """contract 4.3 not_started, by the database's clock (engine 1, P8)"""
+    run = await shop.run_now(await shop.hiding())
+    wrong = await worker.register(skewed(shop, ahead), Hints(), poll=SECOND)
+    limit = wrong.tools.rules.queue_limit.total_seconds()
+    await shop.clock.advance(limit - 0.001)
+    await worker.expire_unstarted(wrong)
+    assert (await shop.run(run)).status is RunStatus.QUEUED
+    await shop.clock.advance(0.001)
+    await worker.expire_unstarted(wrong)
+    assert (await shop.run(run)).code == "not_started"
+
+
+async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_clock_says(shop: Shop) -> None:
+    """engine 1, P8: the pause an account asks for is counted by the database's clock"""
+    shop.fault("throttle", "GET", "**/products", retry_after=600)
+    run = await shop.run_now(await shop.hiding())
+    slow = await worker.register(skewed(shop, -timedelta(minutes=20)), Hints(), poll=SECOND)
+    await worker.drain(slow, worker.ticks(slow))
+    assert (await hot(shop, run)).queue is Queue.SLEEPING
+    await shop.clock.advance(599)
+    await worker.wake_sleeping(slow)
+    assert (await hot(shop, run)).queue is Queue.SLEEPING
+    await shop.clock.advance(1)
+    await worker.wake_sleeping(slow)
+    assert (await hot(shop, run)).queue is Queue.READY
+
+
+async def test_each_step_has_an_hour_of_patience_of_its_own(shop: Shop) -> None:
+    """engine 6: a read that is asked to wait is tried for an hour from the step's first failing one"""
+    shop.fault("throttle", "GET", "/sheets/**/values/**", retry_after=1799, count=2)
+    shop.fault("throttle", "GET", "**/products", retry_after=1799, count=2)
+    run = await shop.run_now(await shop.pricing())
+    waits = await shop.until_settled(run, minutes=200)
+    assert waits.status is RunStatus.WAITING_APPROVAL, waits
+    assert waits.started_at is not None
+    assert shop.clock.now() - waits.started_at >= 4 * 1799 * SECOND
+
+
+@pytest.mark.parametrize(("pause", "status"), [(3599, RunStatus.RUNNING), (3600, RunStatus.FAILED)])
+async def test_a_read_that_fails_for_an_hour_fails_its_step(
+    shop: Shop, pause: int, status: RunStatus
+) -> None:
+    """engine 6: just before the hour it is tried again, at the hour no more"""
+    shop.fault("throttle", "GET", "**/products", retry_after=pause, count=-1)
+    run = await shop.run_now(await shop.hiding())
+    await shop.drain()
+    await shop.clock.advance(pause)
+    await shop.drain()
+    assert (await shop.run(run)).status is status
+    await shop.clock.advance(pause)
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
+    assert [row["code"] for row in await shop.steps(run)][-1] == "throttled"
+
+
+async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
+    """engine 10.1.9: 90 days in all, waiting for people included; at the limit, not before"""
+    rules(shop, approval=timedelta(days=100))
+    early, late = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.pricing())
+    began = (await shop.run(early)).started_at
+    assert began is not None
+    await shop.clock.advance_to(began + DAYS - SECOND)
+    await shop.approve(early)
+    await shop.drain()
+    assert (await shop.run(early)).status is RunStatus.SUCCEEDED
+    written = len(shop.writes())
+    began = (await shop.run(late)).started_at
+    assert began is not None
+    await shop.clock.advance_to(began + DAYS)
+    await shop.approve(late)
+    await shop.drain()
+    ended = await shop.run(late)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "timed_out")
+    assert {change.outcome for change in await shop.changes(late)} == {Outcome.CANCELLED}
+    assert len(shop.writes()) == written
+
+
+async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> None:
+    """engine 10.1.9: a pause beyond it does not keep a run for longer"""
+    rules(shop, approval=timedelta(days=100))
+    run = await shop.waiting(await shop.pricing())
+    began = (await shop.run(run)).started_at
+    assert began is not None
+    await shop.clock.advance_to(began + DAYS - timedelta(hours=12))
+    shop.fault("throttle", "POST", "**/batch", retry_after=86_400)
+    await shop.approve(run)
+    await shop.drain()
+    await shop.clock.advance_to(began + DAYS - SECOND)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.RUNNING
+    await shop.clock.advance_to(began + DAYS)
+    await shop.drain()
+    assert (await shop.run(run)).code == "timed_out"
+
+
+async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> None:
+    """contract 3.2: current_step, `done` of `total`"""
+    run = await shop.waiting(await shop.hiding(threshold=0))
+    await shop.approve(run)
+    total = len(await shop.changes(run))
+    shop.fault("throttle", "PUT", "**", retry_after=2, skip=2)
+    hired = await shop.hired()
+    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    await shop.clock.until_sleeping()
+    await shop.clock.advance(1.5)
+    await worker.note_progress(hired)
+    shown: Any = (await shop.run(run)).current_step
+    assert shown is not None
+    assert shown["kind"] == "change"
+    assert (0 < shown["done"] < shown["total"], shown["total"]) == (True, total)
+    await shop.clock.advance(1)
+    await going
+    ended = await shop.run(run)
+    assert (ended.status, ended.current_step) == (RunStatus.SUCCEEDED, None)
+
+
+async def _runs(shop: Shop, count: int) -> list[Run]:
+    return [await shop.run_now(await shop.hiding()) for _ in range(count)]
+
+
+async def _put_off(shop: Shop, tick: str, key: str) -> None:
+    await shop.write(partial(ticks.put_off, tick=tick, key=key, message="of no use"))
+
+
+async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
+    """engine 16: the selecting statements heed what was put off, not what reads their answer"""
+    org = shop.owner.org
+    first, second = await _runs(shop, 2)
+    asleep = "UPDATE runs SET queue = 'sleeping', wake_at = :at WHERE org_id = :org AND id = :run"
+    await shop.tamper(asleep, run=first.id, at=1)
+    await shop.tamper(asleep, run=second.id, at=2)
+    await _put_off(shop, "wake", first.id)
+    to_wake = partial(run_queue.to_wake, most=1)
+    assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, second.id)]
+    await shop.clock.advance(60)
+    assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, first.id)]
+
+    await shop.drain()
+    asked = [(await shop.approval(run)).id for run in (first, second)]
+    await shop.clock.advance(72 * 3600)
+    await _put_off(shop, "expire_approvals", asked[0])
+    ended = partial(approvals.ended, most=1)
+    assert await shop.engine.read(shop.clock.now(), ended) == [(org, asked[1])]
+
+    third, fourth = [await shop.waiting(await shop.pricing()) for _ in range(2)]
+    await shop.approve(third)
+    await shop.drain()
+    await shop.world.reset()
+    await shop.tamper("UPDATE effects SET state = 'unknown', settle_after = 0 WHERE org_id = :org")
+    await _put_off(shop, "settle", third.id)
+    to_settle = partial(effects.to_settle, most=1)
+    assert await shop.engine.read(shop.clock.now(), to_settle) == []
+    assert (await shop.run(fourth)).status is RunStatus.WAITING_APPROVAL
+    await shop.clock.advance(60)
+    assert await shop.engine.read(shop.clock.now(), to_settle) == [(org, third.id)]
+
+    fifth, sixth = await _runs(shop, 2)
+    limit = shop.service.tools.rules.queue_limit
+    await shop.clock.advance(limit.total_seconds())
+    await _put_off(shop, "queue_limit", fifth.id)
+    unstarted = partial(run_queue.unstarted, limit=limit, most=1)
+    assert await shop.engine.read(shop.clock.now(), unstarted) == [(org, sixth.id)]
