@@ -28,7 +28,7 @@ from steward.api.fields import (
     Timestamp,
     wrong,
 )
-from steward.api.passed_on import ScheduleWire, TriggerWire
+from steward.api.passed_on import ScheduleWire, TriggerWire, WorkflowReadiness
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, TriggerAsk
@@ -85,7 +85,7 @@ class AutomationRecord(msgspec.Struct):
     source: str | UnsetType = UNSET
     plan_version: int | UnsetType = UNSET
     send_mode: str | UnsetType = UNSET
-    readiness: Mapping[str, Any] | UnsetType = UNSET
+    readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
 

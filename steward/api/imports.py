@@ -22,6 +22,7 @@ from steward.api.fields import (
     Text,
     wrong,
 )
+from steward.api.passed_on import Finding, PlanWire, ProposedTrigger, WorkflowReadiness
 from steward.expressions.evaluate import Evaluator
 from steward.imports import keep as keeping
 from steward.imports.keep import Prepared
@@ -48,14 +49,14 @@ class ImportRecord(msgspec.Struct):
     bytes: int
     step_count: int
     supported: bool
-    issues: list[Any]
+    issues: list[Finding]
     needs: list[str]
-    trigger: Mapping[str, Any] | None
+    trigger: ProposedTrigger | None
     created_at: str
     created_by: int | None
     created_via: str | None
     api_client_id: str | None
-    plan: Mapping[str, Any] | UnsetType = UNSET
+    plan: PlanWire | UnsetType = UNSET
 
 
 class ImportAnswer(msgspec.Struct):
@@ -74,9 +75,9 @@ class ImportsAnswer(msgspec.Struct):
 class ImportPreviewAnswer(msgspec.Struct):
     """How an import would run (contract 3.6)."""
 
-    plan: Mapping[str, Any]
-    readiness: Mapping[str, Any]
-    issues: list[Any]
+    plan: PlanWire
+    readiness: WorkflowReadiness
+    issues: list[Finding]
     would_wait_for_approval: bool
     store_changes: list[str]
     sends: list[str]

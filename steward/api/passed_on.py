@@ -163,6 +163,82 @@ class TemplateStepRecord(msgspec.Struct):
     needs_approval: bool
 
 
+class FindingRecord(msgspec.Struct):
+    """What reading an import found; `step` null: it concerns the whole file (contract 3.6)."""
+
+    step: str | None
+    level: str
+    code: str
+    message: str
+
+
+class StepTargetRecord(msgspec.Struct):
+    """Where a step writes; null what its file leaves open (interface 2.7)."""
+
+    spreadsheet_id: str | None
+    sheet: str | None
+
+
+class PlanTriggerRecord(msgspec.Struct):
+    """The start an import proposes: topics or a schedule (contract 3.6)."""
+
+    kind: str
+    topics: list[str] | None
+    schedule: ScheduleRecord | None
+
+
+class ProposedTriggerRecord(PlanTriggerRecord):
+    """The same, with the zone the file names."""
+
+    timezone: str | None
+
+
+class PlanStepRecord(msgspec.Struct):
+    """A step of an import, in the order it would run (contract 3.6)."""
+
+    name: str
+    title: str
+    kind: str
+    operation: str
+    needs: str | None
+    supported: bool
+    after: list[str]
+    target: StepTargetRecord | None
+
+
+class PlanEdgeRecord(msgspec.Struct):
+    """From one step's port to another step."""
+
+    from_: str = msgspec.field(name="from")
+    port: str
+    to: str
+
+
+class PlanRecord(msgspec.Struct):
+    """What an import would run as (contract 3.6)."""
+
+    trigger: PlanTriggerRecord | None
+    steps: list[PlanStepRecord]
+    edges: list[PlanEdgeRecord]
+
+
+class UnconfiguredRecord(msgspec.Struct):
+    """A step without a usable connection, and why (interface 2.7)."""
+
+    step: str
+    kind: str
+    target: StepTargetRecord | None
+    why: str
+
+
+class WorkflowReadinessRecord(msgspec.Struct):
+    """Which steps of a workflow lack a connection (interface 2.7)."""
+
+    ready: bool
+    missing: list[str]
+    unconfigured: list[UnconfiguredRecord]
+
+
 def _described(record: type[msgspec.Struct]) -> Meta:
     return Meta(extra_json_schema={"$ref": f"#/components/schemas/{record.__name__}"})
 
@@ -177,6 +253,10 @@ ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord
 TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
 Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
 TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
+Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
+ProposedTrigger: TypeAlias = Annotated[Mapping[str, Any], _described(ProposedTriggerRecord)]
+PlanWire: TypeAlias = Annotated[Mapping[str, Any], _described(PlanRecord)]
+WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 
 DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     ChangeRecord,
@@ -189,4 +269,8 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     TriggerRecord,
     NeedRecord,
     TemplateStepRecord,
+    FindingRecord,
+    ProposedTriggerRecord,
+    PlanRecord,
+    WorkflowReadinessRecord,
 )
