@@ -54,9 +54,10 @@ class Wakeups:
             kinds, self._wanted = sorted(self._wanted), set()
             try:
                 if self._voice is None or self._voice.is_closed():
-                    self._voice = await asyncpg.connect(self._url, command_timeout=10)
+                    self._voice = await self._connected()
                 for kind in kinds:
-                    await self._voice.execute("SELECT pg_notify($1, $2)", CHANNEL, kind)
+                    telling = self._voice.execute("SELECT pg_notify($1, $2)", CHANNEL, kind)
+                    await _to_its_end(asyncio.create_task(telling))
             except _BROKEN:
                 self._wanted.clear()  # the polls find the work; the next hint tries anew
             await self._clock.sleep(APART_SECONDS)
@@ -65,7 +66,7 @@ class Wakeups:
         wait = 1.0
         while True:
             with contextlib.suppress(*_BROKEN):
-                ear: Any = await asyncpg.connect(self._url, command_timeout=10)
+                ear = await self._connected()
                 ended = asyncio.Event()
                 ear.add_termination_listener(lambda _, ended=ended: ended.set())
                 try:
@@ -79,7 +80,25 @@ class Wakeups:
             await self._clock.sleep(wait)
             wait = min(wait * 2, LONGEST_RETRY_SECONDS)
 
+    async def _connected(self) -> Any:
+        opening = asyncio.create_task(asyncpg.connect(self._url, timeout=10, command_timeout=10))
+        try:
+            return await _to_its_end(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(*_BROKEN):
+                opening.result().terminate()
+            raise
+
     def _hear(self, _connection: Any, teller: int, _channel: str, kind: str) -> None:
         is_own = self._voice is not None and teller == self._voice.get_server_pid()
         if kind in KINDS and not is_own:  # this process was told when it happened
             self._heard(kind)
+
+
+async def _to_its_end(call: asyncio.Task[Any]) -> Any:
+    """What the call gives; cancelled, it still ends first: half a call leaves asyncpg a connection behind."""
+    try:
+        return await asyncio.shield(call)
+    except asyncio.CancelledError:
+        await asyncio.wait({call})
+        raise

@@ -28,6 +28,7 @@ DIRECTORY = {
     "rate_windows",
     "service_keys",
     "invitations",
+    "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "zone_package",
     "workers",
     "fair_orgs",  # one stamp of fairness for each organisation, which claims compare (engine 6)
