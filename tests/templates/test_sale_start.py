@@ -1,0 +1,164 @@
+"""Start a sale: prices down, tags on, the old prices remembered (templates 5.13)."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.run import Mode
+from steward.steps.markdowns import marked_down
+from steward.steps.skus import RowRefused
+from steward.templates.sale_start import SALE, TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import Shop, Stage, product, variant
+
+_ALL: dict[str, Any] = {"products": {"all": True}, "percent": 20}
+
+
+def _stage(*products: Any, **inputs: Any) -> Stage:
+    return Stage(TEMPLATE, {**_ALL, **inputs}, shop=Shop(list(products)))
+
+
+_GOODS = (
+    Goods("Teapot", Item("POT-1", price="24.90"), tags=("winter",)),
+    Goods("Mug", sizes={"S": Item("MUG-S", price="4.99"), "L": Item("", price="7.00")}, tags=("winter",)),
+    Goods("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00"), tags=("winter",)),
+    Goods("Vase", Item("VASE-1", price="12.00"), tags=("sale", "winter")),
+    Goods("Bead", Item("BEAD-1", price="0.05"), tags=("winter",)),
+    Goods("Tray", Item("TRAY-1", price="9.00")),
+)
+
+
+async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
+    """Templates 5.13, E2, E9: one list of expectations for both; a second run proposes nothing."""
+    twin.stock(*_GOODS)
+    inputs = {"products": {"tags_any": ["winter"]}, "percent": 20, "round_to": ".99"}
+    automation = await twin.set_up("sale-start", inputs)
+    expected = [
+        ("Teapot (POT-1)", {"Price": ("24.90", "18.99"), "Compare-at price": (None, "24.90")}),
+        ("Mug, S (MUG-S)", {"Price": ("4.99", "3.99"), "Compare-at price": (None, "4.99")}),
+        ("Mug, L", {"Price": ("7.00", "4.99"), "Compare-at price": (None, "7.00")}),
+        ("Teapot (POT-1)", {"Tags": (["winter"], ["sale", "winter"])}),
+        ("Mug", {"Tags": (["winter"], ["sale", "winter"])}),
+    ]
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes, twin.writes()) == (expected, 0)
+    came = await twin.run(automation)
+    assert (came.changes, set(came.outcomes), came.messages[:3]) == (expected, {"applied"}, ["20 % off."] * 3)
+    assert came.result == {
+        "checked": 6,
+        "changed": 3,
+        "already_on_sale": 2,
+        "refused": 1,
+        "refused_rows": [
+            {
+                "row": None,
+                "key": "BEAD-1",
+                "code": "no_sensible_price",
+                "message": "20 % off 0.05 leaves 0.",
+            }
+        ],
+    }
+    assert twin.variants("Mug")["MUG-S"][:2] == ("3.99", "4.99")
+    again = await twin.run(automation)
+    assert (again.changes, again.result["already_on_sale"]) == ([], 5)
+
+
+async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> None:
+    """Templates 5.13, `set_compare_at`."""
+    twin.stock(_GOODS[0])
+    automation = await twin.set_up("sale-start", {**_ALL, "set_compare_at": False})
+    came = await twin.run(automation)
+    assert came.changes[0] == ("Teapot (POT-1)", {"Price": ("24.90", "19.92")})
+    assert twin.variants("Teapot")["POT-1"][:2] == ("19.92", None)
+    assert (await twin.run(automation)).changes == []
+
+
+@pytest.mark.parametrize(
+    ("price", "percent", "ending", "currency", "new"),
+    [
+        ("10.05", "50", "none", "EUR", "5.03"),
+        ("10.00", "33.3", "none", "EUR", "6.67"),
+        ("24.99", "20", ".99", "EUR", "19.99"),
+        ("24.98", "20", ".99", "EUR", "18.99"),
+        ("24.99", "20", ".95", "EUR", "19.95"),
+        ("24.99", "20", ".00", "EUR", "19.00"),
+        ("20.00", "5", ".00", "EUR", "19.00"),
+        ("1999", "15", ".99", "JPY", "1699"),
+        ("10.005", "10", ".95", "KWD", "8.950"),
+        ("10.005", "10", "none", "KWD", "9.005"),
+    ],
+)
+def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
+    price: str, percent: str, ending: str, currency: str, new: str
+) -> None:
+    """Templates 5.13, E6: the ending is not used for currencies without minor units."""
+    assert marked_down(variant(price=price, currency=currency), Decimal(percent), ending=ending) == new
+
+
+@pytest.mark.parametrize(
+    ("price", "percent", "ending"),
+    [
+        ("0.00", "10", "none"),
+        (None, "10", "none"),
+        ("0.01", "10", "none"),
+        ("1.20", "20", ".99"),
+        ("x", "5", "none"),
+    ],
+)
+def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str, ending: str) -> None:
+    """Templates 5.13: not above 0, or not below the old one."""
+    with pytest.raises(RowRefused) as refused:
+        marked_down(variant(price=price), Decimal(percent), ending=ending)
+    assert refused.value.code == "no_sensible_price"
+
+
+async def test_what_was_applied_is_remembered_with_both_prices() -> None:
+    """Templates 5.13; what was declined is not."""
+    stage = _stage(product(variant("1")), product(variant("2/1", "B", price="5.00")))
+    await stage.run(outcome=Outcome.DECLINED)
+    assert stage.memory.kept == {}
+    await stage.run(mode=Mode.TEST)
+    assert stage.memory.kept == {}
+    await stage.run()
+    kept = {
+        key: (value["old"], value["compare_at"], value["new"])
+        for (_, key), value in stage.memory.kept.items()
+    }
+    assert kept == {"11:1": ("10.00", None, "8.00"), "11:2/1": ("5.00", None, "4.00")}
+    assert {space for space, _ in stage.memory.kept} == {SALE}
+
+
+async def test_what_was_approved_and_not_made_is_named() -> None:
+    """Templates 5.13: when some failed the product is tagged and the rest are named."""
+    ran = await _stage(product(variant("1", "A"))).run(outcome=Outcome.FAILED)
+    [row] = ran.result["refused_rows"]
+    assert (row["key"], row["code"], ran.result["changed"], ran.result["refused"]) == ("A", "failed", 0, 1)
+
+
+async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_marked_down_again() -> None:
+    """Templates 5.13: a run started again does not mark down twice."""
+    stage = _stage(product(variant("1")), set_compare_at=False)
+    await stage.run(only=["variant.set_price"])
+    again = await stage.run()
+    assert [[part.operation for part in each.parts] for each in again.proposals] == [
+        ["product_tag.create", "product.set_tags"]
+    ]
+    assert stage.shop.of("1").variants[0].price == "8.00"
+    assert (await stage.run()).proposals == []
+
+
+async def test_prices_and_tags_count_towards_the_limit() -> None:
+    """Templates E11: with two rows per object each row counts."""
+    assert len((await _stage(product(variant("1")), limit=2).run()).proposals) == 2
+    ran = await _stage(product(variant("1")), limit=1).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
+
+
+async def test_a_vendor_is_refused_where_products_have_none(twin: Twin) -> None:
+    """Templates 6, last line; and no filter at all is none."""
+    faults = await twin.refused("sale-start", {"products": {"vendors": ["Kiln"]}, "percent": 5})
+    assert list(faults) == (["inputs.products.vendors"] if twin.platform == "woocommerce" else [])
+    assert list(await twin.refused("sale-start", {"products": {}, "percent": 5})) == ["inputs.products"]
