@@ -145,7 +145,7 @@ def _owner() -> pwd.struct_passwd | None:
     raise NoPostgres("PostgreSQL does not run as root, and there is neither a user postgres nor nobody.")
 
 
-def _run(command: list[str | Path], *, folder: Path) -> None:
+def run_program(command: list[str | Path], *, folder: Path) -> None:
     """Runs one of the server's programs as its owner, in its folder. Raises NoPostgres with its words."""
     owner = _owner()
     # The output goes to a file, not a pipe: the server inherits it and would keep a pipe open.
@@ -184,6 +184,17 @@ def _temporary_place() -> str:
     raise NoPostgres("No temporary folder can be reached by an unprivileged user.")
 
 
+def make_place(starter: int, password: str) -> Path:
+    """A folder of the server's owner for one cluster, which goes when `starter` has ended."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_place()))
+    (folder / "starter").write_text(str(starter))
+    (folder / "password").write_text(password)
+    if owner := _owner():
+        for path in (folder, folder / "password"):
+            os.chown(path, owner.pw_uid, owner.pw_gid)
+    return folder
+
+
 def start(*, starter: int, options: str = _SERVER_OPTIONS) -> Server:
     """Makes and starts a cluster; `starter` is the process whose end makes it a leftover.
 
@@ -192,34 +203,29 @@ def start(*, starter: int, options: str = _SERVER_OPTIONS) -> Server:
     programs = find_programs()
     if programs is None:
         raise NoPostgres("PostgreSQL's server programs were not found; `make test` installs them.")
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_place()))
-    (folder / "starter").write_text(str(starter))
     password = secrets.token_hex(16)
-    (folder / "password").write_text(password)
-    if owner := _owner():
-        for path in (folder, folder / "password"):
-            os.chown(path, owner.pw_uid, owner.pw_gid)
+    folder = make_place(starter, password)
     cluster = folder / "cluster"
     try:
-        _run(
+        run_program(
             [programs / "initdb", "--no-sync", "--encoding=UTF8", "--locale=C", f"--username={USER}",
              "--auth=password", f"--pwfile={folder / 'password'}", f"--pgdata={cluster}"],
             folder=folder,
         )  # fmt: skip
-        port = _up(programs, folder, options)
+        port = come_up(programs, folder, options)
     except NoPostgres:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Server(port, password, str(folder), _pid(cluster))
+    return Server(port, password, str(folder), pid_of(cluster))
 
 
-def _up(programs: Path, folder: Path, server_options: str) -> int:
+def come_up(programs: Path, folder: Path, server_options: str) -> int:
     """Starts the server on a free port, once more should somebody take the port meanwhile."""
     for attempt in (1, 2, 3):
         port = _free_port()
         options = f"{server_options} -p {port}"
         try:
-            _run(
+            run_program(
                 [programs / "pg_ctl", "start", "-w", "-t", "60", "-D", folder / "cluster", "-o", options],
                 folder=folder,
             )
@@ -231,7 +237,7 @@ def _up(programs: Path, folder: Path, server_options: str) -> int:
     return port
 
 
-def _pid(cluster: Path) -> int:
+def pid_of(cluster: Path) -> int:
     """The server's process according to its own lock file; 0 when there is none."""
     lock = cluster / "postmaster.pid"
     return int(lock.read_text().split()[0]) if lock.exists() else 0
@@ -240,15 +246,15 @@ def _pid(cluster: Path) -> int:
 def stop(folder: Path) -> None:
     """Ends the cluster in `folder` by its pid and removes the folder; a second call finds nothing to do."""
     programs = find_programs()
-    if programs is not None and _pid(folder / "cluster"):
+    if programs is not None and pid_of(folder / "cluster"):
         try:
-            _run(
+            run_program(
                 [programs / "pg_ctl", "stop", "-w", "-m", "immediate", "-D", folder / "cluster"],
                 folder=folder,
             )
         except NoPostgres:
             # pg_ctl says so too when the process is gone already; a lock file that lies is left to the end.
-            if pid := _pid(folder / "cluster"):
+            if pid := pid_of(folder / "cluster"):
                 _kill(pid)
     shutil.rmtree(folder, ignore_errors=True)
 

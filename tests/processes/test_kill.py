@@ -1,6 +1,5 @@
 """Real processes: kill -9 in the middle of applying, answers lost, a webhook on its way to a run."""
 
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.model.ids import new_id
 from tests.databases import Clones, copy_migrated_sqlite
-from tests.processes.running import CLOCK, Site, eventually, open_site
-
-WANTED = 30
+from tests.processes.judging import hiding, judge
+from tests.processes.running import Site, eventually, open_site
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -43,59 +40,11 @@ async def site(served: Site) -> Site:
     return served
 
 
-async def _hiding(site: Site) -> tuple[str, list[dict[str, Any]], int]:
-    """A run that waits with 30 changes approved is let go; its id, changes, and the ledger's end before."""
-    before = max((entry["seq"] for entry in await site.ledger()), default=0)
-    automation = await site.call(
-        "POST",
-        "/v1/automations",
-        {
-            "template_id": "hide-out-of-stock-products",
-            "name": "Hide",
-            "inputs": {"threshold": 100_000},
-            "schedule": {"cadence": "manual"},
-            "integration_id": site.store,
-        },
-    )
-    path = f"/v1/automations/{automation['automation']['id']}/runs"
-    run = (await site.call("POST", path, {"idempotency_key": new_id(CLOCK.now())}))["run"]["id"]
-    waiting = await site.reaches(run, "waiting_approval")
-    changes = await site.changes(run)
-    assert len(changes) >= WANTED
-    asked = (await site.call("GET", f"/v1/automations/approvals/{waiting['approval_id']}"))["approval"]
-    left_out = [change["id"] for change in changes[WANTED:]]
-    body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": left_out}
-    await site.call("POST", f"/v1/automations/approvals/{asked['id']}/approve", body)
-    return run, changes[:WANTED], before
-
-
-async def _judge(site: Site, run: str, approved: list[dict[str, Any]], before: int) -> None:
-    """Each approved change applied once, no other; the run ended by itself and says so."""
-    ended = await site.reaches(run, "succeeded", "failed", "cancelled", "expired", "refused")
-    assert (ended["status"], ended["code"]) == ("succeeded", None)
-    outcomes = Counter(change["outcome"] for change in await site.changes(run))
-    assert outcomes["applied"] == WANTED
-    applied = [entry for entry in await site.ledger(before) if entry["applied"]]
-    keys = Counter(entry["idempotency_key"] for entry in applied)
-    assert max(keys.values()) == 1
-    touched = Counter(
-        (str(item["id"]), field)
-        for entry in applied
-        for item in entry["objects"]
-        if item["type"] == "product"
-        for field in item["fields"]
-        if item["before"].get(field) != item["after"].get(field)
-    )
-    assert set(touched.values()) == {1}
-    hidden = {product for product, field in touched if field == "catalog_visibility"}
-    assert hidden == {change["object"]["id"] for change in approved}
-
-
 @pytest.mark.parametrize("killed_after", [1, 17])
 async def test_a_killed_service_applies_each_approved_change_once(site: Site, killed_after: int) -> None:
     """safety 1 promises 2 and 3: kill -9 in the middle of 30 changes, then a start"""
     await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
-    run, approved, before = await _hiding(site)
+    run, approved, before = await hiding(site)
 
     async def applied() -> bool:
         return sum(entry["applied"] for entry in await site.ledger(before)) >= killed_after
@@ -104,21 +53,21 @@ async def test_a_killed_service_applies_each_approved_change_once(site: Site, ki
     await site.service.kill()
     await site.world.delete("/sandbox/faults")
     await site.serve_again()
-    await _judge(site, run, approved, before)
+    await judge(site, run, approved, before)
 
 
 async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
     """engine 11.4: a write whose answer was lost is read back, never sent again blindly"""
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_after", skip=5, count=3)
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_before", skip=9, count=2)
-    run, approved, before = await _hiding(site)
-    await _judge(site, run, approved, before)
+    run, approved, before = await hiding(site)
+    await judge(site, run, approved, before)
 
 
 async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
     """engine 15, graceful stop: exit 0, and the run is continued by the next start"""
     await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
-    run, approved, before = await _hiding(site)
+    run, approved, before = await hiding(site)
 
     async def begun() -> bool:
         return bool(await site.ledger(before))
@@ -127,7 +76,7 @@ async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
     assert await site.service.stop() == 0
     await site.world.delete("/sandbox/faults")
     await site.serve_again()
-    await _judge(site, run, approved, before)
+    await judge(site, run, approved, before)
 
 
 async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:

@@ -1,0 +1,87 @@
+"""PostgreSQL servers that tests kill, start again and fail over to a streaming standby."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+from tests.postgres_server import (
+    NoPostgres,
+    Server,
+    come_up,
+    find_programs,
+    make_place,
+    pid_of,
+    run_program,
+    start,
+    stop,
+)
+from tests.processes.running import CLOCK
+
+USER = "steward"
+# As the servers of other tests, but with a log to follow; what the system holds survives a killed process.
+OPTIONS = (
+    "-c fsync=off -c max_connections=100 -c shared_buffers=32MB -c log_min_messages=warning "
+    "-c wal_level=replica -c max_wal_senders=5 -c hot_standby=on -c listen_addresses=127.0.0.1 "
+    "-c unix_socket_directories= -c wal_receiver_timeout=5s -c wal_retrieve_retry_interval=200ms"
+)
+SYNCHRONOUS = " -c synchronous_standby_names=*"
+LONGEST = 30.0
+
+
+def _programs() -> Path:
+    found = find_programs()
+    if found is None:
+        raise NoPostgres("PostgreSQL's server programs were not found; `make test` installs them.")
+    return found
+
+
+def start_primary() -> Server:
+    """A server that can be followed."""
+    return start(starter=os.getpid(), options=OPTIONS)
+
+
+def follow(primary: Server) -> Server:
+    """A standby that streams from `primary`."""
+    folder = make_place(os.getpid(), primary.password)
+    source = primary.url("postgres")
+    copy: list[str | Path] = [_programs() / "pg_basebackup", "-D", folder / "cluster", "-d", source]
+    run_program([*copy, "-R", "-X", "stream", "-c", "fast", "--no-sync"], folder=folder)
+    port = come_up(_programs(), folder, OPTIONS)
+    return Server(port, primary.password, str(folder), pid_of(folder / "cluster"))
+
+
+def kill(server: Server) -> None:
+    """Ends the server without any warning: SIGKILL; its children notice and go."""
+    pid = pid_of(Path(server.folder) / "cluster")
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+
+
+async def start_again(server: Server, *, synchronous: bool = False) -> None:
+    """The killed server comes up at its port, after recovering what it had confirmed."""
+    options = f"{OPTIONS}{SYNCHRONOUS if synchronous else ''} -p {server.port}"
+    folder = Path(server.folder)
+    command: list[str | Path] = [_programs() / "pg_ctl", "start", "-w", "-t", "60", "-D", folder / "cluster"]
+    until = CLOCK.monotonic() + LONGEST
+    while True:  # the killed one's children may hold its memory for a moment
+        try:
+            await asyncio.to_thread(run_program, [*command, "-o", options], folder=folder)
+        except NoPostgres:
+            if CLOCK.monotonic() > until:
+                raise
+            await CLOCK.sleep(0.1)
+        else:
+            return
+
+
+def promote(standby: Server) -> None:
+    """The standby takes writes from now on."""
+    folder = Path(standby.folder)
+    run_program([_programs() / "pg_ctl", "promote", "-w", "-D", folder / "cluster"], folder=folder)
+
+
+def remove(*servers: Server) -> None:
+    """Ends them and removes their folders."""
+    for server in servers:
+        stop(Path(server.folder))

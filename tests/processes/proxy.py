@@ -1,0 +1,109 @@
+"""A TCP proxy for tests: passes bytes on, until a test cuts, silences or slows the line or moves its end."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from steward.clock import SystemClock
+
+CLOCK = SystemClock()
+CHUNK = 1 << 16
+
+
+@dataclass
+class Proxy:
+    """A line from a loopback port to `host`:`port`; what a test sets holds for open connections too."""
+
+    host: str
+    port: int
+    refuses: bool = False  # new connections are closed at once
+    cut_after: int | None = None  # bytes of answers until a connection is reset
+    delay_s: float = 0.0  # before each piece is passed on
+    listen_port: int = 0
+    passed: int = 0
+    _passes: asyncio.Event = field(default_factory=asyncio.Event)
+    _lines: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def heal(self) -> None:
+        """The line is as good as new; what was silenced is delivered."""
+        self.refuses, self.cut_after, self.delay_s = False, None, 0.0
+        self._passes.set()
+
+    def silence(self) -> None:
+        """Nothing arrives any more and nobody is told: a network that swallows packets."""
+        self._passes.clear()
+
+    async def cut(self) -> None:
+        """Resets every connection and refuses new ones."""
+        self.refuses = True
+        await self.reset()
+
+    async def reset(self) -> None:
+        """Resets every connection; new ones are welcome."""
+        lines = list(self._lines)
+        for line in lines:
+            line.cancel()
+        await asyncio.gather(*lines, return_exceptions=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._lines.add(task)
+        onward: asyncio.StreamWriter | None = None
+        try:
+            if self.refuses:
+                return
+            back, onward = await asyncio.open_connection(self.host, self.port)
+            ways = [
+                asyncio.create_task(self._pass(reader, onward, answers=False)),
+                asyncio.create_task(self._pass(back, writer, answers=True)),
+            ]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
+        except OSError:
+            pass  # nobody listens behind: the caller sees its connection closed
+        except asyncio.CancelledError:
+            pass  # reset by the test
+        finally:
+            for side in (writer, onward):
+                if side is not None:
+                    side.transport.abort()
+            self._lines.discard(task)
+
+    async def _pass(
+        self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, answers: bool
+    ) -> None:
+        given = 0
+        with contextlib.suppress(OSError):
+            while piece := await source.read(CHUNK):
+                if self.delay_s:
+                    await CLOCK.sleep(self.delay_s)
+                await self._passes.wait()
+                if answers and self.cut_after is not None and given + len(piece) > self.cut_after:
+                    target.write(piece[: self.cut_after - given])
+                    await target.drain()
+                    return
+                given += len(piece)
+                self.passed += len(piece)
+                target.write(piece)
+                await target.drain()
+
+
+@contextlib.asynccontextmanager
+async def line_to(host: str, port: int) -> AsyncIterator[Proxy]:
+    """A proxy on a loopback port of its own."""
+    proxy = Proxy(host, port)
+    proxy.heal()
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.listen_port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.reset()

@@ -1,0 +1,195 @@
+"""A real PostgreSQL killed, started again, silenced and failed over under load (safety 12, db_down)."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.postgres_server import Server
+from tests.processes import postgres
+from tests.processes.judging import hiding, judge
+from tests.processes.proxy import Proxy, line_to
+from tests.processes.running import CLOCK, Site, eventually, open_site
+
+# How often the server is killed, silenced and started again; `make soak` sets more.
+ROUNDS = int(os.environ.get("DATABASE_KILLS", "1"))
+BACK_WITHIN = 15.0
+PACE = 0.15
+
+
+@pytest.fixture(scope="module")
+def primary(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A server of its own, which these tests may kill."""
+    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    server = postgres.start_primary()
+    yield server
+    postgres.remove(server)
+
+
+@dataclass
+class Load:
+    """A person who makes automations all the time, and what she was told."""
+
+    site: Site
+    made: dict[str, str] = field(default_factory=dict)
+    refused: int = 0
+    wrong: list[str] = field(default_factory=list)
+    last_at: float = 0.0
+
+    async def go_on(self) -> None:
+        """One automation after the other; only 201 and 503 with Retry-After are right answers."""
+        number = 0
+        while True:
+            number += 1
+            body = {
+                "template_id": "hide-out-of-stock-products",
+                "name": f"Number {number}",
+                "inputs": {},
+                "schedule": {"cadence": "manual"},
+                "integration_id": self.site.store,
+            }
+            answer = await self.site.web.post(
+                "/v1/automations", json=body, headers=self.site.csrf, timeout=90
+            )
+            if answer.status_code == 201:
+                self.made[answer.json()["data"]["automation"]["id"]] = body["name"]
+                self.last_at = CLOCK.monotonic()
+            elif answer.status_code == 503 and "retry-after" in answer.headers:
+                self.refused += 1
+            else:
+                self.wrong.append(f"{answer.status_code}: {answer.text}")
+            await CLOCK.sleep(PACE)
+
+    async def comes_back(self) -> float:
+        """Seconds until something is acknowledged again."""
+        since = CLOCK.monotonic()
+
+        async def look() -> bool:
+            return self.last_at > since
+
+        await eventually(look, within=60)
+        return self.last_at - since
+
+    async def judge(self) -> None:
+        """Whatever was acknowledged is there, as it was made."""
+        assert self.wrong == []
+        assert self.made
+        for automation, name in self.made.items():
+            found = (await self.site.call("GET", f"/v1/automations/{automation}"))["automation"]
+            assert found["name"] == name
+
+
+@dataclass
+class Scene:
+    """A served shop whose way to the database is a line that tests can cut."""
+
+    site: Site
+    line: Proxy
+
+
+@pytest.fixture(scope="module")
+async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """Real processes whose way to the database leads through a proxy."""
+    maintenance = await asyncpg.connect(primary.url("postgres"))
+    await maintenance.execute("CREATE DATABASE steward")
+    await maintenance.close()
+    async with line_to("127.0.0.1", primary.port) as line:
+        url = replace(primary, port=line.listen_port).url("steward")
+        async with open_site(url, tmp_path_factory.mktemp("data")) as site:
+            yield Scene(site, line)
+
+
+@contextlib.asynccontextmanager
+async def loaded(site: Site) -> AsyncIterator[Load]:
+    """While in force, somebody makes automations; afterwards all that was acknowledged is there."""
+    load = Load(site)
+    task = asyncio.create_task(load.go_on())
+    try:
+        await load.comes_back()
+        yield load
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await load.judge()
+
+
+async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
+    """A run in the midst of its changes."""
+    await site.world.post("/sandbox/reset", json={})
+    await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+    run, approved, before = await hiding(site)
+
+    async def begun() -> bool:
+        return bool([entry for entry in await site.ledger(before) if entry["applied"]])
+
+    await eventually(begun)
+    return run, approved, before
+
+
+async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
+    primary: Server, scene: Scene
+) -> None:
+    """safety 12.1 db_down: 503 with Retry-After, never 500; acknowledged lost 0; back in 15 s"""
+    async with loaded(scene.site) as load:
+        for _ in range(ROUNDS):
+            run, approved, before = await applying(scene.site)
+            postgres.kill(primary)
+            await CLOCK.sleep(0.5)
+            await postgres.start_again(primary)
+            assert await load.comes_back() <= BACK_WITHIN
+            await judge(scene.site, run, approved, before)
+        assert load.refused
+
+
+async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> None:
+    """engine 5: longer than the lease nothing is begun; then the run goes on as before"""
+    async with loaded(scene.site) as load:
+        for _ in range(ROUNDS):
+            run, approved, before = await applying(scene.site)
+            scene.line.silence()
+            await CLOCK.sleep(3)  # the lease is 2 s
+            still = len(await scene.site.ledger(before))
+            await CLOCK.sleep(0.5)
+            assert len(await scene.site.ledger(before)) == still
+            scene.line.heal()
+            assert await load.comes_back() <= BACK_WITHIN
+            await judge(scene.site, run, approved, before)
+
+
+async def test_a_fail_over_to_a_synchronous_standby_loses_nothing(primary: Server, scene: Scene) -> None:
+    """issue, bars: 0 acknowledged writes lost, service back in 15 s after the database"""
+    standby = await asyncio.to_thread(postgres.follow, primary)
+    maintenance: Any = await asyncpg.connect(primary.url("postgres"))
+    try:
+        await maintenance.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        await maintenance.execute("SELECT pg_reload_conf()")
+
+        async def is_followed() -> Any:
+            return await maintenance.fetchval(
+                "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+            )
+
+        await eventually(is_followed)
+        async with loaded(scene.site) as load:
+            run, approved, before = await applying(scene.site)
+            postgres.kill(primary)
+            scene.line.port = standby.port
+            await scene.line.reset()
+            refused = load.refused
+
+            async def reads_only() -> bool:
+                return load.refused > refused + 1
+
+            await eventually(reads_only)
+            await asyncio.to_thread(postgres.promote, standby)
+            assert await load.comes_back() <= BACK_WITHIN
+            await judge(scene.site, run, approved, before)
+    finally:
+        maintenance.terminate()
+        await scene.site.service.stop()
+        postgres.remove(standby)
