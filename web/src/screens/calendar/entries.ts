@@ -14,7 +14,7 @@ export type Chip =
 const MOST_OF_ONE = 3;
 /** More chips are one that says how many more. */
 const MOST_A_DAY = 8;
-const MOST_A_SLOT = 3;
+const MOST_A_SLOT = 2;
 
 /** Names a run in an address. */
 export function keyOf({ automation_id, slot_at }: Pick<OccurrenceRecord, "automation_id" | "slot_at">): string {
@@ -26,6 +26,11 @@ export function shownOf(row: OccurrenceRecord): Shown {
   if (row.state === "queued") return row.run_status ? statusOf(RUN, row.run_status) : COMING.queued!;
   if (row.state === "skipped") return statusOf(COMING, row.reason ?? "skipped");
   return row.projected ? COMING.projected! : row.moved_from ? COMING.moved! : COMING.pending!;
+}
+
+/** Whether its time says all there is to say of it. */
+export function isPlain(row: OccurrenceRecord): boolean {
+  return row.state === "pending" && !row.projected && !row.moved_from;
 }
 
 /** Whether it can still be moved. */

@@ -1,0 +1,37 @@
+/** The calls of the automations list, by the filters in its address. */
+
+import { prefetch } from "../../api/cache.svelte";
+import type { AutomationState, Sort } from "../../api/schema";
+import type { Place } from "../../router.svelte";
+
+export const SORTS: readonly Sort[] = ["-created_at", "created_at", "name", "next_run_at"];
+
+/** Every filter of the list; an empty state means all but the archived. */
+export function asked(query: URLSearchParams) {
+  const sort = query.get("sort") as Sort;
+  const store = Number(query.get("store"));
+  return {
+    query: {
+      limit: 50,
+      q: query.get("q")?.trim().slice(0, 120) || undefined,
+      state: query.get("state") ? [query.get("state") as AutomationState] : undefined,
+      kind: (query.get("kind") || undefined) as "template" | "workflow" | undefined,
+      trigger: (query.get("starts") || undefined) as "schedule" | "event" | undefined,
+      template_id: query.get("template") || undefined,
+      integration_id: Number.isInteger(store) && store > 0 ? store : undefined,
+      sort: SORTS.includes(sort) ? sort : ("name" as const),
+    },
+  };
+}
+
+/** The newest runs, for the last mark of each automation; absent when its last run is older. */
+export const LATEST = { query: { limit: 200, mode: "live" } } as const;
+
+export function startList(place: Place): void {
+  prefetch("/v1/automations", asked(place.query));
+  prefetch("/v1/automations/runs", LATEST);
+}
+
+export function startOne(place: Place): void {
+  prefetch("/v1/automations/{automation_id}", { params: { automation_id: place.params.id! } });
+}

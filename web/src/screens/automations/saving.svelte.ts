@@ -1,0 +1,68 @@
+/** Saving changes of an automation under the version that was read; who was slower decides field by field (web 2, 409). */
+
+import { call, Refused } from "../../api/client";
+import type { AutomationRecord } from "../../api/schema";
+import { Action } from "../../lib/action.svelte";
+import { type Changes, rebased, staleRows } from "../../lib/fields";
+import { notes } from "../../lib/notes.svelte";
+import { seen } from "./acting.svelte";
+
+export class Saving {
+  /** What another person made of it meanwhile; null while nobody did. */
+  theirs = $state.raw<AutomationRecord | null>(null);
+  #before: () => AutomationRecord;
+  #changes: () => Changes;
+  #saved: (after: AutomationRecord) => void;
+
+  /** `before` is the automation as it was read when the person began, `changes` only what they changed. */
+  constructor(before: () => AutomationRecord, changes: () => Changes, saved: (after: AutomationRecord) => void) {
+    this.#before = before;
+    this.#changes = changes;
+    this.#saved = saved;
+  }
+
+  save = new Action(async () => this.#send(this.#before().version, this.#changes()));
+
+  /** Mine on top of theirs: sent with their version, inputs one by one. */
+  again = new Action(async () => {
+    if (this.theirs) await this.#send(this.theirs.version, rebased(this.#before(), this.#changes(), this.theirs));
+  });
+
+  /** What was changed here beside what is current. */
+  get rows() {
+    return this.theirs && staleRows(this.#before(), this.#changes(), this.theirs);
+  }
+
+  /** Messages by path, of the last try. */
+  get errors(): Readonly<Record<string, string[]>> {
+    return this.again.refused?.errors ?? this.save.refused?.errors ?? {};
+  }
+
+  keepTheirs(): void {
+    const { theirs } = this;
+    this.theirs = null;
+    this.save.forget();
+    this.again.forget();
+    seen();
+    if (theirs) this.#saved(theirs);
+  }
+
+  async #send(version: number, changes: Changes): Promise<void> {
+    try {
+      const { automation } = await call("patch", "/v1/automations/{automation_id}", {
+        params: { automation_id: this.#before().id },
+        body: { version, ...changes } as never,
+      });
+      this.theirs = null;
+      this.save.forget();
+      seen();
+      this.#saved(automation);
+      notes.add("Saved");
+    } catch (fault) {
+      if (fault instanceof Refused && fault.code === "stale_version") this.theirs = fault.data.automation as AutomationRecord;
+      // A fault of what was typed is shown at its field, and the question who goes first is over.
+      else if (fault instanceof Refused && fault.status === 422) this.theirs = null;
+      throw fault;
+    }
+  }
+}

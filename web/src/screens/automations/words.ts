@@ -1,0 +1,60 @@
+/** An automation in words: how it stands, what starts it, what was done to it. */
+
+import type { AutomationRecord, HistoryRecord } from "../../api/schema";
+import { scheduleWords } from "../../lib/schedule";
+import { AUTOMATION, type Shown, statusOf } from "../../lib/words";
+
+export function stateOf({ state, paused_by }: Pick<AutomationRecord, "state" | "paused_by">): Shown {
+  return statusOf(AUTOMATION, state === "paused" && paused_by === "system" ? "paused_by_service" : state);
+}
+
+/** "Every day at 06:00", "When an order is created". */
+export function startsWords({ schedule, trigger }: Pick<AutomationRecord, "schedule" | "trigger">): string {
+  return trigger.kind === "event" ? (trigger.words ?? "When the store sends something") : scheduleWords(schedule);
+}
+
+const DONE: Readonly<Record<string, string>> = {
+  created: "Set up",
+  changed: "Changed",
+  paused: "Paused",
+  resumed: "Switched on",
+  archived: "Archived",
+  restored: "Restored",
+  moved: "Moved a run",
+  skipped: "Skipped a run",
+  unskipped: "Took a skip back",
+};
+
+export function doneWords(entry: Pick<HistoryRecord, "action">): string {
+  return DONE[entry.action] ?? "Changed";
+}
+
+/** Who did it, and by which way. */
+export function whoWords({ person, via, api_client_id }: Pick<HistoryRecord, "person" | "via" | "api_client_id">): string {
+  const name = person ? `${person.first_name} ${person.last_name}`.trim() : "";
+  if (via === "service") return "the service";
+  return via === "api-token" ? `${name || "a person"} through the API (${api_client_id ?? "credential not known"})` : name || "a person";
+}
+
+const LISTENING: Readonly<Record<string, string>> = {
+  yes: "The store sends it.",
+  not_yet: "The store is being asked to send it.",
+  failed: "The store is not listened to.",
+};
+
+/** Whether what starts it is heard, where events start it. */
+export function listeningWords({ trigger }: Pick<AutomationRecord, "trigger">): string | null {
+  const words = trigger.listening ? LISTENING[trigger.listening] : undefined;
+  return words ? `${words}${trigger.reason ? ` ${trigger.reason}` : ""}` : null;
+}
+
+/** Why it is not moved between states here: what each state allows (contract 4.1). */
+export function allowed({ state, trigger, schedule }: Pick<AutomationRecord, "state" | "trigger" | "schedule">) {
+  return {
+    pause: state === "active",
+    resume: state === "paused" || (state === "draft" && (trigger.kind === "event" || schedule.cadence !== "manual")),
+    archive: state !== "archived",
+    restore: state === "archived",
+    run: state !== "archived",
+  };
+}
