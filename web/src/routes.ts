@@ -1,6 +1,7 @@
 /** The screens: one line each, with the calls they start with. Addresses are in pages.json. */
 
 import Choose from "./screens/choose/Choose.svelte";
+import { startList, startOne } from "./screens/automations/calls";
 import { prefetchOverview } from "./screens/overview/calls";
 import { startApproval, startQueue } from "./screens/approvals/calls";
 import Overview from "./screens/overview/Overview.svelte";
@@ -19,6 +20,9 @@ export const routes: Partial<Record<PageName, Route>> = {
   approvals: { screen: () => import("./screens/approvals/Approvals.svelte"), start: startQueue },
   review: { screen: () => import("./screens/approvals/ReviewAll.svelte") },
   approval: { screen: () => import("./screens/approvals/Approval.svelte"), start: startApproval },
+  automations: { screen: () => import("./screens/automations/Automations.svelte"), start: startList },
+  automation: { screen: () => import("./screens/automations/Automation.svelte"), start: startOne },
+  "automation-tab": { screen: () => import("./screens/automations/Automation.svelte"), start: startOne },
   calendar: { screen: () => import("./screens/calendar/Calendar.svelte") },
   runs: { screen: () => import("./screens/runs/Runs.svelte"), start: startRuns },
   run: { screen: () => import("./screens/runs/Run.svelte"), start: ({ params }) => begin(params.id!) },
