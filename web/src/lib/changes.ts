@@ -40,6 +40,12 @@ export function valueOf(value: unknown, field: Pick<FieldRecord, "kind" | "curre
 const MOST_SHOWN = 160;
 const LEAD = 24;
 
+/** A long text cut to what a line or heading can show, with a sign that it goes on. */
+export function short(text: string, most = MOST_SHOWN): string {
+  if (text.length <= most) return text;
+  return `${text.slice(0, /[\udc00-\udfff]/.test(text[most]!) ? most - 1 : most)}…`;
+}
+
 /** Both values cut to what one line can show: long ones from shortly before the place where they part. */
 export function shortPair(before: string | null, after: string | null): [string | null, string | null] {
   let from = 0;
@@ -51,9 +57,7 @@ export function shortPair(before: string | null, after: string | null): [string 
   }
   const cut = (text: string | null) => {
     if (text === null) return null;
-    let to = Math.min(text.length, from + MOST_SHOWN);
-    if (to < text.length && /[\udc00-\udfff]/.test(text[to]!)) to -= 1;
-    return `${from ? "…" : ""}${text.slice(from, to)}${to < text.length ? "…" : ""}`;
+    return `${from ? "…" : ""}${short(text.slice(from))}`;
   };
   return [cut(before), cut(after)];
 }

@@ -1,0 +1,166 @@
+"""Flows 5, 6 and 18 of web 12: 5,000 changes at once, a hostile store, one who may not decide on own runs."""
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from tests.web.hostile import LONG, TEXTS, UNSEEN
+from tests.web.looking import Seen, look
+from tests.web.shops import hiding
+from tests.web.site import WebSite, open_web_site
+
+MANY = 5000
+MOST_ROWS = 80
+
+
+@pytest.fixture(scope="module")
+async def many(built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WebSite]:
+    """A service of its own, whose shop holds much, and where nobody decides on runs they started."""
+    folder = tmp_path_factory.mktemp("many")
+    async with open_web_site(folder, STEWARD_APPROVER_NOT_STARTER="on") as site:
+        yield site
+
+
+@pytest.fixture
+async def seen(browser: Browser, many: WebSite) -> AsyncIterator[Seen]:
+    """The approver's page; nothing may have been reported by the browser."""
+    opened = await look(browser, many, "approver")
+    opened.context.set_default_timeout(30_000)
+    yield opened
+    await opened.context.close()
+    assert opened.reports == []
+
+
+async def _rows(page: Page) -> int:
+    return await page.locator("main tbody tr:not([aria-hidden])").count()
+
+
+async def test_five_thousand_changes_are_searched_left_out_and_sent_as_shown(
+    seen: Seen, many: WebSite
+) -> None:
+    """web 6.8, flow 5: all counted, at most 80 rows in the page, the body is what was shown"""
+    made = await hiding(many, "Many", [f"Product {number:04}" for number in range(MANY)])
+    run = await many.run(made["id"], "many")
+    asked = (await many.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
+    changes = await many.site.changes(run["id"])
+    assert len(changes) == asked["counts"]["total"] == MANY
+    page = seen.page
+    released = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await released.wait()
+        await route.continue_()
+
+    await page.route("**/changes?*cursor*", hold)
+    await seen.open(f"/approvals/{run['approval_id']}")
+    approve = page.locator("[data-approve] button")
+    # Off while rows are missing.
+    await expect(page.get_by_text("Loading the changes: 200 of 5,000")).to_be_visible()
+    await expect(approve).to_have_attribute("aria-disabled", "true")
+    released.set()
+    await expect(approve).to_have_text("Approve 5,000 changes", timeout=60_000)
+    assert await _rows(page) <= MOST_ROWS
+    table = page.get_by_role("region", name="Changes")
+    await expect(table.get_by_role("table")).to_have_attribute("aria-rowcount", str(2 * MANY + 1))
+    await page.get_by_role("heading", level=1).focus()
+    await page.keyboard.press("j")
+    await page.keyboard.press("End")
+    await expect(page.locator(f"[data-at='{2 * MANY - 1}']")).to_be_focused()
+    await expect(page.locator(f"[data-at='{2 * MANY - 1}']")).to_contain_text("Product 4999")
+    assert await _rows(page) <= MOST_ROWS
+    await page.keyboard.press("/")
+    await page.keyboard.type("Product 499")
+    await expect(page.get_by_text("Showing 10 of 5,000")).to_be_visible()
+    await page.get_by_role("button", name="Leave out all 10 shown").click()
+    await page.get_by_role("button", name="Show all").click()
+    await expect(page.get_by_text("Showing 5,000 of 5,000 · 10 left out")).to_be_visible()
+    await page.get_by_label("Which changes").select_option("left")
+    await expect(page.get_by_text("Showing 10 of 5,000 · 10 left out")).to_be_visible()
+    await expect(page).to_have_url(f"{many.origin}/approvals/{run['approval_id']}?only=left")
+    await expect(approve).to_have_text("Approve 4,990 changes")
+    bodies: list[Any] = []
+
+    async def catch(route: Route) -> None:
+        bodies.append(route.request.post_data_json)
+        await route.abort("connectionrefused")
+
+    await page.route("**/approve", catch)
+    await approve.click()
+    await expect(page.get_by_text("The service cannot be reached.").first).to_be_visible()
+    [body] = bodies
+    left = [one["id"] for one in changes if one["object"]["label"].startswith("Product 499")]
+    assert body == {
+        "version": asked["version"],
+        "change_hash": asked["change_hash"],
+        "except": left,
+        "comment": None,
+    }
+    # Nothing is lost by a lost answer.
+    await expect(approve).to_have_text("Approve 4,990 changes")
+
+
+async def _visit(seen: Seen, path: str) -> str:
+    await seen.open(path)
+    await seen.settled()
+    return await seen.page.locator("main").inner_text()
+
+
+async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: WebSite) -> None:
+    """web 2, safety 4, flow 18: 60 strings in every field: no dialog, no policy report, marks visible"""
+    assert len(TEXTS) == 60
+    name = "<img src=x onerror=alert(1)>\u202eevil"
+    made = await hiding(many, name, [*TEXTS, LONG])
+    run = await many.run(made["id"], "hostile")
+    assert run["status"] == "waiting_approval", run["message"]
+    test = await many.run(made["id"], "hostile-test", mode="test")
+    page = seen.page
+    for path in ("/", "/approvals", "/runs", f"/runs/{run['id']}", f"/runs/{test['id']}?tab=result"):
+        assert "onerror=alert(1)" in await _visit(seen, path), path
+        assert "right-to-left override" in (await page.locator("main").text_content() or ""), path
+    for path in (f"/approvals/{run['approval_id']}?list=pages", f"/runs/{test['id']}?tab=changes&list=pages"):
+        await seen.open(path)
+        region = page.get_by_role("region", name="Changes")
+        await expect(region.locator("[data-at]")).to_have_count(2 * 61)
+        shown = await region.locator("[data-at]").evaluate_all("(all) => all.map((row) => row.textContent)")
+        for text in TEXTS:
+            sign = next((one for one in UNSEEN if one in text), None)
+            wanted = text if sign is None else text.replace(sign, f"◌[{UNSEEN[sign]}]")
+            assert any(wanted in row for row in shown), (path, wanted)
+    await seen.open(f"/approvals/{run['approval_id']}")
+    await expect(page.locator("[data-approve] button")).to_have_text("Approve 61 changes")
+    async with page.expect_download() as saved:
+        await page.get_by_role("button", name="Save all as CSV").click()
+    text = (await (await saved.value).path()).read_text("utf-8-sig")
+    rows = list(csv.reader(io.StringIO(text)))
+    assert len(rows) == 1 + 2 * 61
+    assert not [cell for row in rows for cell in row if cell.lstrip()[:1] in ("=", "+", "@")]
+    await page.get_by_role("heading", level=1).focus()
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    panel = page.get_by_role("complementary", name="The change in full")
+    await expect(panel.get_by_role("heading").first).to_contain_text("<script>")
+    await panel.get_by_text("The record as it is").click()
+    await page.keyboard.press("j")
+    assert await seen.audit() == []
+
+
+async def test_who_started_a_run_does_not_decide_on_it(browser: Browser, many: WebSite) -> None:
+    """web 6.8, flow 6: told in plain words; what was chosen stays"""
+    made = await hiding(many, "Own run", ["Own a", "Own b"])
+    run = await many.run(made["id"], "own-run")
+    seen = await look(browser, many, "owner")
+    page = seen.page
+    await seen.open(f"/approvals/{run['approval_id']}")
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text("Approve 2 changes")
+    await page.get_by_role("checkbox").first.uncheck()
+    await approve.click()
+    await expect(page.get_by_text("You started this run.").first).to_be_visible()
+    await expect(approve).to_have_text("Approve 1 change")
+    await seen.context.close()
+    assert seen.reports == []
