@@ -216,9 +216,19 @@ def fill_woocommerce(shop: Shop, goods: Sequence[Goods]) -> None:
         woo.products[row["id"]] = row
         if one.sizes:
             row["type"], row["sku"] = "variable", ""
+            size_of = {
+                "id": 0,
+                "name": "Size",
+                "slug": "Size",
+                "position": 0,
+                "visible": True,
+                "variation": True,
+            }
+            row["attributes"] = [{**size_of, "options": list(one.sizes)}]
             for size, item in one.sizes.items():
                 own = blank.variation()
                 own |= {"id": woo.next_id("post"), "parent_id": row["id"], "name": size, "sku": item.sku}
+                own["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": size}]
                 woo.mark_created(own, woo.now() - timedelta(days=one.age_days))
                 _of_item(woo, own, item)
                 woo.variations[own["id"]] = own

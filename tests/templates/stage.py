@@ -133,7 +133,12 @@ class Shop:
         }[op.name](params)
 
     async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
-        found = [each for each in self.products if each.status == "publish" or not ask.published_only]
+        found = [
+            each
+            for each in self.products
+            if (each.status == "publish" or not ask.published_only)
+            and (ask.ids is None or each.id in ask.ids)
+        ]
         for at in range(0, len(found), 2):
             # Each page repeats the last item of the one before, as lists do that change while read (E10).
             yield Page(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))

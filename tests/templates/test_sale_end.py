@@ -1,0 +1,129 @@
+"""End a sale: what is put back, what people changed since, and a second run (templates 5.14)."""
+
+from typing import Any
+
+from steward.model.run import Mode
+from steward.templates.sale_end import TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import Remembered, Shop, Stage, product, variant
+
+SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"
+_SALE: dict[str, Any] = {"products": {"all": True}, "percent": 50}
+
+
+def _sold(old: str = "10.00", new: str = "5.00", *, of: str = "1", run: str = "r1") -> dict[str, Any]:
+    about = {"compare_at": None, "sku": "A", "label": "Tea"}
+    return {"product": of, "old": old, "new": new, "run": run, **about}
+
+
+def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
+    stage = Stage(TEMPLATE, {"sale_automation_id": SALE_ID, **inputs}, shop=Shop(list(products)))
+    kept = {("sale", f"11:{number}"): value for number, value in sold.items()}
+    stage.memory.others[SALE_ID] = Remembered({**kept, ("sale", "12:1"): _sold()})
+    return stage
+
+
+def _on_sale(number: str = "1", **changed: Any) -> Any:
+    price = {"price": "5.00", "compare_at": "10.00", "regular_price": "10.00", "sale_price": "5.00"}
+    return variant(number, **{**price, **changed})
+
+
+async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: Twin) -> None:
+    """Templates 5.14: one list of expectations for both; what people changed or deleted is left."""
+    twin.stock(
+        Goods("Teapot", Item("POT-1", price="24.90"), tags=("tea",)),
+        Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
+        Goods("Bowl", Item("BOWL-1", price="8.00")),
+        Goods("Vase", Item("VASE-1", price="8.00")),
+    )
+    before = twin.variants("Mug")
+    start = await twin.set_up("sale-start", _SALE)
+    await twin.run(start)
+    assert twin.variants("Mug") != before
+    end = await twin.set_up("sale-end", {"sale_automation_id": start.id})
+    twin.set_price("Bowl", "7.00")
+    twin.remove("Vase")
+    expected = [
+        ("Teapot (POT-1)", {"Price": ("12.45", "24.90"), "Compare-at price": ("24.90", None)}),
+        ("Mug, S (MUG-S)", {"Price": ("2.00", "4.00"), "Compare-at price": ("4.00", None)}),
+        ("Mug, L (MUG-L)", {"Price": ("3.00", "6.00"), "Compare-at price": ("6.00", None)}),
+        ("Teapot (POT-1)", {"Tags": (["sale", "tea"], ["tea"])}),
+        ("Mug", {"Tags": (["sale"], [])}),
+    ]
+    written = twin.writes()
+    tried = await twin.run(end, Mode.TEST)
+    assert (tried.changes, twin.writes()) == (expected, written)
+    came = await twin.run(end)
+    assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
+    assert came.result == {
+        "remembered": 5,
+        "restored": 3,
+        "changed_since": 1,
+        "gone": 1,
+        "left": [
+            {"sku": "BOWL-1", "label": "Bowl (BOWL-1)", "why": "price changed since the sale began"},
+            {"sku": "VASE-1", "label": "Vase (VASE-1)", "why": "it no longer exists"},
+        ],
+    }
+    assert (twin.variants("Mug"), twin.tags("Mug"), twin.tags("Bowl")) == (before, [], ["sale"])
+    again = await twin.run(end)
+    assert (again.changes, again.result["changed_since"], again.result["restored"]) == ([], 1, 0)
+
+
+async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
+    """Templates 5.14: 422 on `inputs.sale_automation_id`."""
+    other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
+    abroad = await twin.both.set_up("sale-start", _SALE, on=other)
+    no_sale = await twin.set_up("hide-out-of-stock-products", {})
+    for number in (abroad.id, no_sale.id, SALE_ID):
+        faults = await twin.refused("sale-end", {"sale_automation_id": number})
+        assert list(faults) == ["inputs.sale_automation_id"]
+
+
+async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
+    """Templates 5.14; what the sale remembers of another store is not this store's."""
+    stage = _stage(product(variant("1", price="5.00")), sold={})
+    ran = await stage.run()
+    assert (ran.failed, ran.proposals, ran.words.text) == (None, [], "The sale remembers no price.")
+    assert stage.shop.reads == []
+
+
+async def test_the_compare_at_price_of_before_comes_back() -> None:
+    """Templates 5.14: to what it was before the sale."""
+    stage = _stage(product(_on_sale()), sold={"1": {**_sold(), "compare_at": "12.00"}})
+    await stage.run()
+    now = stage.shop.of("1").variants[0]
+    assert (now.price, now.compare_at) == ("10.00", "12.00")
+
+
+async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> None:
+    """Templates 5.14: listed and left, its tag too; the others are put back."""
+    two = product(_on_sale("1/1"), variant("1/2", price="6.00"), tags=("sale",))
+    ran = await _stage(two, sold={"1/1": _sold(), "1/2": _sold()}).run()
+    assert [each.object.type for each in ran.proposals] == ["variant"]
+
+
+async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
+    """Templates 5.14: the price is no longer the sale's."""
+    one = product(variant("1", price="10.00"), tags=("sale",))
+    ran = await _stage(one, sold={"1": _sold()}).run()
+    assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
+
+
+async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
+    """Templates 5.14: what this automation put back itself was not changed by hand."""
+    stage = _stage(product(_on_sale(), tags=("sale",)), sold={"1": _sold()})
+    await stage.run(only=["variant.set_price"])
+    assert stage.shop.of("1").tags == ("sale",)
+    again = await stage.run()
+    assert ([each.object.type for each in again.proposals], again.result["changed_since"]) == (["product"], 0)
+    assert (await stage.run()).proposals == []
+
+
+async def test_prices_and_tags_count_towards_the_limit() -> None:
+    """Templates E11."""
+    one = product(_on_sale(), tags=("sale",))
+    assert len((await _stage(one, sold={"1": _sold()}, limit=2).run()).proposals) == 2
+    ran = await _stage(one, sold={"1": _sold()}, limit=1).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
