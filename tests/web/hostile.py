@@ -1,4 +1,4 @@
-"""Sixty texts of a hostile store: markup that would run, addresses that would open, characters nobody sees."""
+"""Sixty texts of a hostile store: markup that would run, addresses to open, characters nobody sees."""
 
 _RUNS = "alert(document.domain)"
 MARKUP = (

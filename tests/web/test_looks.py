@@ -19,6 +19,12 @@ OPEN: tuple[tuple[str, str], ...] = (
 SCREENS: tuple[tuple[str, str], ...] = (
     ("overview", "/"),
     ("account", "/account"),
+    ("approvals", "/approvals"),
+    ("approval", "/approvals/{approval_id}"),
+    ("review", "/approvals/review"),
+    ("runs", "/runs"),
+    ("run", "/runs/{id}"),
+    ("run-changes", "/runs/{id}?tab=changes"),
     ("missing", "/automations/none/none"),
 )
 
@@ -56,7 +62,7 @@ STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
 async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite, theme: Theme) -> None:
     """web 9: axe, serious and critical: 0; web 8: from 360 px without sideways scrolling"""
     made = await web.automation(f"Looked at {theme}")
-    await web.run(made["id"], f"look-{theme}")
+    run = await web.run(made["id"], f"look-{theme}")
     faults: list[str] = []
     nobody = await looking(None, theme=theme)
     for name, path in OPEN:
@@ -64,7 +70,7 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite,
         faults += await _judge(nobody, name, theme)
     seen = await looking("approver", theme=theme)
     for name, path in SCREENS:
-        await seen.open(path)
+        await seen.open(path.format(**run))
         await seen.settled()
         faults += await _judge(seen, name, theme)
     for name, reach in STATES:
