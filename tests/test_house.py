@@ -100,7 +100,7 @@ SHARED = {
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
     | {"messages", "results", "product_tags", "visibility", "locations"}
     | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
-    | {"across", "days", "sales"}
+    | {"across", "days", "gaps", "reports", "sales"}
     | {"ages", "kept_orders", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects"},

@@ -229,6 +229,26 @@ class Ended:
             return "A message may have been sent to Teams; whether it arrived cannot be told."
         return "No message was sent to Teams."
 
+    def reported(self, step: str) -> str:
+        """What became of the list and the message of a step that sends both, each where it was asked for."""
+        calls = whole(self.of(step).get("sheet"))
+        return sentences(
+            self._written(step, calls) if "sheet" in self.inputs else None,
+            self.told(step, position=calls) if "teams" in self.inputs else None,
+        )
+
+    def _written(self, step: str, calls: int) -> str:
+        found = set(tuple(self.outcomes.get(step, ()))[:calls])
+        if step not in self.outputs:
+            return "The sheet was not written."
+        if not found:
+            return "The sheet holds this list already."
+        if self.mode is Mode.TEST:
+            return "The list would be written to the sheet."
+        if found <= {Outcome.APPLIED, Outcome.UNCHANGED}:
+            return "The list was written to the sheet."
+        return "The list was not wholly written to the sheet."
+
     @property
     def did(self) -> frozenset[Outcome]:
         """The outcomes that stand for a change made, or in a test run for one that would be."""

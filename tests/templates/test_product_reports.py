@@ -1,0 +1,253 @@
+"""Reports on products: what counts as missing or twice, and the list in the sheet (templates 5.15, 5.16)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode, RunStatus
+from steward.sandbox import catalogue
+from steward.sandbox.sheets import Tab
+from steward.steps.gaps import gap_words, has_text
+from tests.templates.both import Both, lines_of
+from tests.templates.goods import Goods, Item, Twin
+
+TAB = "Report"
+
+
+def _tab(both: Both, rows: list[list[Any]] | None = None) -> Tab:
+    """A new tab of the connected spreadsheet."""
+    made = Tab(77, TAB)
+    made.cells = {(at, column): cell for at, row in enumerate(rows or []) for column, cell in enumerate(row)}
+    both.shop.world.state.google.books["sheet-prices"].tabs.append(made)
+    return made
+
+
+def _row(twin: Twin, title: str) -> dict[str, Any]:
+    if twin.platform == "shopify":
+        return next(row for row in twin.fake.of("Product") if row["title"] == title)
+    rows = twin.shop.world.state.shop.products.values()
+    return next(row for row in rows if row["name"] == title)
+
+
+def _describe(twin: Twin, title: str, *, text: str, image: str | None, data: list[Mapping[str, Any]]) -> None:
+    """Gives a product a description, an image with these words (None: no image), and its variants theirs."""
+    row = _row(twin, title)
+    if twin.platform == "shopify":
+        row["descriptionHtml"] = text
+        preview = {"image": {"url": "https://cdn.example/1.jpg"}}
+        row["featuredMedia"] = None if image is None else {
+            "__typename": "MediaImage", "alt": image, "preview": preview,
+        }  # fmt: skip
+        for variant, own in zip(twin.fake.owned(row["id"]), data, strict=True):
+            variant["barcode"] = own.get("barcode")
+            weight = {"value": float(own.get("weight", 0)), "unit": "KILOGRAMS"}
+            item = twin.fake.rows[variant["item"]]
+            item["measurement"] = {"id": "m", "weight": weight}
+            item["requiresShipping"] = own.get("ships", True)
+        return
+    row["description"] = text
+    row["images"] = [] if image is None else [{"id": 1, "src": "https://cdn.example/1.jpg", "alt": image}]
+    woo = twin.shop.world.state.shop
+    for variant, own in zip([woo.variations[one] for one in row["variations"]] or [row], data, strict=True):
+        variant["global_unique_id"] = own.get("barcode", "")
+        variant["weight"] = own.get("weight", "")
+        variant["virtual"] = not own.get("ships", True)
+
+
+CHECKS = ["image", "image_alt", "description", "sku", "barcode", "weight", "type"]
+
+
+def _furnish(twin: Twin) -> None:
+    twin.stock(
+        Goods("Bare"),
+        Goods("Book", Item("BOOK")),
+        Goods("Full", Item("FULL")),
+        Goods("Draft", status="draft"),
+        Goods("Shirt", sizes={"Small": Item(""), "Large": Item("")}),
+    )
+    _describe(twin, "Bare", text="<p>&nbsp;</p><br>", image=None, data=[{}])
+    _describe(twin, "Book", text="<p>Read it.</p>", image="A book", data=[{"barcode": "1", "ships": False}])
+    _describe(twin, "Full", text="Fine", image="A pot", data=[{"barcode": "2", "weight": "1.5"}])
+    both_lack = [{"barcode": "3", "weight": "0"}, {"weight": "0.3"}]
+    _describe(twin, "Shirt", text="<img src='x'>", image=" ", data=both_lack)
+
+
+GAPS = [
+    ["Bare", "image, description, SKU, barcode, weight"],
+    [
+        "Shirt",
+        "text of an image, SKU (2 of 2 variants), barcode (1 of 2 variants), weight (1 of 2 variants)",
+    ],
+]
+
+
+async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
+    """Templates 5.15; E2, E9: per variant, each product once; what is not shipped needs no weight."""
+    _furnish(twin)
+    _tab(twin.both)
+    inputs = {"checks": CHECKS, "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
+    made = await twin.set_up("missing-product-data-audit", inputs)
+    tried = await twin.run(made, Mode.TEST)
+    expected = {
+        "checked": 4,
+        "with_gaps": 2,
+        "by_check": [
+            {"check": "image", "products": 1},
+            {"check": "image_alt", "products": 1},
+            {"check": "description", "products": 1},
+            {"check": "sku", "products": 2},
+            {"check": "barcode", "products": 2},
+            {"check": "weight", "products": 2},
+            {"check": "type", "products": 0},
+        ],
+        "products": [{"label": label, "missing": missing} for label, missing in GAPS],
+    }
+    assert (tried.result, twin.both.written()) == (expected, [])
+    assert (await twin.run(made)).result == expected
+    header, *rows = twin.both.cells(TAB)
+    assert (header, [row[:2] for row in rows]) == (["Product", "Missing", "Link"], GAPS)
+    [message] = twin.both.posted()
+    assert lines_of(message)[1:4] == [
+        "Image: 1 product",
+        "Text of an image: 1 product",
+        "Description: 1 product",
+    ]
+
+
+async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
+    """Templates 5.15: with nothing missing the header and one line, and one line to Teams."""
+    _furnish(twin)
+    _tab(twin.both)
+    inputs = {"checks": ["image"], "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
+    made = await twin.set_up("missing-product-data-audit", inputs)
+    await twin.run(made)
+    assert len(twin.both.cells(TAB)) == 2
+    before = len(twin.both.written())
+    again = await twin.both.run(made)
+    assert "The sheet holds this list already." in str(again.summary)
+    assert [each["service"] for each in twin.both.written()[before:]] == ["teams"]
+    _describe(twin, "Bare", text="x", image="x", data=[{}])
+    await twin.run(made)
+    assert twin.both.cells(TAB) == [["Product", "Missing", "Link"], ["Nothing is missing."]]
+    assert lines_of(twin.both.posted()[-1])[0].startswith("Nothing is missing from the 4 products")
+
+
+async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None:
+    """Templates 5.15: `wrong_header`; nothing is written and nothing is posted."""
+    both.shop.world.state.shop.products.clear()
+    tab = _tab(both, [["Product", "Price"], ["Cup", "1.00"]])
+    before = dict(tab.cells)
+    inputs = {"checks": ["image"], "sheet": both.sheet(TAB), "teams": both.teams()}
+    made = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
+    run = await both.run(made)
+    steps = await both.shop.steps(run)
+    assert (run.status, run.code, steps[-1]["code"]) == (RunStatus.FAILED, "step_failed", "wrong_header")
+    assert (tab.cells, both.written()) == (before, [])
+    gone = {**inputs, "sheet": both.sheet("No such tab")}
+    run = await both.run(await both.set_up("missing-product-data-audit", gone, on="woocommerce"))
+    assert (await both.shop.steps(run))[-1]["code"] == "tab_missing"
+
+
+async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
+    """Templates 5.15; connectors 7.3: cells within the tab, the rest appended; then shorter again."""
+    shop = both.shop.world.state.shop
+    catalogue.load_products(shop, 60, 1, both.shop.clock.now())
+    tab = _tab(both)
+    tab.rows = 40
+    inputs = {"checks": ["image"], "sheet": both.sheet(TAB)}
+    made = await both.set_up("missing-product-data-audit", inputs, on="woocommerce")
+    run = await both.run(made)
+    assert (run.status, len(both.cells(TAB))) == (RunStatus.SUCCEEDED, 61)
+    assert both.cells(TAB)[1][0] == "Product 00001 (P-00001)"
+    assert both.cells(TAB)[60][:2] == ["Product 00060", "image"]
+    for row in list(shop.products.values())[5:]:
+        row["images"] = [{"id": 1, "src": "https://cdn.example/1.jpg", "alt": ""}]
+    await both.run(made)
+    assert len(both.cells(TAB)) == 6
+
+
+async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> None:
+    """Templates 5.15: 422 on inputs.checks.<n>."""
+    inputs = {"checks": ["image", "hs_code", "vendor"], "teams": twin.both.teams()}
+    refused = set(await twin.refused("missing-product-data-audit", inputs))
+    assert refused == ({"inputs.checks.1", "inputs.checks.2"} if twin.platform == "woocommerce" else set())
+
+
+@pytest.mark.parametrize(
+    ("markup", "is_there"),
+    [
+        ("", False),
+        (" \u00a0\u200b ", False),
+        ("<p></p><div><br/></div>", False),
+        ("<p>&nbsp;&#160;</p>", False),
+        ("<p>x</p>", True),
+        ("&lt;", True),
+        ('<p><img src="x"></p>', True),
+    ],
+)
+def test_text_of_blanks_or_empty_tags_is_none(markup: str, is_there: bool) -> None:
+    """Templates 5.15."""
+    assert has_text(markup) is is_there
+
+
+def test_one_variant_is_not_counted() -> None:
+    """Templates 5.15: a product is listed once, naming how many variants."""
+    assert gap_words("weight", 1, 1) == "weight"
+    assert gap_words("image", 0, 3) == "image"
+    assert gap_words("weight", 3, 3) == "weight (3 of 3 variants)"
+
+
+# --- duplicates
+
+
+def _doubles(twin: Twin) -> None:
+    twin.stock(
+        Goods("Cup", Item(" A-1\u00a0")),
+        Goods("Draft", Item("A-1"), status="draft"),
+        Goods("Nameless", Item("")),
+        Goods("Pot", sizes={"Small": Item("a-1"), "Large": Item("B"), "Huge": Item("")}),
+        Goods("Tray", Item("A-1")),
+    )
+
+
+async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: Twin) -> None:
+    """Templates 5.16; E1, E2: trimmed, capitals or not, drafts or not; empty ones are no duplicates."""
+    _doubles(twin)
+    _tab(twin.both)
+    inputs = {"sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
+    made = await twin.set_up("duplicate-sku-check", inputs)
+    tried = await twin.run(made, Mode.TEST)
+    expected = {
+        "checked": 6,
+        "duplicates": 1,
+        "without_value": 2,
+        "groups": [{"field": "sku", "value": "A-1", "count": 3}],
+    }
+    assert (tried.result, twin.both.written()) == (expected, [])
+    assert (await twin.run(made)).result == expected
+    note = "differing in blanks before or after and in capitals"
+    assert twin.both.cells(TAB) == [
+        ["Field", "Value", "Times", "Used by", "Note"],
+        ["SKU", "A-1", "3", "Cup; Pot, Small; Tray", note],
+    ]
+    assert lines_of(twin.both.posted()[0])[1:] == [f"SKU A-1: 3 times ({note})"]
+    exact = {"ignore_case": False, "across_drafts": True, "teams": twin.both.teams()}
+    all_of_them = await twin.run(await twin.set_up("duplicate-sku-check", exact))
+    assert (all_of_them.result["checked"], all_of_them.result["groups"]) == (
+        7,
+        [{"field": "sku", "value": "A-1", "count": 3}],
+    )
+
+
+async def test_that_there_are_no_duplicates_is_told(both: Both) -> None:
+    """Templates 5.16: as in the audit; values of two fields are not mixed."""
+    both.store.add_product("Cup", sku="X")
+    [row] = both.store.of("ProductVariant")
+    row["barcode"] = "X"
+    _tab(both)
+    inputs = {"fields": ["sku", "barcode"], "sheet": both.sheet(TAB), "teams": both.teams()}
+    run = await both.run(await both.set_up("duplicate-sku-check", inputs, on="shopify"))
+    assert run.result == {"checked": 1, "duplicates": 0, "without_value": 0, "groups": []}
+    assert both.cells(TAB)[1:] == [["No duplicates."]]
+    assert lines_of(both.posted()[0]) == ["No SKU or Barcode is used more than once at The shopify"]
