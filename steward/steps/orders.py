@@ -7,6 +7,7 @@ from decimal import Decimal
 from steward.connectors.base import ORDER, ORDERS, ById, NotFound, Order, OrdersAsk
 from steward.model.json import JsonObject
 from steward.steps.base import MemoryWrite, StepContext
+from steward.steps.numbers import money_text
 
 # Until when orders were read by the last live run that succeeded.
 READ_UNTIL = "orders_read"
@@ -69,3 +70,8 @@ def in_currency(order: Order, at: StepContext) -> bool:
 def net_of_refunds(order: Order) -> Decimal:
     """What was paid and not given back, at least 0."""
     return max(Decimal(order.total) - Decimal(order.refunded), Decimal(0))
+
+
+def total_text(order: Order) -> str:
+    """The order's total as decimal text."""
+    return money_text(Decimal(order.total), order.currency)

@@ -218,6 +218,7 @@ class Market:
             {
                 "id": woo.next_id("line"), "name": line.title, "product_id": 1 if line.exists else 0,
                 "variation_id": 0, "quantity": line.quantity, "sku": line.sku, "total": line.total,
+                "subtotal": line.total, "total_tax": "0.00", "price": 1, "meta_data": [],
             }
             for line in sale.lines
         ]  # fmt: skip

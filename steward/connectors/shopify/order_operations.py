@@ -137,9 +137,9 @@ class CancelOperation(Operation[CancelOrder]):
         # Whether it is still unpaid is looked at once more just before (templates 8).
         before: JsonObject = {"cancelled": False, "payment": order.payment.value}
         part = Part(self.name, integration_id, order.id, arguments, before, {"cancelled": True})
-        lines: list[JsonValue] = (
-            [f"{line.quantity} × {line.title}" for line in order.lines] if ask.restock else []
-        )
+        # What no longer is a variant of the store has no stock to go back to.
+        back = [line for line in order.lines if line.variant_id is not None] if ask.restock else []
+        lines: list[JsonValue] = [f"{line.quantity} × {line.title}" for line in back]
         fields = (
             FieldChange("status", "Status", order.status, "cancelled", FieldKind.TEXT),
             FieldChange("restocked", "Restocked lines", [], lines, FieldKind.LIST),

@@ -1,0 +1,88 @@
+"""Archive finished orders: what is finished, since when, and what stays open (templates 5.23)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import Fulfilment, FulfilmentOrder, Payment, Refund
+from steward.model.run import Mode, RunStatus
+from steward.templates.archive_fulfilled_orders import TEMPLATE
+from tests.templates.both import Both
+from tests.templates.goods import Twin
+from tests.templates.order_stage import ago, ids, line, order, stage
+from tests.templates.sales import Market, Sale
+
+_DAY = 24
+_DONE: dict[str, Any] = {"payment": "paid", "sent": "fulfilled", "hours": 90 * _DAY}
+# (order, whether it is archived when finished more than 30 days ago, except those tagged `keep-open`)
+SALES: tuple[tuple[Sale, bool], ...] = (
+    (Sale("A1", **_DONE), True),
+    (Sale("A2", **_DONE, sent_hours=31 * _DAY), True),
+    (Sale("A3", **_DONE, sent_hours=29 * _DAY), False),
+    (Sale("A4", **_DONE, paid_hours=29 * _DAY), False),
+    (Sale("A5", **_DONE, tags=("Keep-Open",)), False),
+    (Sale("A6", payment="paid", hours=90 * _DAY), False),
+    (Sale("A7", sent="fulfilled", hours=90 * _DAY), False),
+    (Sale("A8", **_DONE, shopify={"returnStatus": "IN_PROGRESS"}), False),
+    (Sale("A9", **_DONE, cancelled=True), False),
+)
+ARCHIVED = [sale.number for sale, archived in SALES if archived]
+
+
+async def test_finished_orders_are_archived_once(both: Both) -> None:
+    """Templates 5.23; E15; a second run proposes nothing."""
+    market = Market(Twin("shopify", both))
+    market.place(*(sale for sale, _ in SALES))
+    made = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
+    tried = await market.run(made, Mode.TEST)
+    assert (list(tried.changes), market.twin.writes()) == (ARCHIVED, 0)
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    assert came.changes == {number: {"Status": ("open", "archived")} for number in ARCHIVED}
+    assert came.beside == {"A1": "Finished on 2026-01-31.", "A2": "Finished on 2026-03-31."}
+    assert [sale.number for sale, _ in SALES if market.row(sale.number)["closedAt"]] == ARCHIVED
+    assert came.result == {"checked": 8, "archived": 2, "excepted": 1, "not_finished": 3}
+    again = await market.run(made)
+    assert (again.changes, again.result["checked"]) == ({}, 6)
+
+
+_OLD = order(
+    "1",
+    paid=True,
+    payment=Payment.PAID,
+    paid_at=ago(90 * _DAY),
+    fulfilled_at=ago(80 * _DAY),
+    fulfilment=Fulfilment.FULFILLED,
+    modified_at=ago(1),
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "archived"),
+    [
+        ({}, True),
+        ({"lines": (line(open_quantity=0),), "fulfilment": Fulfilment.UNFULFILLED}, True),
+        ({"fulfilment": Fulfilment.PARTIAL}, False),
+        ({"fulfilment": Fulfilment.ON_HOLD}, False),
+        ({"fulfilment_orders": (FulfilmentOrder("5", "on_hold"),)}, False),
+        ({"returning": True}, False),
+        ({"paid": False, "payment": Payment.PARTLY_PAID}, False),
+        ({"payment": Payment.REFUNDED, "refunds": (Refund("1", "20.00", ago(60 * _DAY)),)}, True),
+        ({"payment": Payment.REFUNDED, "refunds": (Refund("1", "20.00", ago(_DAY)),)}, False),
+        ({"paid_at": None, "fulfilled_at": None}, False),
+        ({"test": True}, False),
+    ],
+)
+async def test_what_counts_as_finished(changed: dict[str, Any], archived: bool) -> None:
+    """Templates 5.23: lines fulfilled or removed, the later of the two times, returns and held parts."""
+    ran = await stage(TEMPLATE, replace(_OLD, **changed)).run()
+    assert ids(ran) == (["1"] if archived else [])
+
+
+async def test_too_many_at_the_first_run_names_the_number() -> None:
+    """Templates 5.23, E11."""
+    ran = await stage(TEMPLATE, *(replace(_OLD, id=str(at)) for at in range(3)), limit=2).run()
+    assert ran.failed is not None
+    assert ran.failed.code == "too_many_changes"
+    assert ran.failed.message.startswith("3 changes were found, more than the limit of 2.")

@@ -1,0 +1,137 @@
+"""Cancel unpaid orders: which are unpaid for too long, and which are never cancelled (templates 5.8)."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import Fulfilment, Payment, Refund
+from steward.model.run import Mode, RunStatus
+from steward.templates.cancel_unpaid_orders import TEMPLATE
+from tests.templates.order_stage import ago, ids, line, order, stage
+from tests.templates.sales import Market, Sale, Sold
+
+_TWO = (Sold(quantity=2, total="40.00"), Sold("MUG-1", "Mug", total="14.00"))
+# (order, whether it is cancelled when unpaid for more than 48 hours, except those tagged `invoice`)
+SALES: tuple[tuple[Sale, bool], ...] = (
+    (Sale("A1", _TWO, hours=80), True),
+    (Sale("A2", hours=49), True),
+    (Sale("A3", hours=47), False),
+    (Sale("A4", hours=80, tags=("Invoice",)), False),
+    (Sale("A5", hours=80, payment="paid"), False),
+    (Sale("A6", hours=80, refunded="5.00"), False),
+    (Sale("A7", hours=80, cancelled=True), False),
+)
+CANCELLED = [sale.number for sale, cancelled in SALES if cancelled]
+_INPUTS: dict[str, Any] = {"older_than_hours": 48, "except_tags": ["invoice"]}
+
+
+async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> None:
+    """Templates 5.8; E13; E15: a cancelled order does not count; a second run proposes nothing."""
+    market.place(*(sale for sale, _ in SALES))
+    made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
+    tried = await market.run(made, Mode.TEST)
+    assert (list(tried.changes), market.twin.writes()) == (CANCELLED, 0)
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    first = came.changes["A1"]
+    assert first["Status"][1] == "cancelled"
+    words = "Total 54.00 EUR, unpaid for 80 hours."
+    if market.is_shopify:
+        assert first["Restocked lines"] == ([], ["2 × Earl Grey", "1 × Mug"])
+        assert tried.beside["A1"] == words
+    else:
+        assert tried.beside["A1"] == f"{words} The shop itself decides whether it puts the items back in " \
+            "stock and sends e-mails."  # fmt: skip
+    assert not any(one.proposal.reversible for one in came.kept)
+    assert [sale.number for sale, _ in SALES if market.is_cancelled(sale.number)] == [*CANCELLED, "A7"]
+    assert came.result == {
+        "checked": 5,
+        "cancelled": 2,
+        "excepted": 1,
+        "partly_paid": 1,
+        "orders": [
+            {"number": "A1", "total": "54.00", "hours": 80},
+            {"number": "A2", "total": "20.00", "hours": 49},
+        ],
+    }
+    again = await market.run(made)
+    assert (again.changes, again.result["checked"]) == ({}, 3)
+
+
+async def test_an_order_paid_meanwhile_is_left_alone(market: Market) -> None:
+    """Templates 5.8, E12: it is read again just before."""
+    market.place(Sale("B1", hours=50), Sale("B2", hours=50))
+    made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
+    run = await market.twin.shop.waiting(made)
+    market.pay("B1")
+    await market.twin.shop.approve(run)
+    came = await market.came(await market.twin.shop.until_settled(run))
+    assert came.outcomes == {"B1": "conflict", "B2": "applied"}
+    assert (market.is_cancelled("B1"), market.is_cancelled("B2")) == (False, True)
+
+
+_OLD = order("1", created_at=ago(100))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"payment": Payment.PARTLY_PAID},
+        {"fulfilment": Fulfilment.PARTIAL},
+        {"fulfilment": Fulfilment.FULFILLED},
+        {"refunded": "1.00", "refunds": (Refund("9", "1.00", None),)},
+    ],
+)
+async def test_an_order_that_has_begun_is_counted_and_never_cancelled(changed: dict[str, Any]) -> None:
+    """Templates 5.8: partly paid, sent in part, refunded in part."""
+    ran = await stage(TEMPLATE, replace(_OLD, **changed), older_than_hours=48).run()
+    assert (ids(ran), ran.result["partly_paid"]) == ([], 1)
+
+
+async def test_age_counts_from_creation_to_the_second() -> None:
+    """Templates 5.8: more than; an order edited meanwhile keeps its age."""
+    exact = order("1", created_at=ago(48), modified_at=ago(0))
+    older = order("2", created_at=ago(48) - timedelta(seconds=1), modified_at=ago(0))
+    assert ids(await stage(TEMPLATE, exact, older, older_than_hours=48).run()) == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "payment", "statuses"),
+    [("woocommerce", Payment.ON_HOLD, "on_hold"), ("shopify", Payment.AUTHORIZED, "authorized")],
+)
+async def test_other_unpaid_states_are_cancelled_when_named(
+    platform: str, payment: Payment, statuses: str
+) -> None:
+    """Templates 5.8, `statuses`."""
+    held = replace(_OLD, payment=payment)
+    assert ids(await stage(TEMPLATE, held, platform=platform, older_than_hours=48).run()) == []
+    named = stage(TEMPLATE, held, platform=platform, older_than_hours=48, statuses=[statuses])
+    assert ids(await named.run()) == ["1"]
+
+
+async def test_states_of_the_other_platform_are_refused(market: Market) -> None:
+    """Templates 5.8; templates 6, last line."""
+    foreign = "on_hold" if market.is_shopify else "authorized"
+    refused = await market.twin.refused("cancel-unpaid-orders", {**_INPUTS, "statuses": [foreign]})
+    assert list(refused) == ["inputs.statuses"]
+
+
+async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
+    """Templates 5.8."""
+    mixed = replace(_OLD, lines=(line(), line("OLD", title="Old pot", variant_id=None)))
+    [proposal] = (await stage(TEMPLATE, mixed, older_than_hours=48).run()).proposals
+    assert proposal.fields[1].after == ["1 × Earl Grey"]
+    assert (proposal.message or "").endswith("no longer in the store: Old pot.")
+    [kept] = (await stage(TEMPLATE, mixed, older_than_hours=48, restock=False).run()).proposals
+    assert (kept.fields[1].after, kept.parts[0].arguments["restock"]) == ([], False)
+
+
+async def test_a_hundred_at_most_unless_said() -> None:
+    """Templates 5.8, `limit`; E11."""
+    many = [order(str(number), created_at=ago(100)) for number in range(101)]
+    ran = await stage(TEMPLATE, *many, older_than_hours=48).run()
+    assert ran.failed is not None
+    assert ran.failed.code == "too_many_changes"
+    assert len((await stage(TEMPLATE, *many[1:], older_than_hours=48).run()).proposals) == 100

@@ -1,0 +1,105 @@
+"""Unfulfilled orders: which paid orders wait too long, and what the channel is told (templates 5.17)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import Fulfilment, Payment
+from steward.model.run import Mode, RunStatus
+from steward.templates.unfulfilled_order_alert import TEMPLATE
+from tests.templates.order_stage import OrderStage, ago, line, order, stage
+from tests.templates.sales import Market, Sale, Sold
+from tests.templates.stage import TEAMS, card_lines
+
+_DAY = 24
+# Told, the oldest first, when paid more than 3 days ago: (order, days)
+SALES: tuple[tuple[Sale, int | None], ...] = (
+    (Sale("A1", hours=9 * _DAY, payment="paid", paid_hours=5 * _DAY + 1), 5),
+    (Sale("A2", hours=7 * _DAY, payment="paid", buyer="Ada"), 7),
+    (Sale("A3", hours=9 * _DAY, payment="paid", paid_hours=2 * _DAY), None),
+    (Sale("A4", hours=9 * _DAY), None),
+    (Sale("A5", hours=9 * _DAY, payment="paid", sent="fulfilled"), None),
+    (Sale("A6", hours=9 * _DAY, payment="paid", tags=("Preorder",)), None),
+    (Sale("A7", hours=9 * _DAY, payment="paid", lines=(Sold(ships=False),)), None),
+    (Sale("A8", hours=9 * _DAY, payment="paid", cancelled=True), None),
+)
+_INPUTS: dict[str, Any] = {"older_than_days": 3, "except_tags": ["preorder"]}
+
+
+async def test_paid_orders_that_wait_are_told_the_oldest_first(market: Market) -> None:
+    """Templates 5.17; E13, E15, E17: a test run sends nothing."""
+    market.people("Ada")
+    market.place(*(sale for sale, _ in SALES))
+    made = await market.set_up("unfulfilled-order-alert", teams=market.twin.both.teams(), **_INPUTS)
+    tried = await market.run(made, Mode.TEST)
+    assert (tried.result["waiting"], market.twin.both.posted()) == (2, [])
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    assert came.result == {
+        "checked": 4,
+        "waiting": 2,
+        "orders": [
+            {"number": "A2", "days": 7, "total": "20.00"},
+            {"number": "A1", "days": 5, "total": "20.00"},
+        ],
+    }
+    [message] = market.twin.both.posted()
+    assert message["text"].startswith("2 paid orders not sent at The ")
+
+
+def _alerting(*orders: Any, **inputs: Any) -> OrderStage:
+    return stage(TEMPLATE, *orders, teams={"integration_id": int(TEAMS)}, **{"older_than_days": 3, **inputs})
+
+
+_PAID = order("1", paid=True, payment=Payment.PAID, paid_at=ago(100), created_at=ago(200))
+
+
+async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
+    """Templates 5.17."""
+    ran = await _alerting(
+        replace(_PAID, id="1", number="#1", fulfilment=Fulfilment.ON_HOLD, paid_at=ago(400)),
+        replace(_PAID, id="2", number="#2", fulfilment=Fulfilment.PARTIAL, customer_name="Ada"),
+        replace(_PAID, id="3", number="#3", paid_at=ago(120)),
+    ).run()
+    assert card_lines(ran.proposals[0]) == [
+        "3 paid orders not sent at Shopify",
+        "Paid more than 3 days ago, the oldest first.",
+        "Listed last: 1 order on hold.",
+        "#3: 5 days, 20.00 EUR",
+        "#2, Ada: 4 days, 20.00 EUR, sent in part",
+        "#1: 16 days, 20.00 EUR, on hold",
+    ]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"payment": Payment.REFUNDED},
+        {"paid": False, "payment": Payment.AUTHORIZED},
+        {"lines": (line(ships=False), line("B", open_quantity=0))},
+        {"test": True},
+    ],
+)
+async def test_what_is_not_to_be_sent_is_not_told(changed: dict[str, Any]) -> None:
+    """Templates 5.17: virtual items, nothing left to send; E15; none: no message."""
+    ran = await _alerting(replace(_PAID, **changed)).run()
+    assert (ran.proposals, ran.result["checked"]) == ([], 0)
+    assert "no message was sent" in ran.words.text
+
+
+async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
+    """Templates 5.17, E16: in Berlin the 25th of October 2026 has 25 hours."""
+    paid = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)  # at noon
+    at = _alerting(replace(_PAID, paid_at=paid), older_than_days=2)
+    at.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # at noon, 49 hours later
+    assert (await at.run()).result["waiting"] == 0
+    at.now = datetime(2026, 10, 26, 11, 0, 1, tzinfo=UTC)
+    assert (await at.run()).result["orders"] == [{"number": "#1", "days": 2, "total": "20.00"}]
+
+
+async def test_without_a_time_of_payment_age_counts_from_creation() -> None:
+    """Templates 5.17: its time when known, else creation."""
+    ran = await _alerting(replace(_PAID, paid_at=None, created_at=ago(4 * _DAY + 1))).run()
+    assert ran.result["orders"][0]["days"] == 4
