@@ -1,0 +1,170 @@
+"""Tag customers by spend: what counts as spend, which tier it reaches, which tags move (templates 5.7)."""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import Customer, Order, Page, Payment
+from steward.model.run import Mode, RunStatus
+from steward.steps.base import StoreEvent, TooManyChanges
+from steward.templates.tag_customers_by_spend import TEMPLATE
+from tests.templates.order_stage import CHANGES, Orders, OrderStage, ids, order
+from tests.templates.sales import Market, Sale, Sold
+from tests.templates.stage import NOW, SHOP, connection
+
+TIERS = [{"tag": "silver", "min_spend": "100.00"}, {"tag": "gold", "min_spend": "250"}]
+
+
+def _spent(total: str) -> tuple[Sold, ...]:
+    return (Sold(total=total),)
+
+
+# (customer, tags before, orders, tags after): spend is paid orders of the last 30 days less refunds
+PEOPLE: tuple[tuple[str, tuple[str, ...], tuple[Sale, ...], list[str]], ...] = (
+    (
+        "Ada",
+        ("silver", "wholesale"),
+        (Sale("A1", _spent("150.00"), payment="paid"), Sale("A2", _spent("100.00"), payment="paid")),
+        ["gold", "wholesale"],
+    ),
+    ("Ben", (), (Sale("B1", _spent("99.99"), payment="paid"), Sale("B2", _spent("90.00"))), []),
+    ("Cleo", ("Gold",), (Sale("C1", _spent("100.00"), payment="paid"),), ["silver"]),
+    ("Dora", ("gold",), (Sale("D1", _spent("400.00"), payment="paid", hours=32 * 24),), []),
+    (
+        "Emil",
+        ("silver",),
+        (Sale("E1", _spent("400.00"), payment="partly_refunded", refunded="250.00"),),
+        ["silver"],
+    ),
+    ("Fay", ("silver",), (Sale("F1", _spent("300.00"), payment="paid", cancelled=True),), []),
+    ("Gus", ("GOLD",), (Sale("G1", _spent("300.00"), payment="paid"),), ["GOLD"]),
+)
+CHANGED = {name for name, before, _, after in PEOPLE if sorted(before) != after}
+
+
+async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: Market) -> None:
+    """Templates 5.7: at exactly the bound; other tags are left alone; a second run proposes nothing."""
+    for name, before, sales, _ in PEOPLE:
+        market.people(name, tags=before)
+        market.place(*(replace(sale, buyer=name) for sale in sales))
+    market.place(Sale("X1", _spent("900.00"), payment="paid"))  # a guest
+    made = await market.set_up("tag-customers-by-spend", tiers=TIERS, window_days=30)
+    tried = await market.run(made, Mode.TEST)
+    assert (set(tried.changes), market.twin.writes()) == (CHANGED, 0)
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    assert {name: market.tags(name) for name, *_ in PEOPLE} == {name: after for name, _, _, after in PEOPLE}
+    assert came.changes["Ada"] == {"Tags": (["silver", "wholesale"], ["gold", "wholesale"])}
+    assert came.beside["Ada"] == "Spend 250.00 EUR. Tier before: silver; after: gold."
+    assert came.result == {
+        "checked": 7,
+        "changed": 4,
+        "unchanged": 3,
+        "by_tier": [{"tag": "silver", "customers": 2}, {"tag": "gold", "customers": 2}],
+    }
+    assert (await market.run(made)).changes == {}
+
+
+@dataclass
+class Shop(Orders):
+    """A pretend store of customers and orders."""
+
+    people: list[Customer] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+
+    async def read(self, op: Any, params: Any) -> Any:
+        """As a store's reader: customers come twice (E10)."""
+        self.ops.append(op.name)
+        if op.name in ("customers", "customer"):
+            wanted = getattr(params, "id", None)
+            yield Page(tuple(each for each in self.people if wanted in (None, each.id)))
+            yield Page(tuple(self.people[:1]))
+        else:
+            async for page in super().read(op, params):
+                yield page
+
+
+def _customer(number: str, spent: str | None = None, **changed: Any) -> Customer:
+    about: dict[str, Any] = {
+        "id": number, "email": f"c{number}@shop.example", "name": "", "tags": (), "orders_count": None,
+        "spent": spent, "modified_at": NOW, "currency": "EUR",
+    }  # fmt: skip
+    return Customer(**{**about, **changed})
+
+
+def _paid(number: str, customer: str | None, total: str, **changed: Any) -> Order:
+    paid = {"paid": True, "payment": Payment.PAID, "customer_id": customer, "total": total}
+    return order(number, **{**paid, **changed})
+
+
+def _tagging(people: list[Customer], orders: list[Order], **inputs: Any) -> OrderStage:
+    return OrderStage(
+        TEMPLATE,
+        {"tiers": TIERS, **inputs},
+        shop=Shop(orders, people=people),
+        store=connection("shopify", SHOP),
+        changes=CHANGES["shopify"],
+    )
+
+
+async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
+    """Templates 5.7: then no order is read; a total in another currency is worked out from orders (E13)."""
+    people = [_customer("1", "250.00"), _customer("2", "99.99")]
+    at = _tagging(people, [])
+    ran = await at.run()
+    assert (ids(ran), ran.result["checked"], at.shop.ops) == (["1"], 2, ["customers"])
+    foreign = _tagging([_customer("1", "900.00", currency="USD")], [_paid("5", "1", "100.00")])
+    assert (await foreign.run()).result["by_tier"][0] == {"tag": "silver", "customers": 1}
+    assert foreign.shop.ops == ["customers", "orders"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"paid": False, "payment": Payment.AUTHORIZED},
+        {"currency": "USD"},
+        {"test": True},
+        {"cancelled_at": NOW},
+        {"refunded": "20.01"},
+    ],
+)
+async def test_what_does_not_count_as_spend(changed: dict[str, Any]) -> None:
+    """Templates 5.7: unpaid, refunded; E13: other currencies; E15: test orders and cancelled ones."""
+    at = _tagging([_customer("1")], [_paid("5", "1", "120.00", **changed)])
+    assert ids(await at.run()) == []
+
+
+async def test_the_window_begins_with_a_local_day() -> None:
+    """Templates E16: in Berlin the 20th of November less 30 days begins on the 20th of October at 22 UTC."""
+    start = datetime(2026, 10, 20, 22, 0, tzinfo=UTC)
+    before = start - timedelta(seconds=1)
+    for placed, found in ((start, ["1"]), (before, [])):
+        at = _tagging([_customer("1")], [_paid("5", "1", "120.00", created_at=placed)], window_days=30)
+        assert ids(await at.run()) == found
+
+
+async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
+    """Templates 1, "Trigger": `orders/paid`; a guest order has no customer."""
+    people = [_customer("1", "300.00"), _customer("2", "300.00")]
+    at = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
+    ran = await at.run(event=StoreEvent("orders/paid", "order", "5"))
+    assert (ids(ran), ran.result["checked"]) == (["2"], 1)
+    for number in ("6", "7"):
+        none = await at.run(event=StoreEvent("orders/paid", "order", number))
+        assert (none.failed, none.result["checked"]) == (None, 0)
+
+
+async def test_two_tiers_alike_are_refused(market: Market) -> None:
+    """Templates 5.7: 422 on `inputs.tiers.<n>`."""
+    alike = [*TIERS, {"tag": "Silver", "min_spend": "1"}, {"tag": "x", "min_spend": "250.0"}]
+    refused = await market.twin.refused("tag-customers-by-spend", {"tiers": alike})
+    assert list(refused) == ["inputs.tiers.2", "inputs.tiers.3"]
+
+
+async def test_too_many_changes_are_not_proposed() -> None:
+    """Templates E11."""
+    people = [_customer(str(number), "250.00") for number in range(3)]
+    assert len((await _tagging(people, [], limit=3).run()).proposals) == 3
+    assert isinstance((await _tagging(people, [], limit=2).run()).failed, TooManyChanges)
