@@ -8,6 +8,7 @@ import Overview from "./screens/overview/Overview.svelte";
 import { startRuns } from "./screens/runs/calls";
 import { begin } from "./screens/runs/following.svelte";
 import { startConnections } from "./screens/connections/calls";
+import { startImport, startImports } from "./screens/imports/calls";
 import { startGallery, startSetup } from "./screens/setup/calls";
 import type { PageName, Route } from "./router.svelte";
 
@@ -33,5 +34,8 @@ export const routes: Partial<Record<PageName, Route>> = {
   connection: { screen: () => import("./screens/connections/ConnectionPage.svelte"), start: startConnections },
   people: { screen: () => import("./screens/people/People.svelte") },
   organization: { screen: () => import("./screens/organization/Organization.svelte") },
+  imports: { screen: () => import("./screens/imports/Imports.svelte"), start: startImports },
+  "new-import": { screen: () => import("./screens/imports/NewImport.svelte") },
+  import: { screen: () => import("./screens/imports/Import.svelte"), start: startImport },
   account: { screen: () => import("./screens/account/Account.svelte"), },
 };

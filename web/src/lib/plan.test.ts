@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import type { FindingRecord, PlanStepRecord } from "../api/schema";
+import { layered, portWords, stateOf, waysOut } from "./plan";
+
+function plan(names: string, ...edges: string[]) {
+  const steps = [...names].map(
+    (name): PlanStepRecord => ({ name, title: name, kind: "decide", operation: "set", needs: null, supported: true, after: [], target: null }),
+  );
+  return { steps, edges: edges.map((edge) => ({ from: edge[0]!, port: edge.slice(2) || "out:0", to: edge[1]! })) };
+}
+
+const spots = (...given: Parameters<typeof plan>) =>
+  Object.fromEntries([...layered(plan(...given))].map(([name, { layer, place }]) => [name, `${layer}.${place}`]));
+
+describe("layers of a plan", () => {
+  it("gives a chain one row, and branches places in plan order", () => {
+    expect(spots("abc", "ab", "bc")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+    expect(spots("abcd", "ab", "ac", "bd", "cd")).toEqual({ a: "0.0", b: "1.0", c: "1.1", d: "2.0" });
+  });
+
+  it("puts a join behind its longest way", () => {
+    expect(spots("abcd", "ad", "ab", "bc", "cd").d).toBe("3.0");
+    // Also when the short way comes first in the plan.
+    expect(spots("adbc", "ad", "ab", "bc", "cd").d).toBe("3.0");
+  });
+
+  it("leaves out the edge that closes a circle, and edges of a step to itself", () => {
+    expect(spots("abc", "ab", "bc", "cb")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+    expect(spots("ab", "aa", "ab")).toEqual({ a: "0.0", b: "1.0" });
+    expect(spots("abc", "ab", "bc", "ca")).toEqual({ a: "0.0", b: "1.0", c: "2.0" });
+  });
+
+  it("gives steps nothing leads to the first layer, and survives edges to steps that are not there", () => {
+    expect(spots("ab", "az")).toEqual({ a: "0.0", b: "0.1" });
+  });
+
+  it("lays out the largest plan there may be", () => {
+    const names = Array.from({ length: 1000 }, (_, at) => `s${at}`);
+    const steps = names.map((name) => ({ ...plan("a").steps[0]!, name }));
+    const edges = names.slice(1).map((to, at) => ({ from: names[at]!, port: "out:0", to }));
+    expect(layered({ steps, edges }).get("s999")).toEqual({ layer: 999, place: 0 });
+  });
+});
+
+describe("words of a plan", () => {
+  it("names ports", () => {
+    expect(["out:0", "out:1", "true", "false", "loop", "done", "error", "case:0", "fallback"].map(portWords)).toEqual([
+      null, "output 2", "true", "false", "loop", "done", "error", "case 1", "otherwise",
+    ]);
+    expect(waysOut(plan("abc", "abtrue", "acfalse"), "a")).toEqual([{ port: "true", to: "b" }, { port: "false", to: "c" }]);
+  });
+
+  it("tells the worst state of a step", () => {
+    const found = (code: string, level: string): FindingRecord => ({ step: "a", code, level, message: "" });
+    const none = new Set<string>();
+    expect(stateOf("a", true, [], none)).toBe("fine");
+    expect(stateOf("a", true, [], new Set("a"))).toBe("unbound");
+    expect(stateOf("a", false, [found("node_type", "error")], new Set("a"))).toBe("blocked");
+    expect(stateOf("a", false, [found("node_type", "warning"), found("disabled_step", "note")], none)).toBe("disabled");
+    expect(stateOf("b", true, [found("node_type", "error")], none)).toBe("fine");
+  });
+});

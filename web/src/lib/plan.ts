@@ -1,0 +1,109 @@
+/** The steps of a workflow as a graph (web 6.9.1): layers from what comes after what, ports and states in words. */
+
+import type { FindingRecord, PlanEdgeRecord, PlanStepRecord } from "../api/schema";
+import { plainName, STEP_KIND, type Shape, type Tone } from "./words";
+
+/** A plan as the API shows it: of an import, or of an automation. */
+export interface GraphPlan {
+  steps: readonly PlanStepRecord[];
+  edges: readonly PlanEdgeRecord[];
+}
+
+/** Where a step stands: its layer from the left, its place in the layer from the top. */
+export interface Spot {
+  layer: number;
+  place: number;
+}
+
+export type StepState = "fine" | "unbound" | "blocked" | "disabled";
+
+export const STEP_STATES: Readonly<Record<StepState, { words: string; shape: Shape; tone: Tone }>> = {
+  fine: { words: "Can run", shape: "tick", tone: "good" },
+  unbound: { words: "Needs a connection", shape: "hand", tone: "warn" },
+  blocked: { words: "Cannot run", shape: "cross", tone: "bad" },
+  disabled: { words: "Switched off", shape: "bar", tone: "muted" },
+};
+
+/** Above so many steps the graph is drawn only when asked (web 6.9.1). */
+export const MOST_DRAWN = 300;
+
+/** What a step does, in one word; a kind this app does not know is shown by its name. */
+export function kindWords(kind: string): string {
+  return kind === "unsupported" ? "Not known here" : (STEP_KIND[kind] ?? plainName(kind));
+}
+
+/** The name of an output in words; null when a step has only the one and it says nothing. */
+export function portWords(port: string): string | null {
+  const [name, number] = port.split(":");
+  if (name === "out") return number === "0" ? null : `output ${Number(number) + 1}`;
+  if (name === "case") return `case ${Number(number) + 1}`;
+  if (name === "fallback") return "otherwise";
+  return name ? plainName(name).toLowerCase() : null;
+}
+
+/**
+ * The layer of a step is one more than the highest of those it comes after, edges that close a circle left out;
+ * in a layer the steps stand in plan order.
+ */
+export function layered(plan: GraphPlan): Map<string, Spot> {
+  const after = new Map<string, string[]>(plan.steps.map(({ name }) => [name, []]));
+  for (const { from, to } of plan.edges) if (after.has(to)) after.get(from)?.push(to);
+  const layers = new Map<string, number>();
+  for (const name of forwards(plan, after)) {
+    const here = layers.get(name) ?? 0;
+    layers.set(name, here);
+    for (const next of after.get(name)!) layers.set(next, Math.max(layers.get(next) ?? 0, here + 1));
+  }
+  const places: number[] = [];
+  const spots = new Map<string, Spot>();
+  for (const { name } of plan.steps) {
+    const layer = layers.get(name) ?? 0;
+    const place = places[layer] ?? 0;
+    places[layer] = place + 1;
+    spots.set(name, { layer, place });
+  }
+  return spots;
+}
+
+/** The steps so that each comes before those after it; takes the edges that close circles out of `after`. */
+function forwards(plan: GraphPlan, after: Map<string, string[]>): string[] {
+  const order: string[] = [];
+  const state = new Map<string, "open" | "done">();
+  for (const { name } of plan.steps) {
+    if (state.has(name)) continue;
+    const path: { name: string; targets: string[]; kept: string[] }[] = [];
+    const enter = (one: string) => {
+      state.set(one, "open");
+      path.push({ name: one, targets: [...new Set(after.get(one))], kept: [] });
+    };
+    enter(name);
+    while (path.length) {
+      const here = path.at(-1)!;
+      const next = here.targets.shift();
+      if (next === undefined) {
+        state.set(here.name, "done");
+        after.set(here.name, here.kept);
+        order.push(here.name);
+        path.pop();
+      } else if (state.get(next) !== "open") {
+        here.kept.push(next);
+        if (!state.has(next)) enter(next);
+      }
+    }
+  }
+  return order.reverse();
+}
+
+/** How a step stands, the worst first: what cannot run, what is switched off, what has no connection. */
+export function stateOf(name: string, supported: boolean, issues: readonly FindingRecord[], unbound: ReadonlySet<string>): StepState {
+  const own = issues.filter(({ step }) => step === name);
+  // A step that is switched off, or never reached, keeps nothing from running.
+  if (own.some(({ code }) => code === "disabled_step")) return "disabled";
+  if (own.some(({ level }) => level === "error") || !supported) return "blocked";
+  return unbound.has(name) ? "unbound" : "fine";
+}
+
+/** What goes out of a step: `true → Log`. */
+export function waysOut(plan: GraphPlan, name: string): { port: string | null; to: string }[] {
+  return plan.edges.filter(({ from }) => from === name).map(({ port, to }) => ({ port: portWords(port), to }));
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { blocked, byLevel, counted, foundAndToDo, verdict } from "./report";
+import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
+
+describe("an export as given", () => {
+  const flow = `${"a".repeat(64)}:{"__metadata":{"version":0.1},"root":{"steps":[],"name":"Tagged"}}`;
+
+  it("is guessed by its shape", () => {
+    expect(guessed('{"nodes":[],"connections":{}}')).toBe("workflow_tool");
+    expect(guessed(' [{"workflow":{"nodes":[],"connections":{}}}]')).toBe("workflow_tool");
+    expect(guessed(flow)).toBe("store_flow");
+    expect(guessed(flow.slice(65))).toBe("store_flow");
+    for (const other of ["", "{", "[]", "[1,2]", '"text"', '{"a":1}', "null"]) expect(guessed(other)).toBeNull();
+  });
+
+  it("proposes its own name, else the file's", () => {
+    expect(proposedName('{"name":" Orders ","nodes":[]}', "x.json")).toBe("Orders");
+    expect(proposedName('{"name":7,"nodes":[]}', "My flow.v2.json")).toBe("My flow.v2");
+    expect(proposedName(flow, null)).toBe("Tagged");
+    expect(proposedName("{", null)).toBe("");
+    expect(proposedName(`{"name":"${"n".repeat(300)}"}`, null)).toHaveLength(120);
+  });
+
+  it("is refused before it is sent when it is too large", () => {
+    expect(tooLarge("x".repeat(MOST_BYTES - 1026))).toBeNull();
+    expect(tooLarge("x".repeat(MOST_BYTES - 1025))).toContain("at most 2 MB");
+    expect(tooLarge('"'.repeat(MOST_BYTES / 2))).toContain("2.0 MB");
+  });
+});
+
+describe("the report", () => {
+  const found = (step: string | null, level: string, code = "parameter") => ({ step, level, code, message: "" });
+  const issues = [found("A", "error"), found("A", "error"), found(null, "error"), found("B", "warning"), found("B", "note")];
+
+  it("groups by level and counts steps, not findings", () => {
+    expect(byLevel(issues).map(({ level, findings }) => [level, findings.length])).toEqual([["error", 3], ["warning", 1], ["note", 1]]);
+    expect(byLevel([])).toEqual([]);
+    expect(blocked(issues)).toEqual(["A", "The file"]);
+    expect(verdict(issues).words).toBe("2 steps cannot run");
+    expect(verdict([found("B", "warning")]).words).toBe("Can run");
+    expect(counted(issues)).toBe("3 errors, 1 warning");
+    expect(counted([])).toBe("");
+  });
+
+  it("parts what was found from what to do", () => {
+    expect(foundAndToDo("It is odd. Replace it. Or not.")).toEqual(["It is odd.", "Replace it. Or not."]);
+    expect(foundAndToDo("Version 3.2 is not known.")).toEqual(["Version 3.2 is not known.", ""]);
+  });
+});

@@ -1,0 +1,55 @@
+/** An export as a person gives it: which tool it is of, what it is called, whether it is small enough to send. */
+
+export type Source = "workflow_tool" | "store_flow";
+
+export const SOURCES: Readonly<Record<Source, { name: string; hint: string }>> = {
+  workflow_tool: { name: "n8n", hint: "A workflow downloaded from n8n, a .json file" },
+  store_flow: { name: "Shopify Flow", hint: "A workflow exported from Shopify Flow, a .flow file" },
+};
+
+/** The service takes so much, in bytes (contract 1.2). */
+export const MOST_BYTES = 2 * 1024 * 1024;
+const MOST_NAME = 120;
+const CHECKSUM = /^[0-9a-f]{64}:/;
+
+/** What the text looks like; null when it looks like neither. */
+export function guessed(text: string): Source | null {
+  const start = text.trimStart();
+  if (CHECKSUM.test(start)) return "store_flow";
+  const found = parsed(start);
+  if (found === null) return null;
+  if ("root" in found && "__metadata" in found) return "store_flow";
+  return "nodes" in found || "connections" in found ? "workflow_tool" : null;
+}
+
+/** A name to propose: the workflow's own, else the file's without its ending. */
+export function proposedName(text: string, file: string | null): string {
+  const found = parsed(text.trimStart().replace(CHECKSUM, ""));
+  const root = found?.root;
+  const own = [found?.name, isObject(root) ? root.name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
+  return (own ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MOST_NAME);
+}
+
+/** Why it cannot be sent as it is; null when it can. */
+export function tooLarge(text: string): string | null {
+  const bytes = new TextEncoder().encode(JSON.stringify(text)).length;
+  if (bytes <= MOST_BYTES - 1024) return null;
+  return `This is ${(bytes / 1024 / 1024).toFixed(1)} MB; at most 2 MB can be read. Split the workflow, or remove the data pinned to its steps.`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The object an export is, out of what may be put around it; null when it is none. */
+function parsed(text: string): Record<string, unknown> | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (Array.isArray(value) && value.length === 1) value = value[0];
+  if (isObject(value) && isObject(value.workflow) && !("nodes" in value)) value = value.workflow;
+  return isObject(value) ? value : null;
+}

@@ -1,0 +1,53 @@
+/** What reading found, for people: findings by level, how many steps cannot run, the verdict on top. */
+
+import type { FindingRecord } from "../../api/schema";
+import { count, type Shown } from "../../lib/words";
+
+export interface Group {
+  level: string;
+  title: string;
+  shown: Shown;
+  findings: readonly FindingRecord[];
+}
+
+const LEVELS: readonly [string, string, Shown][] = [
+  ["error", "Cannot run", { words: "Cannot run", shape: "cross", tone: "bad" }],
+  ["warning", "Runs, but differs", { words: "Differs", shape: "hand", tone: "warn" }],
+  ["note", "Good to know", { words: "Note", shape: "dot", tone: "info" }],
+];
+
+/** The findings by level, the worst first; a level without one is left out. */
+export function byLevel(issues: readonly FindingRecord[]): Group[] {
+  return LEVELS.map(([level, title, shown]) => ({ level, title, shown, findings: issues.filter((one) => one.level === level) })).filter(
+    ({ findings }) => findings.length,
+  );
+}
+
+/** The steps that keep it from running; what concerns the whole file counts as one. */
+export function blocked(issues: readonly FindingRecord[]): string[] {
+  return [...new Set(issues.filter(({ level }) => level === "error").map(({ step }) => step ?? "The file"))];
+}
+
+/** "Can run", or how many steps cannot. */
+export function verdict(issues: readonly FindingRecord[]): Shown {
+  const steps = blocked(issues).length;
+  if (!steps) return { words: "Can run", shape: "tick", tone: "good" };
+  return { words: `${count(steps, "step")} cannot run`, shape: "cross", tone: "bad" };
+}
+
+/** "2 errors, 1 warning"; empty without either. */
+export function counted(issues: readonly FindingRecord[]): string {
+  const of = (level: string) => issues.filter((one) => one.level === level).length;
+  const parts = [
+    [of("error"), "error"],
+    [of("warning"), "warning"],
+  ] as const;
+  return parts.filter(([number]) => number).map(([number, one]) => count(number, one)).join(", ");
+}
+
+/** A message as what was found and what to do: its first sentence, and the rest. */
+export function foundAndToDo(message: string): [string, string] {
+  const end = /[.!?](?=\s+\S)/.exec(message);
+  if (!end) return [message, ""];
+  return [message.slice(0, end.index + 1), message.slice(end.index + 1).trim()];
+}

@@ -1,0 +1,93 @@
+/** What a person chooses before an import runs as an automation; kept while the import's page is open. */
+
+import { call, Refused } from "../../api/client";
+import type { AutomationRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
+import { idempotencyKey } from "../../lib/action.svelte";
+import { type Bindings, sent, type ToBind, toBind } from "../../lib/bindings";
+
+const MANUAL: ScheduleRecord = {
+  cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
+};
+
+/** The platforms of the stores its steps are made for, by their operations. */
+export function platforms(record: ImportRecord): string[] {
+  const steps = record.plan?.steps.filter(({ needs }) => needs === "store") ?? [];
+  return [...new Set(steps.map(({ operation }) => operation.split(".")[0]!))].sort();
+}
+
+export class SetUp {
+  name = $state("");
+  store = $state<number | null>(null);
+  bindings = $state.raw<Bindings>({});
+  schedule = $state.raw<ScheduleRecord>(MANUAL);
+  timezone = $state("");
+  trigger = $state.raw<TriggerRecord>({ kind: "schedule" });
+  sendMode = $state<"ask" | "send">("ask");
+  /** The steps to bind: what an automation without any binding lacks. */
+  rows = $state.raw<readonly ToBind[]>();
+  /** How it would run as it is set up now. */
+  answer = $state.raw<ImportPreviewAnswer>();
+  refused = $state.raw<Refused>();
+  busy = $state(false);
+  readonly record: ImportRecord;
+  #begun = "";
+  #key = idempotencyKey();
+  #sent = "";
+
+  constructor(record: ImportRecord, zone: string) {
+    this.record = record;
+    this.name = record.name;
+    this.schedule = { ...MANUAL, ...record.trigger?.schedule };
+    this.timezone = record.trigger?.timezone ?? zone;
+    if (record.trigger?.kind === "event") this.trigger = { kind: "event", topics: record.trigger.topics ?? [] };
+    this.#begun = this.#typed();
+  }
+
+  /** Whether it runs on a store: its steps need one, or a store's events start it. */
+  get onStore(): boolean {
+    return platforms(this.record).length > 0 || this.trigger.kind === "event";
+  }
+
+  get isChanged(): boolean {
+    return this.#typed() !== this.#begun;
+  }
+
+  #typed(): string {
+    return JSON.stringify([this.name, this.bindings, this.schedule, this.trigger, this.sendMode]);
+  }
+
+  #chosen() {
+    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings) };
+  }
+
+  /** Asks how it would run now; the steps to bind are asked for once, without any binding. */
+  async preview(signal: AbortSignal): Promise<void> {
+    const body = this.#chosen();
+    this.busy = true;
+    try {
+      const args = { params: { import_id: this.record.id }, body };
+      const answer = await call("post", "/v1/automations/imports/{import_id}/preview", args, { signal });
+      if (signal.aborted) return;
+      this.answer = answer;
+      this.refused = undefined;
+      this.rows ??= toBind(answer.readiness.unconfigured);
+    } catch (fault) {
+      if (signal.aborted) return;
+      if (!(fault instanceof Refused)) throw fault;
+      this.refused = fault;
+    }
+    this.busy = false;
+  }
+
+  /** Makes the automation. The same asked again after a lost answer makes no second one. */
+  async make(): Promise<AutomationRecord> {
+    const topics = this.trigger.kind === "event" ? { trigger: { kind: "event" as const, topics: this.trigger.topics ?? [] } } : {};
+    const schedule = Object.fromEntries(Object.entries(this.schedule).filter(([, value]) => value !== null)) as { cadence: string };
+    const asked = { name: this.name.trim(), schedule, timezone: this.timezone, send_mode: this.sendMode, ...topics, ...this.#chosen() };
+    const text = JSON.stringify(asked);
+    if (this.#sent && this.#sent !== text) this.#key = idempotencyKey();
+    this.#sent = text;
+    const args = { params: { import_id: this.record.id }, body: { ...asked, idempotency_key: this.#key } };
+    return (await call("post", "/v1/automations/imports/{import_id}/automations", args as never)).automation;
+  }
+}
