@@ -101,7 +101,7 @@ SHARED = {
     | {"messages", "results", "product_tags", "visibility", "locations"}
     | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
     | {"across", "days", "gaps", "reports", "sales"}
-    | {"ages", "kept_orders", "orders", "tag_lists"}
+    | {"ages", "customer_spend", "kept_orders", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects"},
     "templates": {"base"},
