@@ -6,16 +6,22 @@ What a run does is told in the words both share: labels of objects and fields, n
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+from steward.connections import connect
+from steward.connections.vault import open_secrets
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, Run
 from steward.sandbox.woocommerce import blank, stock, terms
+from steward.steps.base import AccountAccess, StoreEvent
+from steward.templates.base import Template
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
 from tests.runs.shop import Shop
 from tests.templates.both import Both
+from tests.templates.stage import Stage
 
 PLATFORMS = ("woocommerce", "shopify")
 
@@ -115,6 +121,45 @@ class Twin:
             for one in kept
         ]
         return Came(run, told, [one.proposal.message for one in kept], [one.outcome.value for one in kept])
+
+    async def stage(self, template: Template, inputs: Mapping[str, Any]) -> Stage:
+        """The steps alone over the readers a run would have, for runs that an event starts."""
+        access = self.shop.service.tools.access
+        opened = {
+            one.integration_id: AccountAccess(
+                one, await access.reader(one.org, one), access.changes(one.kind)
+            )
+            for one in self.shop.connections.values()
+        }
+        own = opened.pop(self.shop.connections[self.platform].integration_id)
+        return Stage(
+            template,
+            dict(inputs),
+            shop=own.reader,
+            store=own.connection,
+            changes=own.changes,
+            accounts=opened,
+        )
+
+    async def look_again(self) -> None:
+        """The store is checked once more, as the service does from time to time."""
+        before, vault = self.shop.connections[self.platform], self.shop.service.fittings.vault
+        secrets = await self.shop.read(partial(open_secrets, vault=vault, connection=before))
+        health = await connect.look_again(vault, before, secrets)
+        keep = partial(connect.checked, org=before.org, integration=before.integration_id, health=health)
+        self.shop.connections[self.platform] = (await self.shop.write(keep)).connection
+
+    def stock_event(self, title: str, sku: str) -> StoreEvent:
+        """The event the store tells when the stock of a variant changes."""
+        topic, row = "inventory_levels/update", self._product(title)
+        if self.platform == "shopify":
+            [item] = [each["item"] for each in self.fake.owned(row["id"]) if (each["sku"] or "") == sku]
+            return StoreEvent(topic, "inventory", f"item:{item.rpartition('/')[2]}")
+        rows = self.shop.world.state.shop.variations
+        own = [each for each in row["variations"] if rows[each]["sku"] == sku]
+        if own:
+            return StoreEvent(topic, "variation", str(own[0]), str(row["id"]))
+        return StoreEvent(topic, "product", str(row["id"]))
 
     def writes(self) -> int:
         """How many writes the store has seen since it was connected."""

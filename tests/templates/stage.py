@@ -277,6 +277,7 @@ class Stage:
     changes: Mapping[str, Any] = field(default_factory=lambda: CHANGES)
     memory: Remembered = field(default_factory=Remembered)
     channel: Any = None
+    accounts: Mapping[IntegrationId, AccountAccess] = field(default_factory=dict)
 
     async def run(
         self,
@@ -341,6 +342,7 @@ class Stage:
             accounts={
                 SHEET: AccountAccess(connection("spreadsheet", SHEET), self.sheet, {}),
                 TEAMS: AccountAccess(connection("teams", TEAMS), self.channel, posting),
+                **self.accounts,
             },
             outputs=ran.outputs,
             memory=self.memory,

@@ -1,0 +1,213 @@
+"""Stock from another store: pairs by SKU, what is left alone, and a source that shrank (templates 5.10)."""
+
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import SetStock
+from steward.connectors.woocommerce.operations import SET_STOCK
+from steward.model.ids import IntegrationId
+from steward.model.run import Mode, RunStatus
+from steward.steps.stock_pairs import Paired, PairRules, SourceRow, pair
+from steward.templates.sync_stock_between_stores import TEMPLATE
+from tests.templates.goods import Goods, Item, Twin, fill_shopify, fill_woocommerce
+from tests.templates.stage import variant
+
+NAME = "sync-stock-between-stores"
+
+
+def _fill_source(twin: Twin, *goods: Goods) -> None:
+    if twin.platform == "woocommerce":
+        fill_shopify(twin.fake, goods)
+    else:
+        fill_woocommerce(twin.shop, goods)
+
+
+def _inputs(twin: Twin, **more: Any) -> dict[str, Any]:
+    other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
+    return {"source_integration_id": twin.both.number(other), **more}
+
+
+_SOURCE = (
+    Goods("Pot", Item("POT-1", stock=9)),
+    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item(" MUG-L ", stock=-4)}),
+    Goods("Bowl", Item("bowl-1", stock=7)),
+    Goods("Vase", Item("VASE-1", stock=None)),
+    Goods("Cup", Item("CUP-1", stock=2)),
+    Goods("Jug", Item("", stock=2)),
+)
+_TARGET = (
+    Goods("Teapot", Item("POT-1", stock=5)),
+    Goods("Mugs", sizes={"S": Item("MUG-S", stock=1), "L": Item("MUG-L", stock=6)}),
+    Goods("Bowl", Item("BOWL-1", stock=1)),
+    Goods("Vase", Item("VASE-1", stock=1)),
+    Goods("Cup", Item("CUP-1", stock=None)),
+    Goods("Only here", Item("HERE-1", stock=8)),
+    Goods("No SKU", Item("", stock=8)),
+)
+
+
+async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: Twin) -> None:
+    """Templates 5.10, E1, E2, E7, E8, E9: one list of expectations for both; a second run has nothing."""
+    _fill_source(twin, *_SOURCE)
+    twin.stock(*_TARGET)
+    automation = await twin.set_up(NAME, _inputs(twin, buffer=2))
+    expected = [
+        ("Teapot (POT-1)", {"Stock": (5, 7)}),
+        ("Mugs, L (MUG-L)", {"Stock": (6, 0)}),
+    ]
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes, twin.writes()) == (expected, 0)
+    came = await twin.run(automation)
+    assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
+    assert came.messages == ["Source stock 9.", "Source stock 0."]
+    result = dict(came.result)
+    refused = [(each["key"], each["code"]) for each in result.pop("refused_rows")]
+    assert sorted(refused) == [
+        ("BOWL-1", "sku_case_differs"),
+        ("CUP-1", "untracked"),
+        ("VASE-1", "untracked"),
+    ]
+    assert result == {
+        "source_variants": 7,
+        "matched": 3,
+        "changed": 2,
+        "unchanged": 1,
+        "not_in_source": 1,
+        "refused": 3,
+    }
+    assert (twin.variants("Teapot")["POT-1"][2], twin.variants("Only here")["HERE-1"][2]) == (7, 8)
+    again = await twin.run(automation)
+    assert (again.changes, again.result["unchanged"]) == ([], 3)
+
+
+async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: Twin) -> None:
+    """Templates 5.10: `source_too_small`, nothing asked; exactly half is enough."""
+    twin.stock(_TARGET[0])
+    many = [Goods(f"Pot {each}", Item(f"P-{each}")) for each in range(4)]
+    _fill_source(twin, *many)
+    automation = await twin.set_up(NAME, _inputs(twin))
+    assert (await twin.run(automation)).run.status is RunStatus.SUCCEEDED
+    for left, fails in ((many[:1], True), (many[:2], False), ([], True)):
+        _fill_source(twin, *left)
+        run = (await twin.run(automation)).run
+        codes = [each["code"] for each in await twin.shop.steps(run)]
+        assert codes[:1] == (["source_too_small"] if fails else [None])
+
+
+async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> None:
+    """Templates 5.10, 1: 422 on `inputs.source_integration_id`."""
+    for number in (twin.number, twin.both.number("teams"), 999_999):
+        faults = await twin.refused(NAME, {"source_integration_id": number})
+        assert list(faults) == ["inputs.source_integration_id"]
+
+
+async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
+    """Templates 5.10, E14: 422 on `inputs.location` by the last check; the number is the location's."""
+    if twin.platform == "woocommerce":
+        assert await twin.refused(NAME, _inputs(twin, location="Anywhere")) == {}
+        return
+    harbour = twin.fake.add_location("Harbour")
+    await twin.look_again()
+    assert list(await twin.refused(NAME, _inputs(twin))) == ["inputs.location"]
+    assert list(await twin.refused(NAME, _inputs(twin, location="Gone"))) == ["inputs.location"]
+    twin.stock(_TARGET[0], _TARGET[4])
+    [item, _] = twin.fake.of("InventoryItem")
+    twin.fake.add_level(item, harbour, 2)
+    _fill_source(twin, _SOURCE[0])
+    came = await twin.run(await twin.set_up(NAME, _inputs(twin, location="Harbour")))
+    assert came.changes == [("Teapot (POT-1)", {"Stock": (2, 9)})]
+    assert [each["available"] for each in twin.fake.owned(item["id"])] == [5, 9]
+
+
+# --- pairs
+
+
+def _pair(target: Any, source: Any, *, buffer: int = 0, only_lower: bool = False, **more: Any) -> Paired:
+    rules = PairRules("sku", buffer, only_lower)
+    return pair(target, [SourceRow.of(each, "sku") for each in source], rules, **more)
+
+
+def _codes(found: Paired) -> list[tuple[Any, Any]]:
+    return [(each["key"], each["code"]) for each in found.refused]
+
+
+def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
+    """Templates E3: no variant is changed, and never the first one."""
+    two = [variant("1", "A", stock=1), variant("2", "A", stock=1)]
+    other = [variant("9", "A", stock=7)]
+    for found in (_pair(two, other), _pair(other, two)):
+        assert (found.asks, _codes(found)) == ([], [("A", "sku_ambiguous")])
+
+
+def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
+    """Templates E1."""
+    found = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
+    assert [each.quantity for each in found.asks] == [7]
+
+
+def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
+    """Templates E1: exactly one without regard to case is named, of two none is."""
+    found = _pair([variant("1", "AB")], [variant("8", "ab"), variant("9", "aB")])
+    assert (found.refused, found.not_in_source) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "present", "buffer", "only_lower", "wanted"),
+    [
+        (9, 5, 2, False, 7),
+        (9, 5, 2, True, None),
+        (3, 5, 2, True, 1),
+        (1, 5, 2, False, 0),
+        (-3, 5, 0, False, 0),
+        (0, -3, 0, False, None),
+        (4, -3, 0, False, 4),
+        (5, 5, 0, False, None),
+    ],
+)
+def test_the_new_number_is_the_sources_less_the_buffer(
+    source: int, present: int, buffer: int, only_lower: bool, wanted: int | None
+) -> None:
+    """Templates 5.10, E7: never below 0; a negative number counts as 0."""
+    target, rows = [variant("1", "A", stock=present)], [variant("9", "A", stock=source)]
+    found = _pair(target, rows, buffer=buffer, only_lower=only_lower)
+    assert [each.quantity for each in found.asks] == ([] if wanted is None else [wanted])
+    assert found.unchanged == (wanted is None)
+
+
+def test_what_can_be_back_ordered_has_no_number() -> None:
+    """Templates E8: left alone, in either store."""
+    plain, odd = variant("1", "A", stock=3), variant("2", "A", stock=9, backorders_allowed=True)
+    assert _codes(_pair([plain], [odd])) == _codes(_pair([odd], [plain])) == [("A", "untracked")]
+
+
+def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
+    """Templates E9: one stock shared by its variations is written once."""
+    shared = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
+    asks = [SetStock(variant(f"3/{at}", **shared), at) for at in (1, 2)]
+    planned = SET_STOCK.plan(asks, integration_id=IntegrationId(1))
+    assert ([each.code for each in planned.problems], planned.proposals) == (["stock_shared"] * 2, ())
+
+
+async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
+    """Templates 5.10: the event form sets only the variant in the event; a SKU twice is seen all the same."""
+    _fill_source(twin, *_SOURCE)
+    twin.stock(*_TARGET)
+    stage = await twin.stage(TEMPLATE, _inputs(twin))
+    ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+    assert [each.object.label for each in ran.proposals] == ["Teapot (POT-1)"]
+    assert (ran.result["source_variants"], ran.result["not_in_source"]) == (1, 0)
+    assert stage.memory.kept == {}
+    for title, sku in (("Only here", "HERE-1"), ("No SKU", "")):
+        ran = await stage.run(event=twin.stock_event(title, sku), approve=False)
+        assert (ran.failed, ran.proposals, ran.result["not_in_source"]) == (None, [], int(sku != ""))
+    if twin.platform == "shopify":  # the other platform has every SKU once
+        twin.stock(*_TARGET, Goods("Copy", Item("POT-1", stock=1)))
+        ran = await stage.run(event=twin.stock_event("Teapot", "POT-1"), approve=False)
+        assert [each["code"] for each in ran.result["refused_rows"]] == ["sku_ambiguous"]
+
+
+def test_it_is_ready_once_there_are_two_stores() -> None:
+    """Contract 3.7 `readiness`: the store it runs on is not the one it reads."""
+    found = [TEMPLATE.readiness(each) for each in ({"shopify": 1}, {"shopify": 1, "woocommerce": 1})]
+    assert [(each.ready, each.missing) for each in found] == [(False, ("store",)), (True, ())]
