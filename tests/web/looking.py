@@ -1,6 +1,7 @@
 """A page as a person sees it, and everything a browser reports that nobody should see."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,16 @@ class Seen:
                 faults.append(f"{width} px: the page is {wide} px wide")
             faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(_CUT)]
         return faults
+
+    async def judged(self, name: str, theme: Theme) -> list[str]:
+        """Faults of the page as it is, named; `SCREENSHOTS` keeps pictures of it."""
+        found = [f"{name}: {fault}" for fault in await self.audit()]
+        found += [f"{name}: {fault}" for fault in await self.layout_faults()]
+        if folder := os.environ.get("SCREENSHOTS"):
+            for size, (width, height) in SIZES.items():
+                await self.page.set_viewport_size({"width": width, "height": height})
+                await self.page.screenshot(path=Path(folder) / f"{name}-{theme}-{size}.png")
+        return found
 
     def _heard(self, kind: str, words: str) -> None:
         if _ANSWERED not in words and _LOST not in words:

@@ -1,14 +1,12 @@
 """Every screen in both themes: nothing serious for axe, no sideways scrolling, no words cut off (web 9)."""
 
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
 
 from tests.web.conftest import Look
-from tests.web.looking import SIZES, Seen, Theme
+from tests.web.looking import Seen, Theme
 from tests.web.site import WebSite
 
 # Screens as one finds them: name and address. A new screen adds its line, and its states as functions below.
@@ -25,6 +23,8 @@ SCREENS: tuple[tuple[str, str], ...] = (
     ("runs", "/runs"),
     ("run", "/runs/{id}"),
     ("run-changes", "/runs/{id}?tab=changes"),
+    ("imports", "/imports"),
+    ("new-import", "/imports/new"),
     ("missing", "/automations/none/none"),
 )
 
@@ -67,23 +67,13 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite,
     nobody = await looking(None, theme=theme)
     for name, path in OPEN:
         await nobody.open(path)
-        faults += await _judge(nobody, name, theme)
+        faults += await nobody.judged(name, theme)
     seen = await looking("approver", theme=theme)
     for name, path in SCREENS:
         await seen.open(path.format(**run))
         await seen.settled()
-        faults += await _judge(seen, name, theme)
+        faults += await seen.judged(name, theme)
     for name, reach in STATES:
         await reach(seen)
-        faults += await _judge(seen, name, theme)
+        faults += await seen.judged(name, theme)
     assert faults == []
-
-
-async def _judge(seen: Seen, name: str, theme: Theme) -> list[str]:
-    found = [f"{name}: {fault}" for fault in await seen.audit()]
-    found += [f"{name}: {fault}" for fault in await seen.layout_faults()]
-    if folder := os.environ.get("SCREENSHOTS"):
-        for size, (width, height) in SIZES.items():
-            await seen.page.set_viewport_size({"width": width, "height": height})
-            await seen.page.screenshot(path=Path(folder) / f"{name}-{theme}-{size}.png")
-    return found
