@@ -278,6 +278,7 @@ class Stage:
     memory: Remembered = field(default_factory=Remembered)
     channel: Any = None
     accounts: Mapping[IntegrationId, AccountAccess] = field(default_factory=dict)
+    reads: tuple[IntegrationId, ...] = ()
 
     async def run(
         self,
@@ -346,6 +347,7 @@ class Stage:
             },
             outputs=ran.outputs,
             memory=self.memory,
+            reads=self.reads,
         )
 
 

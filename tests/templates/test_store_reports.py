@@ -1,0 +1,208 @@
+"""Reports over several stores: stock joined by SKU, and prices compared (templates 5.19, 5.21)."""
+
+from typing import Any
+
+import pytest
+
+from steward.model.ids import IntegrationId
+from steward.model.run import Mode, RunStatus
+from steward.sandbox.sheets import Tab
+from steward.steps.base import AccountAccess
+from steward.templates.base import Template
+from steward.templates.price_difference_report import TEMPLATE as PRICES
+from steward.templates.stock_report_across_stores import TEMPLATE as STOCK
+from tests.templates.both import Both, lines_of
+from tests.templates.goods import Goods, Item, fill_shopify, fill_woocommerce
+from tests.templates.stage import (
+    SHOP,
+    TEAMS,
+    Ran,
+    Shop,
+    Stage,
+    card_lines,
+    connection,
+    product,
+    variant,
+)
+
+TAB, OTHER = "Report", IntegrationId(14)
+READS = ("woocommerce", "shopify")
+
+WOO = [
+    Goods("Cup", Item("CUP", "8.00", stock=3)),
+    Goods("Low", Item("LOW", "5.00", stock=-2)),
+    Goods("Nameless", Item("", stock=1)),
+    Goods("Only here", Item("ONE", stock=50)),
+    Goods("Pot", sizes={"Small": Item("POT", "9.00", stock=20), "Large": Item("POT", "9.00", stock=-4)}),
+    Goods("Tray", Item("TRAY", "4.00", stock=None)),
+]
+SHOPIFY = [
+    Goods("A cup", Item("CUP", "8.20", stock=30)),
+    Goods("Lamp", Item("low", "5.00", stock=60)),
+    Goods("Pot", Item("POT", "9.00", stock=7)),
+    Goods("Draft", Item("DRAFT", "1.00", stock=9), status="draft"),
+    Goods("Tray", Item("TRAY", "4.00", stock=8)),
+]
+
+
+def _furnish(both: Both) -> None:
+    fill_woocommerce(both.shop, WOO)
+    fill_shopify(both.store, SHOPIFY)
+    both.shop.world.state.google.books["sheet-prices"].tabs.append(Tab(77, TAB))
+
+
+async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> None:
+    """Templates 5.19; E1 to E3, E7, E8: empty is not 0, sums are marked, untracked is said."""
+    _furnish(both)
+    inputs = {"threshold": 3, "sheet": both.sheet(TAB), "teams": both.teams()}
+    made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
+    expected = {"stores": 2, "skus": 7, "low": 2, "only_in_one": 4, "ambiguous": 1}
+    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (expected, [])
+    run = await both.run(made)
+    assert (run.status, run.result) == (RunStatus.SUCCEEDED, expected)
+    assert both.cells(TAB) == [
+        ["SKU", "Product", "Stock: The woocommerce", "Stock: The shopify", "Note"],
+        ["CUP", "Cup", 3, 30],
+        ["DRAFT", "Draft", "", 9],
+        ["LOW", "Low", -2, "", "also written low"],
+        ["ONE", "Only here", 50],
+        ["POT", "Pot, Small", "20 (2 variants)", 7],
+        ["TRAY", "Tray", "not tracked", 8],
+        ["low", "Lamp", "", 60, "also written LOW"],
+    ]
+    assert lines_of(both.posted()[0]) == [
+        "2 SKUs are at or under 3",
+        "CUP, Cup: The woocommerce: 3",
+        "LOW, Low: The woocommerce: -2",
+    ]
+
+
+async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Both) -> None:
+    """Templates 5.19: columns in the order of `connections`; a list of one's own is replaced."""
+    _furnish(both)
+    inputs = {"threshold": 3, "low_only": True, "sheet": both.sheet(TAB)}
+    made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
+    await both.run(made)
+    assert [row[0] for row in both.cells(TAB)] == ["SKU", "CUP", "LOW"]
+    renamed = "UPDATE connections SET name = 'Outlet' WHERE org_id = :org AND kind = 'shopify'"
+    assert await both.shop.tamper(renamed) == 1
+    assert (await both.run(made)).status is RunStatus.SUCCEEDED
+    assert both.cells(TAB)[0][3] == "Stock: Outlet"
+    turned = await both.set_up("stock-report-across-stores", inputs, reads=tuple(reversed(READS)))
+    foreign = await both.run(turned)
+    assert (await both.shop.steps(foreign))[-1]["code"] == "wrong_header"
+
+
+async def test_prices_are_compared_within_a_currency(both: Both) -> None:
+    """Templates 5.21; E9, E13: drafts are not compared, nor what is in one store only."""
+    _furnish(both)
+    inputs = {"sheet": both.sheet(TAB), "teams": both.teams()}
+    made = await both.set_up("price-difference-report", inputs, reads=READS)
+    row = {"key": "CUP", "lowest": "8.00", "highest": "8.20", "currency": "EUR"}
+    expected = {
+        "stores": 2,
+        "compared": 3,
+        "different": 1,
+        "other_currency": 0,
+        "ambiguous": 0,
+        "rows": [row],
+    }
+    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (expected, [])
+    assert (await both.run(made)).result == expected
+    assert both.cells(TAB)[1:] == [["CUP", "Cup", "EUR", "8.00", "8.20", "+2.5 %", "8.00", "8.20"]]
+    assert lines_of(both.posted()[0]) == ["1 SKU has different prices", "CUP, Cup: 8.00 to 8.20 EUR (+2.5 %)"]
+    wide = {"tolerance": 2.5, "sheet": both.sheet(TAB), "teams": both.teams()}
+    same = await both.run(await both.set_up("price-difference-report", wide, reads=READS))
+    assert same.result is not None
+    assert (same.result["different"], both.cells(TAB)[1:], len(both.posted())) == (
+        0,
+        [["No price differs."]],
+        1,
+    )
+
+
+async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both: Both) -> None:
+    """Templates 5.19: a half table is never sent."""
+    _furnish(both)
+    both.shop.fault("status", "GET", "/wp-json/**", status=403, count=100)
+    for name in ("stock-report-across-stores", "price-difference-report"):
+        made = await both.set_up(name, {"sheet": both.sheet(TAB)}, reads=READS)
+        run = await both.run(made)
+        assert (run.status, both.cells(TAB), both.written()) == (RunStatus.FAILED, [], [])
+        assert str(run.message).startswith("The woocommerce could not be read.")
+
+
+# --- step by step, with shops of any content
+
+
+def _beside(template: Template, first: list[Any], second: list[Any], **inputs: Any) -> Stage:
+    """An automation that reads two shops and posts."""
+    access = {
+        number: AccountAccess(connection("woocommerce", number), Shop(products), {})
+        for number, products in ((SHOP, first), (OTHER, second))
+    }
+    given = {"teams": {"integration_id": int(TEAMS)}, **inputs}
+    return Stage(template, given, accounts=access, reads=(SHOP, OTHER))
+
+
+async def _compared(first: list[Any], second: list[Any], **inputs: Any) -> Ran:
+    """A comparison of two shops."""
+    return await _beside(PRICES, first, second, **inputs).run()
+
+
+def _priced(sku: str, price: str | None, number: str = "7", currency: str = "EUR") -> Any:
+    return product(variant(number, sku, price=price, currency=currency))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("0.00", "0.00", 0),
+        ("0", "0.01", 1),
+        ("10.00", "10.0", 0),
+        (None, "5.00", 0),
+        ("100.00", "110.00", 0),
+        ("100.00", "110.01", 1),
+    ],
+)
+async def test_a_difference_is_measured_from_the_lowest(
+    first: str | None, second: str, expected: int
+) -> None:
+    """Templates 5.21: a lowest price of 0 counts as different; at the tolerance is within it."""
+    ran = await _compared([_priced("A", first)], [_priced("A", second)], tolerance=10)
+    assert ran.result["different"] == expected
+    assert bool(ran.proposals) is bool(expected)
+
+
+async def test_currencies_are_never_compared_with_each_other() -> None:
+    """Templates 5.21; E13: counted `other_currency`."""
+    ran = await _compared([_priced("A", "1.00")], [_priced("A", "9.00", currency="USD")])
+    assert (ran.result["compared"], ran.result["different"], ran.result["other_currency"]) == (0, 0, 1)
+
+
+async def test_two_prices_in_one_store_are_listed_apart() -> None:
+    """Templates 5.21: with one price it counts once."""
+    twice = [_priced("A", "1.00", "7"), _priced("A", "2.00", "8"), _priced("B", "3.00", "9")]
+    again = [_priced("A", "1.00"), _priced("B", "4.00", "8"), _priced("B", "4.00", "9")]
+    ran = await _compared(twice, again)
+    assert (ran.result["ambiguous"], ran.result["compared"], ran.result["different"]) == (1, 1, 1)
+
+
+async def test_a_stock_that_variants_share_counts_once() -> None:
+    """Templates 5.19; E9: one number of the parent under a SKU that two variations have."""
+    shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 4}
+    first = [product(variant("7/1", "A", **shared), variant("7/2", "A", **shared))]
+    ran = await _beside(STOCK, first, [], threshold=4).run()
+    assert ran.result == {"stores": 2, "skus": 1, "low": 1, "only_in_one": 1, "ambiguous": 1}
+    # Two shops of one name are told apart by their numbers.
+    assert card_lines(ran.proposals[0])[1:] == ["A, Tea 7, size 1: Northwind Tea (11): 4 (2 variants)"]
+
+
+async def test_barcodes_are_matched_when_asked_for() -> None:
+    """Templates 5.19, `match`; E2: those without one are left out and counted."""
+    first = [product(variant("7", "X", barcode="401")), product(variant("8", "Y"))]
+    second = [product(variant("1", barcode=" 401"))]
+    ran = await _beside(STOCK, first, second, match="barcode", threshold=0).run()
+    assert (ran.result["skus"], ran.result["only_in_one"]) == (1, 0)
+    assert ran.messages[0] == "1 variant without a Barcode left out."
+    assert ran.proposals == []
