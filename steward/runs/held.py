@@ -335,6 +335,8 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str)
     sends = step.kind is StepKind.SEND
     counts = checkpoint.counted(tally, sends=sends)
     status, code, message = _step_verdict(counts, len(items), tally.get(Outcome.CANCELLED, 0))
+    if code == "some_changes_failed":
+        code, message = _sheet_verdict(items, message) or (code, message)
     ended = Ended(
         step=step,
         title=kept.title,
@@ -379,6 +381,18 @@ def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatu
         code = "not_approved" if counts.declined == total else "nothing_applied"
         return (StepStatus.REFUSED if counts.declined == total else StepStatus.FAILED), code, words
     return StepStatus.SUCCEEDED, None, words if done < total else None
+
+
+def _sheet_verdict(items: Sequence[Change], words: str | None) -> tuple[str, str] | None:
+    """The code of a step that failed at nothing but a sheet, naming its tab (templates 5.6)."""
+    failed = [item for item in items if item.outcome is Outcome.FAILED]
+    if any(not part.operation.startswith("sheet.") for item in failed for part in item.proposal.parts):
+        return None
+    first = failed[0]
+    return (
+        "sheet_not_writable",
+        f"{first.proposal.object.label} not written: {first.message} {words or ''}".strip(),
+    )
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:

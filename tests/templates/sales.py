@@ -231,9 +231,8 @@ class Market:
             row["date_paid"], row["date_paid_gmt"] = woo.stamp(self._when(sale.paid_hours, sale))
         if sale.sent == "fulfilled":
             row["date_completed"], row["date_completed_gmt"] = woo.stamp(self._when(sale.sent_hours, sale))
-        state = "completed" if sale.sent == "fulfilled" else "processing" if paid else None
-        row["status"] = _STATES.get(sale.payment, state or "processing")
-        row["status"] = "cancelled" if sale.cancelled else row["status"]
+        state = "completed" if sale.sent == "fulfilled" else _STATES.get(sale.payment, "processing")
+        row["status"] = "cancelled" if sale.cancelled else state
         orders.derive(woo, row)
         row["needs_processing"] = any(line.ships for line in sale.lines)
         woo.orders[row["id"]] = row

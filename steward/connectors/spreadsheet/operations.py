@@ -95,8 +95,10 @@ class Appending(Sheet[AppendRows]):
             "key_column": ask.key_column,
             "spreadsheet_id": ask.spreadsheet_id,
         }
+        # Of the keys of its rows none is there before and all are after; a blind append is not looked for.
+        before: JsonValue = None if keys is None else {"keys": []}
         after: JsonValue = None if keys is None else {"keys": keys}
-        part = Part(self.name, integration_id, ask.tab, arguments, None, after)
+        part = Part(self.name, integration_id, ask.tab, arguments, before, after)
         label = f"{ask.tab}: {len(rows)} {'row' if len(rows) == 1 else 'rows'}"
         return Proposal(
             ObjectRef("spreadsheet_row", None, label, ask.url), self.action,

@@ -74,7 +74,7 @@ class SpreadsheetReader:
         return title if isinstance(title, str) else self._path(None).rpartition("/")[2]
 
     async def current(self, parts: Sequence[Part]) -> list[Current]:
-        """Appends: the keys when all of them are there, else nothing. Cells: what stands there."""
+        """Appends: those of their keys that are there. Cells: what stands there."""
         return [Current(part, await self._value(part)) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
@@ -128,7 +128,7 @@ class SpreadsheetReader:
         if not isinstance(wanted, list | tuple) or not isinstance(column, int):
             return None
         present = await self.keys(part.target, column, own)
-        return after if all(key in present for key in wanted) else None
+        return {"keys": [key for key in wanted if key in present]}
 
     async def _tabs(self, ask: TabsAsk) -> AsyncIterator[Page[Tab]]:
         tabs, _ = await self._described(ask.spreadsheet_id)

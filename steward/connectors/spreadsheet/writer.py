@@ -1,5 +1,6 @@
 """Sends rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from steward.connectors.base import (
@@ -17,6 +18,9 @@ from steward.connectors.spreadsheet.reader import error_of, object_of, path_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer, Decoded
 from steward.outbound.errors import NotSent, OutcomeUnknown
+
+# How the service words it that cells are protected, and that a spreadsheet has as many as it may have.
+_NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
 
 
 class SpreadsheetWriter:
@@ -38,9 +42,8 @@ class SpreadsheetWriter:
             return [_outcome(WriteState.UNKNOWN, failure.cause)]
         if not answer.ok:
             error = error_of(answer)
-            gone = isinstance(error, Invalid) and answer.status == 400
             state = WriteState.UNKNOWN if answer.status >= 500 else WriteState.REFUSED
-            return [_outcome(state, NotFound("The tab is gone or was renamed.") if gone else error)]
+            return [_outcome(state, _told(error) if answer.status == 400 else error)]
         try:
             return [_compared(part, object_of(answer))]
         except CallError as error:
@@ -84,6 +87,13 @@ class SpreadsheetWriter:
             key=batch.key,
             operation=batch.parts[0].operation,
         )
+
+
+def _told(error: CallError) -> CallError:
+    """A write refused as invalid: the tab takes no rows any more, or it is not there under its name."""
+    if _NOT_WRITABLE.search(error.platform_text or ""):
+        return Invalid([], "The spreadsheet is protected there, or full.", platform_text=error.platform_text)
+    return NotFound("The tab is gone or was renamed.")
 
 
 def _deletion(part: Part) -> JsonValue:

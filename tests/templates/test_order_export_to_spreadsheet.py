@@ -1,0 +1,220 @@
+"""Orders to a spreadsheet: which orders are appended, each once, and into which columns (templates 5.6)."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import NotFound, Page, Payment, SheetRow, SheetTable
+from steward.connectors.spreadsheet.operations import APPEND, WRITE
+from steward.model.run import Mode, RunStatus
+from steward.sandbox.sheets import Tab
+from steward.steps.base import AccountAccess, StepContext
+from steward.templates.order_export_to_spreadsheet import TEMPLATE
+from tests.templates.both import Both
+from tests.templates.goods import Twin
+from tests.templates.order_stage import CHANGES, Orders, OrderStage, ago, line, order
+from tests.templates.sales import Market, Sale, Sold
+from tests.templates.stage import NOW, SHEET, SHOP, connection
+
+# (order, whether it is exported by the statuses it has by default: paid, fulfilled)
+SALES: tuple[tuple[Sale, bool], ...] = (
+    (Sale("A1", (Sold(quantity=2, total="40.00"), Sold("M", "Mug", total="9.50")), payment="paid"), True),
+    (Sale("A2", sent="fulfilled", hours=2000), True),
+    (Sale("A3"), False),
+    (Sale("A4", payment="paid", cancelled=True), False),
+    (Sale("A5", payment="refunded", refunded="20.00"), False),
+    (Sale("=A6", payment="paid", buyer="=1+1"), True),
+)
+
+
+def _add_tab(market: Market, title: str) -> None:
+    market.twin.both.shop.world.state.google.books["sheet-prices"].tabs.append(Tab(77, title))
+
+
+async def test_orders_are_appended_each_once(market: Market) -> None:
+    """Templates 5.6; E15; E17: text of the store stays text; a second run appends nothing."""
+    both = market.twin.both
+    market.people("=1+1")
+    market.place(*(sale for sale, _ in SALES))
+    _add_tab(market, "Orders")
+    columns = ["number", "items", "total", "status", "customer"]
+    made = await market.set_up("order-export-to-spreadsheet", sheet=both.sheet("Orders"), columns=columns)
+    tried = await market.run(made, Mode.TEST)
+    assert (tried.result["appended"], both.cells("Orders")) == (3, [])
+    came = await market.run(made)
+    assert came.run.status is RunStatus.SUCCEEDED
+    assert both.cells("Orders") == [
+        ["Order id", "Number", "Items", "Total", "Status", "Customer"],
+        [str(market.ids["A1"]), "A1", "2 × Earl Grey; 1 × Mug", 49.5, "paid"],
+        [str(market.ids["A2"]), "A2", "1 × Earl Grey", 20, "fulfilled"],
+        [str(market.ids["=A6"]), "=A6", "1 × Earl Grey", 20, "paid", "=1+1"],
+    ]
+    assert came.result == {"read": 3, "already_there": 0, "appended": 3, "rows": 3, "first_row": 2}
+    market.pay("A3")
+    again = await market.run(made)
+    assert again.result["appended"] == 1
+    assert [row[1] for row in both.cells("Orders")[1:]] == ["A1", "A2", "=A6", "A3"]
+    assert (await market.run(made)).result["rows"] == 0
+
+
+async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> None:
+    """Templates 5.6: `sheet_not_writable`, naming it; the ids are read before an append is repeated."""
+    market = Market(Twin("woocommerce", both))
+    market.clear()
+    market.place(Sale("B1", payment="paid"))
+    _add_tab(market, "Orders")
+    made = await market.set_up("order-export-to-spreadsheet", sheet=both.sheet("Orders"))
+    refusal = {"error": {"code": 400, "message": "You are trying to edit a protected cell or object."}}
+    both.shop.fault("status", "POST", "**:append", status=400, body=refusal, count=1)
+    came = await market.run(made)
+    assert came.run.status is RunStatus.FAILED
+    [failed] = [step for step in await both.shop.steps(came.run) if step["status"] == "failed"]
+    assert failed["code"] == "sheet_not_writable"
+    assert failed["message"].startswith("Orders: 2 rows not written: The spreadsheet is protected there")
+    both.shop.fault("drop_after", "POST", "**:append", count=1)
+    came = await market.run(made)
+    assert (came.run.status, came.result["appended"]) == (RunStatus.SUCCEEDED, 1)
+    assert [row[1] for row in both.cells("Orders")] == ["Number", "B1"]
+
+
+# --- the rules that need no service
+
+
+@dataclass
+class Log:
+    """A pretend spreadsheet of one tab."""
+
+    rows: list[list[Any]] = field(default_factory=list)
+
+    async def read(self, op: Any, params: Any) -> Any:
+        """As a spreadsheet's reader."""
+        if params.tab not in (None, "Log"):
+            raise NotFound
+        kept = [SheetRow(at, tuple(_cell(cell) for cell in row)) for at, row in enumerate(self.rows, 1)]
+        if params.area == "1:1":
+            kept = kept[:1]
+        if params.area == "A:A":
+            kept = [SheetRow(row.number, row.cells[:1]) for row in kept]
+        yield Page((SheetTable("1AbC", "Log", tuple(kept)),))
+
+
+def _cell(value: Any) -> Any:
+    return Decimal(value) if isinstance(value, int) else value
+
+
+class Stage(OrderStage):
+    """With a spreadsheet that can be written to."""
+
+    def _context(self, *given: Any) -> StepContext:
+        at = super()._context(*given)
+        changes = {op.name: op for op in (APPEND, WRITE)}
+        sheet = AccountAccess(connection("spreadsheet", SHEET), self.sheet, changes)
+        return replace(at, accounts={SHEET: sheet})
+
+
+def _exporting(*orders: Any, rows: list[list[Any]] | None = None, **inputs: Any) -> Stage:
+    return Stage(
+        TEMPLATE,
+        {"sheet": {"integration_id": int(SHEET), "tab": "Log"}, **inputs},
+        shop=Orders(list(orders)),
+        sheet=Log(rows or []),
+        store=connection("shopify", SHOP),
+        changes=CHANGES["shopify"],
+    )
+
+
+_PAID = order("1", paid=True, payment=Payment.PAID)
+
+
+def _sent(ran: Any) -> list[list[Any]]:
+    """Every row appended, numbers as text."""
+    rows = [row for each in ran.proposals for row in each.parts[0].arguments["rows"]]
+    return [[cell["number"] if isinstance(cell, dict) else cell for cell in row] for row in rows]
+
+
+async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -> None:
+    """Templates 5.6; E4: headers without regard to case and outer blanks; E1: a number cell is its digits."""
+    rows = [["order ID", " Total ", "My note", "number"], [7, 20, "call", "#7"]]
+    ran = await _exporting(
+        _PAID, replace(_PAID, id="7"), rows=rows, columns=["number", "total", "currency"]
+    ).run()
+    [header, appended] = ran.proposals
+    assert header.parts[0].target == "'Log'!E1:E1"
+    assert header.parts[0].arguments["rows"] == [["Currency"]]
+    assert appended.parts[0].arguments["rows"] == [["1", {"number": "20.00"}, None, "#1", "EUR"]]
+    assert ran.result == {"read": 2, "already_there": 1, "appended": 1, "rows": 1, "first_row": 3}
+
+
+async def test_a_row_for_each_line_has_the_sums_once() -> None:
+    """Templates 5.6, `line_items`: an order whose id stands there is never written again."""
+    lines = (line("A", id="81", title="Tea", quantity=2), line("B", id="82", title="Mug"))
+    ran = await _exporting(
+        replace(_PAID, lines=lines), line_items=True, columns=["items", "total", "status"]
+    ).run()
+    assert _sent(ran) == [
+        ["Order id", "Line id", "Items", "Total", "Status"],
+        ["1", "81", "2 × Tea", "20.00", "paid"],
+        ["1", "82", "1 × Mug", None, "paid"],
+    ]
+    assert (ran.result["appended"], ran.result["rows"]) == (1, 2)
+    assert ran.proposals[0].parts[0].arguments["key_column"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([["SKU", "Price"]], "wrong_header"),
+        ([["", "Order id"]], "wrong_header"),
+        ([[None, None], [None, "left over"]], "wrong_header"),
+        ([["Order id", "Total", "total"]], "column_repeated"),
+    ],
+)
+async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], code: str) -> None:
+    """Templates 5.6, E4."""
+    ran = await _exporting(_PAID, rows=rows).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == (code, [])
+
+
+async def test_a_tab_that_is_gone_fails_the_run() -> None:
+    """Templates 1, "sheet"."""
+    at = _exporting(_PAID)
+    at.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
+    ran = await at.run()
+    assert ran.failed is not None
+    assert ran.failed.code == "tab_missing"
+
+
+async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() -> None:
+    """Templates 5.6: an interrupted append is looked for by its own keys."""
+    lines = tuple(line(f"S{at}", id=f"l{at}") for at in range(3))
+    many = [replace(_PAID, id=str(at), lines=tuple(replace(one, id=f"{at}-{one.id}") for one in lines))
+            for at in range(334)]  # fmt: skip
+    ran = await _exporting(*many, rows=[["Order id", "Line id"]], line_items=True).run()
+    appended = [each.parts[0] for each in ran.proposals if each.parts[0].operation == "sheet.append_rows"]
+    assert [len(part.arguments["rows"]) for part in appended] == [498, 498, 6]
+    assert all(part.after is not None for part in appended)
+    assert (ran.result["appended"], ran.result["rows"]) == (334, 1002)
+
+
+async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> None:
+    """Templates 5.6: none is left out for its age; another sheet or other statuses begin anew."""
+    at = _exporting(replace(_PAID, modified_at=ago(9000)))
+    assert (await at.run()).result["appended"] == 1
+    at.now = NOW + timedelta(hours=1)
+    at.shop = Orders([replace(_PAID, id="2", modified_at=ago(1))])
+    assert (await at.run()).result["read"] == 0
+    assert at.shop.asks[-1].modified_after == NOW - timedelta(minutes=10)
+    at.inputs["statuses"] = ["pending", "paid"]
+    assert (await at.run()).result["read"] == 1
+
+
+@pytest.mark.parametrize(("placed", "day"), [(22, "2026-11-20"), (23, "2026-11-21")])
+async def test_dates_are_local_days(placed: int, day: str) -> None:
+    """Templates E16: in Berlin a day begins at 23 UTC in winter."""
+    made = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
+    ran = await _exporting(made, columns=["date"]).run()
+    assert _sent(ran)[1] == ["1", day]
