@@ -100,8 +100,8 @@ SHARED = {
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
     | {"messages", "results", "product_tags", "visibility", "locations"}
     | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
-    | {"across", "days", "gaps", "reports", "sales"}
-    | {"ages", "customer_spend", "kept_orders", "orders", "tag_lists"}
+    | {"across", "days", "gaps", "reports", "row_filter", "sales"}
+    | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects"},
     "templates": {"base"},

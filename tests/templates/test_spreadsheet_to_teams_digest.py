@@ -1,0 +1,171 @@
+"""Sheet to Teams: which rows match, what is told of them, and what counts as changed (templates 5.22)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.ids import IntegrationId
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, RunStatus
+from steward.sandbox.sheets import Tab
+from steward.templates.spreadsheet_to_teams_digest import TEMPLATE
+from tests.fake_clock import FakeClock
+from tests.templates.both import Both, lines_of, open_both
+from tests.templates.stage import SHEET, TEAMS, Ran, Sheet, Stage, card_lines
+
+HEAD = ["Order", "Status", "Left"]
+ROWS: list[list[Any]] = [
+    ["A-1", "Late", 3],
+    ["A-2", " late\u00a0", "1,234"],
+    ["A-3", "", "2026-11-20"],
+    ["A-4", "latest", "-2.5"],
+    [],
+    ["A-5", "done", None],
+]
+
+
+def _stage(rows: list[list[Any]], column: str, op: str, value: str | None = None, **more: Any) -> Stage:
+    where = {"column": column, "op": op} | ({} if value is None else {"value": value})
+    given = {"where": where, "columns": ["Order"], "teams": {"integration_id": int(TEAMS)}, **more}
+    sheet = Sheet([[*HEAD], *(list(row) for row in rows)])
+    return Stage(TEMPLATE, given, sheet=sheet, reads=(IntegrationId(int(SHEET)),))
+
+
+def _told(ran: Ran) -> list[str]:
+    """The orders named in the message."""
+    if not ran.proposals:
+        return []
+    return [line.rpartition(" ")[2] for line in card_lines(ran.proposals[0])[1:] if line.startswith("Row ")]
+
+
+@pytest.mark.parametrize(
+    ("column", "op", "value", "more", "expected", "refused"),
+    [
+        ("Status", "eq", "LATE", {}, ["A-1", "A-2"], 0),
+        ("status ", "ne", "late", {}, ["A-3", "A-4", "A-5"], 0),
+        ("Status", "contains", "late", {}, ["A-1", "A-2", "A-4"], 0),
+        ("Status", "empty", None, {}, ["A-3"], 0),
+        ("Left", "lt", "4", {}, ["A-1", "A-4"], 1),
+        ("Left", "gt", "2", {"number_format": "point"}, ["A-1", "A-2"], 0),
+        ("Left", "gt", "2", {"number_format": "comma"}, ["A-1"], 0),
+        ("Left", "gt", "2026-11-19", {}, ["A-3"], 0),
+        ("Left", "lt", "2026-11-20", {}, [], 0),
+        ("Left", "eq", "3", {}, ["A-1"], 0),
+    ],
+)
+async def test_rows_match_as_people_mean_it(
+    column: str, op: str, value: str | None, more: dict[str, Any], expected: list[str], refused: int
+) -> None:
+    """Templates 5.22; E4, E5: text without case and outer blanks; numbers with numbers, dates with dates."""
+    ran = await _stage(ROWS, column, op, value, **more).run()
+    assert _told(ran) == expected
+    assert ran.result == {"rows": 5, "matched": len(expected), "shown": len(expected), "refused": refused}
+    assert bool(ran.proposals) is bool(expected)
+
+
+async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
+    """Templates 5.22, `changed`: a new row counts once it holds something, one taken out is forgotten."""
+    stage = _stage([["A-1", "new"], ["A-2", "new"]], "Status", "changed", key_column="Order")
+    assert (await stage.run(mode=Mode.TEST)).proposals == []
+    assert stage.memory.kept == {}
+    assert (await stage.run()).result["matched"] == 0
+    stage.sheet.rows[1:] = [["A-2", "sent"], ["A-1", "NEW"], ["A-3", ""], ["A-4", "new"]]
+    assert _told(await stage.run(mode=Mode.TEST)) == ["A-2", "A-1", "A-4"]
+    assert _told(await stage.run()) == ["A-2", "A-1", "A-4"]
+    assert (await stage.run()).proposals == []
+    stage.sheet.rows[1:] = [["A-1", "NEW"]]
+    assert (await stage.run()).proposals == []
+    assert len([key for space, key in stage.memory.kept if space == "values"]) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNKNOWN])
+async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -> None:
+    """Templates 5.22: as the alert's memory, it is of the last run that sent."""
+    stage = _stage([["A-1", "new"]], "Status", "changed", key_column="Order")
+    await stage.run()
+    stage.sheet.rows[1:] = [["A-1", "sent"]]
+    await stage.run(outcome=outcome)
+    assert _told(await stage.run()) == ["A-1"]
+
+
+async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
+    """Templates 5.22: repeated or empty keys are counted; what was known of them stays."""
+    stage = _stage([["A-1", "x"], ["A-2", "x"]], "Status", "changed", key_column="Order")
+    await stage.run()
+    stage.sheet.rows[1:] = [["A-1", "y"], [" A-1", "z"], ["", "y"], ["A-2", "x"]]
+    ran = await stage.run()
+    assert (ran.result["refused"], ran.proposals) == (3, [])
+    assert ran.messages[1] == "Refused: row 2, row 3, row 4."
+    stage.sheet.rows[1:] = [["A-1", "x"], ["A-2", "x"]]
+    assert (await stage.run()).proposals == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([], "sheet_empty"),
+        ([["Order", "State"]], "column_missing"),
+        ([["Order", "Status", "status"]], "column_repeated"),
+    ],
+)
+async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]], code: str) -> None:
+    """Templates E4."""
+    stage = _stage([], "Status", "empty")
+    stage.sheet.rows[:] = rows
+    ran = await stage.run()
+    assert (ran.failed and ran.failed.code, ran.proposals) == (code, [])
+
+
+@pytest.mark.parametrize(("count", "lines"), [(50, 51), (51, 52)])
+async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: int) -> None:
+    """Templates 5.22: at fifty, and one more."""
+    ran = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
+    told = card_lines(ran.proposals[0])
+    assert (ran.result["matched"], ran.result["shown"], len(told)) == (count, 50, lines)
+    assert ("and 1 more" in told[1]) is (count == 51)
+
+
+async def test_a_digest_goes_from_sheet_to_channel(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Templates 5.22: through the whole service; a test run sends nothing, formulas stay text."""
+    both: Both = await open_both(database_url, clock, tmp_path)
+    tab = Tab(77, "Orders")
+    lines = [[*HEAD], ["A-1", "late", "=1+1"], ["A-2", "done", 2]]
+    tab.cells = {(at, column): cell for at, row in enumerate(lines) for column, cell in enumerate(row)}
+    both.shop.world.state.google.books["sheet-prices"].tabs.append(tab)
+    inputs: dict[str, Any] = {
+        "place": {"tab": "Orders"},
+        "where": {"column": "Status", "op": "changed"},
+        "key_column": "Order",
+        "columns": ["Order", "Left"],
+        "teams": both.teams(),
+    }
+    made = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
+    nothing = {"rows": 2, "matched": 0, "shown": 0, "refused": 0}
+    assert (await both.run(made)).result == nothing
+    tab.cells[1, 1] = "sent"
+    changed = {**nothing, "matched": 1, "shown": 1}
+    assert ((await both.run(made, Mode.TEST)).result, both.written()) == (changed, [])
+    run = await both.run(made)
+    assert (run.status, run.result) == (RunStatus.SUCCEEDED, changed)
+    assert lines_of(both.posted()[0]) == ["1 row of The spreadsheet", "Row 2: Order: A-1, Left: =1+1"]
+    assert ((await both.run(made)).result, len(both.posted())) == (nothing, 1)
+    await both.shop.service.close()
+
+
+async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
+    """Templates 1, `sheet`; 5.22: `lt` and `gt` need a number or a date."""
+    inputs: dict[str, Any] = {
+        "place": {"spreadsheet_id": "another"},
+        "where": {"column": "Left", "op": "lt", "value": "soon"},
+        "columns": ["Order"],
+        "teams": both.teams(),
+    }
+    with pytest.raises(ValidationFailed) as refused:
+        await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
+    assert set(refused.value.errors) == {"inputs.place.spreadsheet_id", "inputs.where.value"}
+    fine = {**inputs, "place": {}, "where": {**inputs["where"], "value": "2026-01-31"}}
+    assert await both.set_up("spreadsheet-to-teams-digest", fine, reads=["spreadsheet"])
