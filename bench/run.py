@@ -30,6 +30,7 @@ from bench.cases import (
     small,
     store_events,
     waiting,
+    web_pages,
 )
 from bench.references import rows_a_second, syncs_a_second
 from bench.rounds import Case, Place, measure
@@ -49,6 +50,7 @@ ALL: list[Case] = [
     *store_events.CASES,
     *expressions.CASES,
     *small.CASES,
+    *web_pages.CASES,
 ]
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 5

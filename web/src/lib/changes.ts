@@ -79,8 +79,16 @@ export interface Difference {
   percent: number | null;
 }
 
+const differences = new WeakMap<FieldRecord, Difference | null>();
+
 /** How far a number or an amount moves, worked out without rounding; null for anything else. */
 export function differenceOf(field: FieldRecord): Difference | null {
+  let found = differences.get(field);
+  if (found === undefined) differences.set(field, (found = worked(field)));
+  return found;
+}
+
+function worked(field: FieldRecord): Difference | null {
   if (field.kind !== "money" && field.kind !== "number") return null;
   const [before, after] = [decimal(field.before), decimal(field.after)];
   if (!before || !after) return null;

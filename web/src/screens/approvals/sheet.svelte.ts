@@ -17,6 +17,8 @@ export class Sheet {
   readonly id: string;
   record = $state.raw<ApprovalRecord>();
   changes = $state.raw<readonly ChangeRecord[]>([]);
+  /** How many rows have come. */
+  loaded = $state(0);
   /** All rows are here and belong to `record`. */
   complete = $state(false);
   leftOut = $state.raw<ReadonlySet<string>>(new Set());
@@ -140,8 +142,9 @@ export class Sheet {
         seen.add(change.id);
       }
       cursor = page.next_cursor ?? undefined;
-      // The rest is told by its number alone while it comes: drawing each page would cost more than loading it.
-      if (rows.length >= this.changes.length) this.changes = [...rows];
+      this.loaded = rows.length;
+      // While the rest comes, what is drawn doubles: drawing each page would cost more than loading it.
+      if (rows.length >= 2 * this.changes.length) this.changes = [...rows];
     } while (cursor);
     const again = await this.#read(signal);
     const same = again.version === record.version && again.change_hash === record.change_hash && again.status === record.status;

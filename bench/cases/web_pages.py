@@ -1,0 +1,122 @@
+"""The web app in a browser: the overview's first row, and an approval of 5,000 changes read and scrolled.
+
+Browser and service share the machine; every round opens a fresh profile, so nothing is cached.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any
+
+from playwright.async_api import Browser, async_playwright
+
+from bench.rounds import Case, Figure, Opened, Place
+from tests.web.looking import CHROMIUM, FLAGS, look
+from tests.web.shops import hiding
+from tests.web.site import WebSite, open_web_site
+
+# Says when something was first there, by the page's own clock, which begins with the navigation.
+_WATCH = """(wanted) => {
+    window.seen = {};
+    const look = () => {
+        for (const [name, selector] of Object.entries(wanted)) {
+            if (name in window.seen || !document.querySelector(selector)) continue;
+            requestAnimationFrame(() => { window.seen[name] ??= performance.now(); });
+        }
+    };
+    new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true});
+}"""
+_FIRST = {"first_row": "main [data-row], main .quiet-line"}
+_APPROVAL = {"rows": "main [data-at]", "usable": "[data-approve] button.main:not([aria-disabled])"}
+# Two screens of rows a second, to the end of the table and back.
+_SCROLL = """async (seconds) => {
+    const area = document.querySelector('main [role=region]');
+    const tasks = [0];
+    const heard = (list) => tasks.push(...list.getEntries().map((one) => one.duration));
+    const watching = new PerformanceObserver(heard);
+    watching.observe({type: 'longtask'});
+    const frames = [];
+    let before = performance.now();
+    const end = before + seconds * 1000;
+    let by = area.scrollHeight / (seconds * 30);
+    while (before < end) {
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        frames.push(now - before);
+        before = now;
+        if (area.scrollTop + area.clientHeight >= area.scrollHeight - 1) by = -Math.abs(by);
+        area.scrollTop += by;
+    }
+    watching.disconnect();
+    frames.sort((a, b) => a - b);
+    const drawn = area.querySelectorAll('tbody tr:not([aria-hidden])').length;
+    return {longest: Math.max(...tasks), frame: frames[Math.floor(frames.length * 0.95)], drawn,
+            memory: performance.memory.usedJSHeapSize / 1048576};
+}"""
+_YARDSTICK = """() => {
+    const began = performance.now();
+    let sum = 0;
+    for (let at = 0; at < 2e7; at += 1) sum = (sum * 31 + at) % 1000003;
+    return performance.now() - began + (sum < 0 ? 1 : 0);
+}"""
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """A real service with the embedded database, and Debian's Chromium."""
+    many = place.size(5000, 1000)
+    async with open_web_site(place.folder) as web, async_playwright() as playwright:
+        made = await hiding(web, "Many changes", [f"Product {number:04}" for number in range(many)])
+        run = await web.run(made["id"], "bench")
+        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        approval = str(run["approval_id"])
+        yield Opened(partial(_round, browser, web, approval), partial(_reference, browser))
+        await browser.close()
+
+
+async def _round(browser: Browser, web: WebSite, approval: str) -> Mapping[str, float]:
+    first = await _opened(browser, web, "/", _FIRST)
+    asked = await _opened(browser, web, f"/approvals/{approval}", _APPROVAL, scroll=True)
+    return {**first, **asked}
+
+
+async def _opened(
+    browser: Browser, web: WebSite, path: str, wanted: Mapping[str, str], *, scroll: bool = False
+) -> Mapping[str, float]:
+    seen = await look(browser, web, "approver")
+    page = seen.page
+    page.set_default_timeout(120_000)
+    # The app asks before the session is known only where somebody was signed in before.
+    await seen.context.add_init_script("localStorage.setItem('steward-in', '')")
+    await seen.context.add_init_script(f"({_WATCH})({dict(wanted)!r})")
+    await page.goto(web.origin + path)
+    await page.wait_for_function(f"() => Object.keys(window.seen).length === {len(wanted)}")
+    found: dict[str, Any] = await page.evaluate("() => window.seen")
+    if scroll:
+        found |= await page.evaluate(_SCROLL, 4)
+    await seen.context.close()
+    return found
+
+
+async def _reference(browser: Browser) -> Mapping[str, float]:
+    page = await browser.new_page()
+    taken: float = await page.evaluate(_YARDSTICK)
+    await page.close()
+    return {"fixed script": taken}
+
+
+CASES = (
+    Case(
+        "web",
+        (
+            Figure("first_row", "ms", "fixed script", most=1000),
+            Figure("rows", "ms", "fixed script", most=1000),
+            Figure("usable", "ms", "fixed script", most=2000),
+            Figure("longest", "ms", "fixed script", most=200),
+            Figure("frame", "ms", "fixed script", most=20),
+            Figure("drawn", "rows", most=80),
+            Figure("memory", "MiB", most=150),
+        ),
+        on_sqlite,
+    ),
+)
