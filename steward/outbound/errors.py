@@ -110,6 +110,10 @@ class Broken(CallError):
         self.what = what
 
 
+class TooLarge(Broken):
+    """What is there is larger than is ever fetched."""
+
+
 class Refused(CallError):
     """Stopped by the guard before connecting; `rule` names the rule."""
 

@@ -37,7 +37,9 @@ async def read_table(
     raise StepFailed("sheet_empty", "The sheet is empty. Its first row must name the columns.")
 
 
-def named_rows(table: SheetTable, columns: Sequence[str | None]) -> tuple[NamedRow, ...]:
+def named_rows(
+    table: SheetTable, columns: Sequence[str | None], *, what: str = "sheet"
+) -> tuple[NamedRow, ...]:
     """The rows below the header with the cells of `columns` (null: no such column is wanted).
 
     Wholly empty rows are skipped (E2). Raises StepFailed `sheet_empty`, `column_missing`,
@@ -46,8 +48,9 @@ def named_rows(table: SheetTable, columns: Sequence[str | None]) -> tuple[NamedR
     header = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
     heads = [key_of(cell).casefold() for cell in header]
     if not any(heads):
-        raise StepFailed("sheet_empty", "The sheet has no header. Its first row must name the columns.")
-    places = [None if name is None else _place(heads, name) for name in columns]
+        words = f"The {what} has no header. Its first row must name the columns."
+        raise StepFailed("sheet_empty", words)
+    places = [None if name is None else _place(heads, name, what) for name in columns]
     return tuple(
         NamedRow(row.number, tuple(None if at is None else _cell(row.cells, at) for at in places))
         for row in table.rows[1:]
@@ -72,13 +75,13 @@ def cell_of(kept: JsonValue) -> Cell:
     return kept if isinstance(kept, str | bool) else None
 
 
-def _place(heads: Sequence[str], name: str) -> int:
+def _place(heads: Sequence[str], name: str, what: str) -> int:
     wanted = key_of(name).casefold()
     places = [at for at, head in enumerate(heads) if head == wanted]
     if not places:
-        raise StepFailed("column_missing", f"The sheet has no column named {name}. Check its first row.")
+        raise StepFailed("column_missing", f"The {what} has no column named {name}. Check its first row.")
     if len(places) > 1:
-        raise StepFailed("column_repeated", f"The sheet has more than one column named {name}.")
+        raise StepFailed("column_repeated", f"The {what} has more than one column named {name}.")
     return places[0]
 
 

@@ -36,6 +36,7 @@ from steward.connectors.base import (
     Settings,
     Stale,
     Timeouts,
+    TooLarge,
     TopicSpec,
     Unauthorized,
     UpkeepHttp,
@@ -138,7 +139,7 @@ class CloudReader:
             yield Page((FileContent(head, None),), total=1)
             return
         if head.size > FILE_BYTES:
-            raise Broken(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
+            raise TooLarge(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
         answer = await self._http.get(
             path,
             operation="file",

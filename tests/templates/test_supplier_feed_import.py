@@ -1,0 +1,262 @@
+"""Supplier file: rows of a CSV file onto stock and prices, and what fails the run (templates 5.12)."""
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode, RunStatus
+from steward.sandbox.seed import BUCKET
+from steward.steps.base import StepFailed
+from steward.steps.skus import Skus
+from steward.steps.supplier_file import table_of
+from steward.steps.supplier_rows import FeedRow, FeedRules, Joined, _price, join_feed
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import variant
+
+NAME, PATH = "supplier-feed-import", "feeds/tea.csv"
+
+
+class Feed:
+    """The supplier's file beside a store."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin = twin
+
+    def put(self, text: str | bytes, *, hours: float = 0) -> None:
+        """The supplier puts a file there, some hours ago."""
+        world = self.twin.shop.world
+        content = text.encode() if isinstance(text, str) else text
+        world.state.store.put(BUCKET, PATH, content, at=self.twin.shop.clock.now() - timedelta(hours=hours))
+
+    def inputs(self, **more: Any) -> dict[str, Any]:
+        """Stock and price from the file."""
+        number = int(self.twin.shop.connections["cloud_s3"].integration_id)
+        given = {"integration_id": number, "path": PATH, "delimiter": ";"}
+        named = {"sku_column": "Artikel", "stock_column": "Bestand", "price_column": "Preis"}
+        return {"file": given, **named, **more}
+
+    async def set_up(self, **more: Any) -> Any:
+        """The automation."""
+        return await self.twin.set_up(NAME, self.inputs(**more))
+
+    async def code(self, automation: Any) -> str | None:
+        """The code of the step that failed."""
+        came = await self.twin.run(automation)
+        assert came.run.status is RunStatus.FAILED
+        assert came.changes == []
+        return next(each["code"] for each in await self.twin.shop.steps(came.run) if each["code"])
+
+
+@pytest.fixture
+async def feed(twin: Twin) -> Feed:
+    """The cloud account connected."""
+    await twin.shop.connect("cloud_s3", twin.shop.world.described()["cloud_s3"])
+    return Feed(twin)
+
+
+_GOODS = (
+    Goods("Pot", Item("POT-1", price="10.00", stock=5)),
+    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=2)}),
+    Goods("Vase", Item("VASE-1", stock=None)),
+    Goods("Other", Item("OTHER-1", stock=8)),
+)
+_FILE = """Artikel;Bestand;Text;Preis
+POT-1;7;"black; glazed
+twice";8,00
+MUG-S;3;;8
+mug-l;1;;8
+VASE-1;1;;8
+NEW-1;1;;8
+;1;;8
+;;;
+POT-9;1;8
+"""
+
+
+async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(feed: Feed) -> None:
+    """Templates 5.12, E1 to E3, E5, E9: one list of expectations; the same file again is nothing to do."""
+    twin = feed.twin
+    twin.stock(*_GOODS)
+    feed.put(_FILE, hours=1)
+    automation = await feed.set_up(markup=25)
+    expected = [("Pot (POT-1)", {"Stock": (5, 7)})]
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes, twin.writes()) == (expected, 0)
+    came = await twin.run(automation)
+    assert (came.changes, came.outcomes) == (expected, ["applied"])
+    assert str(came.messages[0]).startswith("tea.csv of 2026-")
+    assert str(came.messages[0]).endswith(" UTC, row 2.")
+    result = dict(came.result)
+    refused = [(each["row"], each["key"], each["code"]) for each in result.pop("refused_rows")]
+    assert refused == [
+        (4, "mug-l", "sku_case_differs"),
+        (5, "VASE-1", "untracked"),
+        (7, None, "sku_missing"),
+        (9, "POT-9", "row_broken"),
+    ]
+    assert result.pop("file_date").endswith("Z")
+    assert result == {
+        "rows": 7,
+        "matched": 2,
+        "changed": 1,
+        "unchanged": 1,
+        "not_found": 1,
+        "missing": 0,
+        "refused": 4,
+    }
+    again = await twin.run(automation)
+    assert (again.changes, again.result["rows"], again.run.status) == ([], 0, RunStatus.SUCCEEDED)
+    feed.put("Artikel;Bestand;Preis\nPOT-1;6;10\nMUG-S;3;8\n")
+    both = await twin.run(automation)
+    assert both.changes == [("Pot (POT-1)", {"Stock": (7, 6), "Price": ("10.00", "12.50")})]
+    assert twin.variants("Pot")["POT-1"] == ("12.50", None, 6)
+
+
+async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(feed: Feed) -> None:
+    """Templates 5.12, `missing`: only what a live run matched before, and not too much of it."""
+    twin = feed.twin
+    twin.stock(*(Goods(f"P{each}", Item(f"P-{each}", stock=each)) for each in range(1, 6)), _GOODS[3])
+    full = "Artikel;Bestand\n" + "".join(f"P-{each};{each}\n" for each in range(1, 6))
+    feed.put(full)
+    inputs = {**feed.inputs(missing="set_zero")}
+    del inputs["price_column"]
+    automation = await twin.set_up(NAME, inputs)
+    assert (await twin.run(automation)).changes == []
+    feed.put(full.replace("P-5;5\n", "").replace("P-4;4\n", ""))
+    assert await feed.code(automation) == "too_many_missing"
+    feed.put(full.replace("P-5;5\n", ""))
+    came = await twin.run(automation)
+    assert came.changes == [("P5 (P-5)", {"Stock": (5, 0)})]
+    assert str(came.messages[0]).startswith("No longer in the file.")
+    assert (came.result["missing"], twin.variants("Other")["OTHER-1"][2]) == (1, 8)
+    feed.put(full.replace("P-5;5\n", "P-5;x\n"))
+    assert (await twin.run(automation)).result["missing"] == 0
+
+
+async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
+    """Templates 5.12: exactly as old as allowed will do."""
+    feed.twin.stock(_GOODS[0])
+    automation = await feed.set_up(max_age_hours=2)
+    assert await feed.code(automation) == "file_missing"
+    for text, hours, code in (
+        (_FILE, 2.5, "file_too_old"),
+        (b"x" * (20 * 1024 * 1024 + 1), 0, "file_too_large"),
+        ("Artikel;Bestand;Preis\n", 0, "file_empty"),
+    ):
+        feed.put(text, hours=hours)
+        assert await feed.code(automation) == code
+    feed.put(_FILE, hours=1.9)
+    assert (await feed.twin.run(automation)).run.status is RunStatus.SUCCEEDED
+
+
+async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed) -> None:
+    """Templates 5.12, E14."""
+    twin = feed.twin
+    if twin.platform == "shopify":
+        twin.fake.add_location("Harbour")
+        await twin.look_again()
+        assert list(await twin.refused(NAME, feed.inputs())) == ["inputs.location"]
+    prices = feed.inputs()
+    del prices["stock_column"]
+    assert await twin.refused(NAME, prices) == {}
+    twin.stock(_GOODS[0])
+    feed.put("Artikel;Preis\nPOT-1;12\n")
+    came = await twin.run(await twin.set_up(NAME, prices))
+    assert came.changes == [("Pot (POT-1)", {"Price": ("10.00", "12.00")})]
+
+
+# --- rows
+
+
+def _joined(*rows: tuple[str, str, str], **changed: Any) -> Joined:
+    about = {"currency": "EUR", "form": "auto", "with_stock": True, "with_price": True, "markup": 0}
+    skus = Skus([variant("1", "A", stock=1), variant("2", "B"), variant("3", "B"), variant("4", "C")])
+    made = [FeedRow(at, *cells) for at, cells in enumerate(rows, start=2)]
+    return join_feed(made, skus, FeedRules(**{**about, **changed}))
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (("A", "1.5", "3"), "not_whole"),
+        (("A", "", "3"), "stock_empty"),
+        (("A", "1", ""), "price_empty"),
+        (("A", "1", "0,00"), "price_zero"),
+        (("A", "1", "-3"), "negative"),
+        (("A", "1", "1,234"), "number_ambiguous"),
+        (("A", "1", "3,005 "), "number_ambiguous"),
+        (("A", "1", "10.1234"), "too_many_decimals"),
+        (("A", "1", "$ 3"), "currency_differs"),
+        (("A", "#N/A", "3"), "not_a_number"),
+        (("A", "1000001", "3"), "out_of_range"),
+        (("B", "1", "3"), "sku_ambiguous"),
+        (("a", "1", "3"), "sku_case_differs"),
+        (("", "1", "3"), "sku_missing"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str, str], code: str) -> None:
+    """Templates 5.12, E1 to E3, E5, E6; the other rows go on."""
+    found = _joined(row, ("C", "1", "3"))
+    assert ([each["code"] for each in found.refused], len(found.wanted)) == ([code], 1)
+
+
+def test_a_negative_stock_is_read_as_zero_with_a_note() -> None:
+    """Templates 5.12, E7."""
+    [wanted] = _joined(("A", "-4", "3")).wanted
+    assert (wanted.stock, wanted.note) == (0, "-4 in the file, read as 0.")
+
+
+def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
+    """Templates E3."""
+    assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).wanted) == 1
+    found = _joined(("A", "1", "3"), ("A", "2", "3"))
+    assert [(each["row"], each["code"]) for each in found.refused] == [
+        (2, "sku_repeated"),
+        (3, "sku_repeated"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("price", "markup", "currency", "wanted"),
+    [
+        ("10", "12.5", "EUR", "11.25"),
+        ("9.99", "5", "EUR", "10.49"),
+        ("0.10", "5", "EUR", "0.11"),
+        ("99", "2.5", "JPY", "101"),
+    ],
+)
+def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, wanted: str) -> None:
+    """Templates E6: prices the service works out itself."""
+    rules = FeedRules(currency, "point", with_stock=False, with_price=True, markup=Decimal(markup))
+    assert _price(FeedRow(2, "A", None, price), rules) == wanted
+
+
+def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:
+    """Templates 5.12: a byte-order mark is dropped; delimiters and line breaks within quotes stay."""
+    body = '\ufeffSKU\tStock\r\n"A\t1"\t"4\n"\r\n'.encode()
+    table = table_of(body, encoding="utf-8", delimiter="\t", columns=["sku", "stock"])
+    assert [(row.number, row.cells) for row in table.rows] == [(2, ("A\t1", "4\n"))]
+    latin = "SKU,Stock\nT\u00e9,1\n".encode("cp1252")
+    table = table_of(latin, encoding="windows-1252", delimiter=",", columns=["SKU"])
+    assert table.rows[0].cells == ("T\u00e9",)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("SKU,Stock\nT\u00e9,1\n".encode("cp1252"), "file_unreadable"),
+        (b'SKU,Stock\n"A,1\nB,2\n', "file_unreadable"),
+        (b"", "file_empty"),
+        (b"SKU,Stock\n,\n", "file_empty"),
+        (b",\nA,1\n", "file_empty"),
+        (b"SKU,Number\nA,1\n", "column_missing"),
+        (b"SKU,Stock,stock \nA,1,1\n", "column_repeated"),
+    ],
+)
+def test_a_text_that_is_no_such_table_fails_with_its_code(body: bytes, code: str) -> None:
+    """Templates 5.12, E4: a quote that is never closed is no file, rather than one large cell."""
+    with pytest.raises(StepFailed) as failed:
+        table_of(body, encoding="utf-8", delimiter=",", columns=["SKU", "Stock"])
+    assert failed.value.code == code
