@@ -9,7 +9,7 @@ from typing import TypeVar
 from steward.automations import readiness
 from steward.connectors.base import Current, Page, Reader, ReadOp, WriteOutcome
 from steward.model.automation import Automation, Kind
-from steward.model.change import Part
+from steward.model.change import Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
@@ -140,7 +140,13 @@ def _nowhere(org: OrgId, tools: Tools) -> Connection:
     )
 
 
-def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[str, JsonValue]) -> StepContext:
+def step_context(
+    tools: Tools,
+    taken: Taken,
+    opened: Opened,
+    outputs: Mapping[str, JsonValue],
+    outcomes: Mapping[str, Sequence[Outcome]],
+) -> StepContext:
     """What the next step may see."""
     run, automation = taken.run, taken.automation
     return StepContext(
@@ -160,6 +166,7 @@ def step_context(tools: Tools, taken: Taken, opened: Opened, outputs: Mapping[st
         web=tools.access.web(run.org) if automation.kind is Kind.WORKFLOW else None,
         reads=tuple(one.integration_id for one in automation.connections),
         set_up_at=automation.created_at,
+        outcomes=outcomes,
     )
 
 

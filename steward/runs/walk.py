@@ -245,7 +245,8 @@ async def _produce(walk: Walk, step: PlanStep) -> Produced:
 
 
 def _context(walk: Walk) -> StepContext:
-    return context.step_context(walk.tools, walk.taken, walk.opened, held.outputs(walk.journal))
+    outputs = held.outputs(walk.journal)
+    return context.step_context(walk.tools, walk.taken, walk.opened, outputs, dict(walk.outcomes))
 
 
 def _skipped_before(walk: Walk, step: PlanStep) -> bool:

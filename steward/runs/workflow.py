@@ -55,7 +55,7 @@ async def advance(walk_: Walk) -> Ended | None:
         seed=run.id,
         mode=run.mode,
         workflow_id=run.automation_id,
-        context=context.step_context(walk_.tools, walk_.taken, walk_.opened, {}),
+        context=context.step_context(walk_.tools, walk_.taken, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
     )
     means = Means(

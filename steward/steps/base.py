@@ -119,6 +119,7 @@ class StepContext:
     web: WebReads | None = None  # of imported workflows: addresses no connection stands for
     reads: tuple[IntegrationId, ...] = ()
     set_up_at: datetime | None = None  # when the automation was made
+    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of what earlier steps proposed
 
     @property
     def home(self) -> StoreAccess:
@@ -126,6 +127,11 @@ class StepContext:
         if self.store is None:
             raise ValueError("this automation runs on no store")
         return self.store
+
+    def done(self, step: str) -> list[bool]:
+        """Of each change an earlier step proposed whether it was made; in a test run: would have been."""
+        made = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))
+        return [outcome in made for outcome in self.outcomes.get(step, ())]
 
     def within_limit(self, found: int) -> None:
         """Raises TooManyChanges when `found` changes are more than the input `limit` (E11)."""

@@ -294,7 +294,7 @@ class Stage:
         assert not checked.errors, checked.errors
         ran, outcomes = Ran(), {}
         for step in self.template.plan.steps:
-            at = self._context(checked.inputs, ran, mode, event)
+            at = replace(self._context(checked.inputs, ran, mode, event), outcomes=dict(outcomes))
             try:
                 produced = await self.template.steps[step.name](at)
             except StepFailed as failed:
