@@ -70,7 +70,8 @@ bench: $(DEV) ## measurements as JSON, medians beside a reference of the same ru
 docs: $(DEV) ## make the generated pages of docs/
 	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
 	@$(PY) -m tests.interface_coverage
-	@echo "docs/settings.md docs/interface-coverage.md"
+	@$(PY) -m tests.templates_page
+	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md"
 
 pins: ## lock the newest allowed dependencies anew, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
