@@ -31,6 +31,7 @@ _LOST = (
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InternalClientError,  # a connection that was cut in the midst of a statement
     asyncpg.InterfaceError,
     OSError,
     TimeoutError,
@@ -266,10 +267,15 @@ class PostgresEngine:
         """As `write`, in a transaction of its own."""
         for attempt in range(TRIES):
             try:
-                async with self._pool.acquire() as connection, connection.transaction():
-                    tx = PostgresTx(connection, now, local=True, test=self._test)
-                    await tx.enter(orgs_of(org))
-                    return await act(tx)
+                async with self._pool.acquire() as connection:
+                    try:
+                        async with connection.transaction():
+                            tx = PostgresTx(connection, now, local=True, test=self._test)
+                            await tx.enter(orgs_of(org))
+                            return await act(tx)
+                    except asyncpg.InternalClientError:
+                        connection.terminate()  # never used again
+                        raise
             except _PASSING:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except _LOST as error:
@@ -303,6 +309,8 @@ class PostgresEngine:
             self._open.add(connection.get_server_pid())
             return await act(tx)
         except _LOST as error:
+            if isinstance(error, asyncpg.InternalClientError):
+                connection.terminate()  # never used again
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         finally:
             self._hand_back(connection)

@@ -1,0 +1,166 @@
+"""Two sessions on one PostgreSQL, a statement at a time in an order a seed draws (safety 12.1, interleave)."""
+
+import asyncio
+from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from random import Random
+from typing import Any, TypeVar
+
+from steward.model.ids import OrgId
+from steward.store.engine import Act, Args, Dialect, Engine, Row, Sql, Tx
+from tests.automations.world import World
+
+T = TypeVar("T")
+LOOK_S = 0.002
+BLOCKED = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@dataclass
+class Session:
+    """One of the two: what it waits for."""
+
+    task: "asyncio.Task[object] | None" = None
+    turn: "asyncio.Future[None] | None" = None
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def next(self) -> None:
+        """Waits until the next statement may go."""
+        self.turn = asyncio.get_running_loop().create_future()
+        self.moved.set()
+        await self.turn
+        self.turn = None
+
+
+@dataclass
+class SteppedTx:
+    """A transaction whose every statement waits for its turn."""
+
+    behind: Tx
+    session: Session
+
+    @property
+    def now(self) -> datetime:
+        """As the transaction behind."""
+        return self.behind.now
+
+    @property
+    def dialect(self) -> Dialect:
+        """As the transaction behind."""
+        return self.behind.dialect
+
+    @property
+    def test_now(self) -> datetime | None:
+        """As the transaction behind."""
+        return self.behind.test_now
+
+    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+        """In its turn."""
+        await self.session.next()
+        return await self.behind.one(sql, args)
+
+    async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
+        """In its turn."""
+        await self.session.next()
+        return await self.behind.all(sql, args)
+
+    async def execute(self, sql: Sql, args: Args | None = None) -> int:
+        """In its turn."""
+        await self.session.next()
+        return await self.behind.execute(sql, args)
+
+    async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
+        """In its turn."""
+        await self.session.next()
+        return await self.behind.many(sql, rows)
+
+    async def enter(self, orgs: Collection[OrgId]) -> None:
+        """In its turn."""
+        await self.session.next()
+        await self.behind.enter(orgs)
+
+
+@dataclass
+class Stepped:
+    """A session's way to the database; its commit waits for a turn too."""
+
+    engine: Engine
+    session: Session
+
+    @property
+    def dialect(self) -> Dialect:
+        """As the engine behind."""
+        return self.engine.dialect
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Every statement in its turn."""
+
+        async def stepped(tx: Tx) -> T:
+            answer = await act(SteppedTx(tx, self.session))
+            await self.session.next()
+            return answer
+
+        return await self.engine.write(now, stepped, org=org, urgent=urgent)
+
+    async def read(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+    ) -> T:
+        """Every statement in its turn."""
+
+        async def stepped(tx: Tx) -> T:
+            return await act(SteppedTx(tx, self.session))
+
+        return await self.engine.read(now, stepped, org=org, small=small)
+
+    async def close(self) -> None:
+        """The engine behind is closed by who opened it."""
+
+
+def two(world: World) -> tuple[tuple[Session, World], tuple[Session, World]]:
+    """The world as two sessions see it."""
+    first, second = Session(), Session()
+    return (
+        (first, replace(world, engine=Stepped(world.engine, first))),
+        (second, replace(world, engine=Stepped(world.engine, second))),
+    )
+
+
+async def stepped(
+    random: Random, watcher: Any, sessions: Sequence[Session], acts: Sequence[Awaitable[object]]
+) -> list[object]:
+    """Both acts, one statement at a time; what each gave or raised."""
+    for session, act in zip(sessions, acts, strict=True):
+        session.task = asyncio.ensure_future(_whole(act, session))
+    while True:
+        for session in sessions:
+            await _quiet(session, watcher)
+        waiting = [session for session in sessions if session.turn is not None]
+        if waiting:
+            chosen = random.choice(waiting)
+            assert chosen.turn is not None
+            chosen.moved.clear()
+            chosen.turn.set_result(None)
+            chosen.turn = None
+        elif all(session.task is not None and session.task.done() for session in sessions):
+            return [session.task.result() for session in sessions if session.task is not None]
+
+
+async def _whole(act: Awaitable[object], session: Session) -> object:
+    [answer] = await asyncio.gather(act, return_exceptions=True)
+    session.moved.set()
+    return answer
+
+
+async def _quiet(session: Session, watcher: Any) -> None:
+    """Returns once the session waits for a turn, has ended, or waits for a lock of the other."""
+    while session.turn is None and not (session.task is not None and session.task.done()):
+        try:
+            await asyncio.wait_for(session.moved.wait(), LOOK_S)
+            session.moved.clear()
+        except TimeoutError:
+            if await watcher.fetchval(BLOCKED):
+                return

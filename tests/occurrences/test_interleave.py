@@ -1,0 +1,90 @@
+"""Move against dispatch and move against move, interleaved at every statement (issue: 0 anomalies)."""
+
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.model.occurrence import OccurrenceState
+from steward.model.refusals import Refusal, StaleVersion, WrongState
+from steward.store.engine_postgres import PostgresEngine
+from tests.automations.world import World, make_world
+from tests.fake_clock import FakeClock
+from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc
+from tests.occurrences.stepping import stepped, two
+
+# `make soak` sets 1,000.
+TRIES = int(os.environ.get("INTERLEAVE_TRIES", "8"))
+FIRST = utc("05-01 08:00")
+PENDING, QUEUED, _ = OccurrenceState
+
+
+@pytest.fixture
+async def watched(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[World, Any]]:
+    """A world on PostgreSQL, and a connection that sees who waits for a lock."""
+    engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
+    world = await make_world(engine, clock)
+    world.rules = replace(world.rules, spread_max=0)
+    watcher = await asyncpg.connect(postgresql_url)
+    yield world, watcher
+    await watcher.close()
+    await engine.close()
+
+
+async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tuple[World, Any]) -> None:
+    """engine 13: a move and a dispatch of one slot exclude each other; no run is lost or made twice"""
+    world, watcher = watched
+    won: Counter[str] = Counter()
+    for seed in range(TRIES):
+        made = await world.create(schedule={"cadence": "hourly"})
+        slot_at = made.next_run_at
+        assert slot_at is not None
+        await world.clock.advance_to(slot_at)
+        new = slot_at + 17 * MINUTE
+        (one, moving), (other, dispatching) = two(world)
+        acts = [Diary(moving).move(made, slot_at, new), dispatching.dispatch()]
+        answer, decided = await stepped(Random(seed), watcher, [one, other], acts)
+        assert not isinstance(decided, BaseException), (seed, decided)
+        row, runs = await Diary(world).row(made, slot_at), await world.runs(made)
+        if isinstance(answer, Refusal):
+            assert isinstance(answer, WrongState), seed
+            assert (row.state, row.run_at, row.version, len(runs)) == (QUEUED, slot_at, 0, 1), seed
+            won["dispatch"] += 1
+        else:
+            assert not isinstance(answer, BaseException), (seed, answer)
+            assert (row.state, row.run_at, row.version, runs) == (PENDING, new, 1, []), seed
+            await world.clock.advance_to(new)
+            await world.dispatch()
+            assert len(await world.runs(made)) == 1, seed
+            won["move"] += 1
+        await world.turn("archive", await world.read(made))
+    assert set(won) == {"dispatch", "move"}, won
+
+
+@pytest.mark.parametrize("scope", [THIS, LATER])
+async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, Any], scope: Any) -> None:
+    """Interface 9: two tools never overwrite each other"""
+    world, watcher = watched
+    won: Counter[int] = Counter()
+    for seed in range(TRIES):
+        made = await world.create()
+        (one, first), (other, second) = two(world)
+        acts = [
+            Diary(first).move(made, FIRST, FIRST + HOUR, THIS),
+            Diary(second).move(made, FIRST, FIRST + 2 * HOUR, scope),
+        ]
+        answers = await stepped(Random(seed), watcher, [one, other], acts)
+        [lost] = [answer for answer in answers if isinstance(answer, BaseException)]
+        assert isinstance(lost, StaleVersion), (seed, lost)
+        row = await Diary(world).row(made, FIRST)
+        winner = answers.index(lost) == 0
+        won[winner] += 1
+        assert (row.version, row.run_at) == (1, FIRST + HOUR + winner * HOUR), seed
+        assert (await world.read(made)).next_run_at == row.run_at, seed
+        await world.turn("archive", await world.read(made))
+    assert len(won) == 2, won
