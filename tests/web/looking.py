@@ -85,11 +85,27 @@ class Seen:
         """Faults of the page as it is, named; `SCREENSHOTS` keeps pictures of it."""
         found = [f"{name}: {fault}" for fault in await self.audit()]
         found += [f"{name}: {fault}" for fault in await self.layout_faults()]
+        await self._picture(f"{name}-{theme}")
+        return found
+
+    async def judged_twice(self, name: str) -> list[str]:
+        """As `judged`, light and then dark, without opening the page again."""
+        # Colours that are still fading are nobody's.
+        await self.page.emulate_media(reduced_motion="reduce")
+        found = [f"{name}: {fault}" for fault in await self.layout_faults()]
+        turn = "(on) => document.documentElement.classList.toggle('dark', on)"
+        for theme in ("light", "dark"):
+            await self.page.evaluate(turn, theme == "dark")
+            found += [f"{name}, {theme}: {fault}" for fault in await self.audit()]
+            await self._picture(f"{name}-{theme}")
+        await self.page.evaluate(turn, False)
+        return found
+
+    async def _picture(self, name: str) -> None:
         if folder := os.environ.get("SCREENSHOTS"):
             for size, (width, height) in SIZES.items():
                 await self.page.set_viewport_size({"width": width, "height": height})
-                await self.page.screenshot(path=Path(folder) / f"{name}-{theme}-{size}.png")
-        return found
+                await self.page.screenshot(path=Path(folder) / f"{name}-{size}.png")
 
     def _heard(self, kind: str, words: str) -> None:
         if _ANSWERED not in words and _LOST not in words:

@@ -120,9 +120,12 @@ function fieldOf(name: string, given: Schema, root: Schema, required: boolean): 
     const rest = schema.type.filter((type) => type !== "null");
     if (rest.length === 1) schema = { ...schema, type: rest[0] };
   }
+  const label = schema.title ?? NAMED[named ?? ""]?.label ?? labelWords(name);
+  // What is said of one choice alone stands in its own words.
+  const ofChoice = schema.enum?.some((value) => schema.description?.startsWith(`${String(value)}: `));
+  const hint = (ofChoice ? "" : hintWords(schema.description, label)) || (NAMED[named ?? ""]?.hint ?? "");
   const field: Field = {
-    name, kind: "json", label: schema.title ?? NAMED[named ?? ""]?.label ?? labelWords(name),
-    hint: hintWords(schema.description) || (NAMED[named ?? ""]?.hint ?? ""), required, nullable, schema, named,
+    name, kind: "json", label, hint, required, nullable, schema, named,
     fields: [], item: null, options: [], variants: [], by: null,
   };
   return shaped(field, root);

@@ -8,6 +8,7 @@ export const NAMED: Readonly<Record<string, { label: string; hint?: string }>> =
   teams: { label: "Teams channel" },
   file: { label: "File" },
   products: { label: "Products" },
+  integration_id: { label: "Store" },
   match: { label: "Match products by" },
 };
 
@@ -46,11 +47,11 @@ const OPTIONS: Readonly<Record<string, string>> = {
   cost: "Its cost",
 };
 
-const SHORT: Readonly<Record<string, string>> = { sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
+const SHORT: Readonly<Record<string, string>> = { op: "condition", sku: "SKU", skus: "SKUs", id: "id", seo: "SEO", url: "address" };
 
-/** "price_column" as a label: "Price column". */
+/** "price_column" as a label: "Price column"; "sale_automation_id": "Sale automation". */
 export function labelWords(name: string): string {
-  const words = name.split("_").map((word) => SHORT[word] ?? word).join(" ");
+  const words = name.replace(/_id$/, "").split("_").map((word) => SHORT[word] ?? word).join(" ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
@@ -60,9 +61,11 @@ export function optionWords(value: unknown): string {
 }
 
 /** A description as a hint: what it says of absent and null is said of a field left empty. */
-export function hintWords(description: string | undefined): string {
-  if (!description) return "";
+export function hintWords(description: string | undefined, label = ""): string {
+  if (!description || description.toLowerCase() === `the ${label.toLowerCase()}`) return "";
   return description
+    // "vendor: one of these": the field is there only with that choice.
+    .replace(/^[a-z_]+: (.)/, (_, letter: string) => letter.toUpperCase())
     .replaceAll("`", "")
     .replaceAll(/; all needs \{"all": true\}/g, "")
     .replaceAll(/; (?:null|absent): (.)/g, (_, letter: string) => `. Left empty: ${letter}`)

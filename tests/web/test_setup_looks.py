@@ -1,0 +1,73 @@
+"""The screens of setting up, in both themes: templates, wizard, connections, people, organisation (web 9)."""
+
+from playwright.async_api import expect
+
+from tests.web.conftest import Look
+from tests.web.looking import Seen
+from tests.web.site import WebSite
+
+
+async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite) -> None:
+    """web 6.4, 9: every step, with nothing chosen and with messages at its fields"""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/automations/new")
+    await page.get_by_role("link", name="Low stock alert").wait_for()
+    faults = await seen.judged_twice("templates")
+    await seen.open("/automations/new?q=nothing%20like%20it")
+    await expect(page.get_by_text("No template fits this search.")).to_be_visible()
+    faults += await seen.judged_twice("templates-none")
+    await seen.open("/automations/new/tag-products-by-rule/where")
+    await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
+    faults += await seen.judged_twice("setup-where")
+    await page.get_by_role("button", name="Next").click()
+    await expect(page.get_by_role("heading", name="What shall it do?")).to_be_focused()
+    await page.get_by_label("When", exact=True).select_option(label="Vendor")
+    await page.get_by_role("button", name="Next").click()
+    await expect(page.get_by_text("This field is required.").first).to_be_visible()
+    faults += await seen.judged_twice("setup-what")
+    await page.get_by_label("Tag", exact=True).fill("by-rule")
+    await page.get_by_label("Vendors").fill("Acme")
+    await page.get_by_role("button", name="Next").click()
+    await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
+    faults += await seen.judged_twice("setup-when")
+    assert faults == []
+
+
+async def test_connections_people_and_the_organisation_are_sound(looking: Look, web: WebSite) -> None:
+    """web 6.10, 6.11, 9: as an owner with the dialogs open, and as a member who may only read"""
+    await web.automation("On the shop of the looks")
+    member = await looking("member")
+    faults = await _member(member, web)
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/connections/new")
+    await page.get_by_role("link", name="WooCommerce").wait_for()
+    faults += await seen.judged_twice("new-connection")
+    await seen.open("/connections/new?kind=shopify")
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_text("This field is required.").first).to_be_visible()
+    faults += await seen.judged_twice("new-connection-keys")
+    await seen.open(f"/connections/{web.site.store}?do=disconnect")
+    await expect(page.get_by_role("dialog").get_by_text("On the shop of the looks")).to_be_visible()
+    faults += await seen.judged_twice("disconnect")
+    await seen.open("/people?do=invite")
+    await page.get_by_role("dialog", name="Invite a person").wait_for()
+    faults += await seen.judged_twice("invite")
+    await seen.open("/organization")
+    await page.get_by_label("Name", exact=True).wait_for()
+    faults += await seen.judged_twice("organization")
+    assert faults == []
+
+
+async def _member(seen: Seen, web: WebSite) -> list[str]:
+    await seen.open("/connections")
+    await seen.page.get_by_role("link", name="The shop").wait_for()
+    faults = await seen.judged_twice("connections")
+    await seen.open(f"/connections/{web.site.store}")
+    await seen.page.get_by_role("list").get_by_text("On the shop of the looks").wait_for()
+    faults += await seen.judged_twice("connection")
+    await seen.open("/people")
+    await seen.page.get_by_role("cell", name="approver@shop.example").wait_for()
+    faults += await seen.judged_twice("people")
+    return faults
