@@ -14,7 +14,7 @@ from steward.connections.vault import open_secrets
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, Run
-from steward.sandbox.woocommerce import blank, stock, terms
+from steward.sandbox.woocommerce import blank, orders, stock, terms
 from steward.steps.base import AccountAccess, StoreEvent
 from steward.templates.base import Template
 from tests.fakes.shopify.goods import stamp
@@ -221,6 +221,28 @@ class Twin:
         shop = self.shop.world.state.shop
         for each in [shop.variations[one] for one in row["variations"]] or [row]:
             stock.set_stock(each, {"stock_quantity": count})
+
+    def sell(self, sku: str, *, days: float, counts: bool = True) -> None:
+        """Somebody bought a variant so many days ago; `counts` false: the order was cancelled."""
+        at = self.shop.clock.now() - timedelta(days=days)
+        if self.platform == "shopify":
+            rows = [each for each in self.fake.of("ProductVariant") if each["sku"] == sku]
+            told = {"createdAt": stamp(at), "updatedAt": stamp(at)}
+            gone = {} if counts else {"cancelledAt": stamp(at)}
+            self.fake.add_order(rows, payment="PAID", fulfilment="FULFILLED", **told, **gone)
+            return
+        shop = self.shop.world.state.shop
+        row = blank.order()
+        row |= {"id": shop.next_id("post"), "status": "completed" if counts else "cancelled"}
+        row["number"] = str(row["id"])
+        shop.mark_created(row, at)
+        for product in shop.products.values():
+            ask = {"product_id": product["id"], "quantity": 1}
+            own = [each for each in product["variations"] if shop.variations[each]["sku"] == sku]
+            if product["sku"] == sku or own:
+                row["line_items"].append(orders.line(shop, ask | ({"variation_id": own[0]} if own else {})))
+        orders.derive(shop, row)
+        shop.orders[row["id"]] = row
 
     def remove(self, title: str) -> None:
         """A person deletes a product."""

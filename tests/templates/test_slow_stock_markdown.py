@@ -1,0 +1,192 @@
+"""Mark down slow stock: what counts as slow, how far prices fall, and how often (templates 5.24)."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import Order, OrderLine, Page
+from steward.model.change import Outcome
+from steward.model.ids import IntegrationId
+from steward.model.run import Mode
+from steward.templates.base import World
+from steward.templates.slow_stock_markdown import MARKS, TEMPLATE, check_world
+from tests.templates.goods import Goods, Item, Twin
+from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
+
+NAME = "slow-stock-markdown"
+_GOODS = (
+    Goods("Pot", Item("POT-1", price="20.00", stock=5), age_days=200),
+    Goods("Mug", sizes={"S": Item("MUG-S", stock=3), "L": Item("MUG-L", stock=0)}, age_days=200),
+    Goods("Bowl", Item("BOWL-1", stock=4), age_days=200),
+    Goods("Vase", Item("VASE-1", stock=None), age_days=200),
+    Goods("Jug", Item("JUG-1", stock=4), age_days=3),
+    Goods("Cup", Item("CUP-1", stock=4), age_days=200, status="draft"),
+)
+
+
+async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(twin: Twin) -> None:
+    """Templates 5.24, E8, E9, E15, E17: one list of expectations for both; a second run has nothing."""
+    twin.stock(*_GOODS)
+    twin.sell("BOWL-1", days=10)
+    twin.sell("POT-1", days=100)
+    twin.sell("MUG-S", days=5, counts=False)
+    inputs = {"no_sale_days": 60, "percent": 25, "floor": "none", "teams": twin.both.teams()}
+    automation = await twin.set_up(NAME, inputs)
+    expected = [
+        ("Pot (POT-1)", {"Price": ("20.00", "15.00"), "Compare-at price": (None, "20.00")}),
+        ("Mug, S (MUG-S)", {"Price": ("10.00", "7.50"), "Compare-at price": (None, "10.00")}),
+    ]
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes[:2], twin.writes(), twin.both.posted()) == (expected, 0, [])
+    came = await twin.run(automation)
+    assert came.changes[:2] == expected
+    assert came.result == {
+        "checked": 6,
+        "slow": 2,
+        "changed": 2,
+        "at_floor": 0,
+        "without_cost": 0,
+        "too_new": 1,
+        "done_before": 0,
+    }
+    assert twin.variants("Pot")["POT-1"][:2] == ("15.00", "20.00")
+    [message] = twin.both.posted()
+    assert message["text"].startswith("2 variants marked down at ")
+    again = await twin.run(automation)
+    assert (again.changes, again.result["done_before"], again.result["slow"]) == ([], 2, 0)
+    assert len(twin.both.posted()) == 1
+
+
+async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> None:
+    """Templates 5.24, `floor`: without a known cost nothing is marked down."""
+    twin.stock(
+        Goods("Pot", Item("POT-1", price="20.00", cost="16.00"), age_days=200),
+        Goods("Mug", Item("MUG-1", price="20.00", cost="8.00"), age_days=200),
+        Goods("Jug", Item("JUG-1", price="20.00", cost="20.00"), age_days=200),
+        Goods("Cup", Item("CUP-1", price="20.00", cost=None), age_days=200),
+    )
+    came = await twin.run(await twin.set_up(NAME, {"no_sale_days": 30, "percent": 50}))
+    if twin.platform == "woocommerce":
+        assert (came.changes, came.result["without_cost"]) == ([], 4)
+        return
+    assert [fields["Price"] for _, fields in came.changes] == [("20.00", "16.00"), ("20.00", "10.00")]
+    assert came.messages == [
+        "Not sold for 30 days or more. Stock 5. Cost 16.00. Margin after 0.0 %.",
+        "Not sold for 30 days or more. Stock 5. Cost 8.00. Margin after 20.0 %.",
+    ]
+    counts = [came.result[name] for name in ("slow", "changed", "at_floor", "without_cost")]
+    assert counts == [4, 2, 1, 1]
+
+
+def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
+    """Templates 5.24: 422 on `inputs.no_sale_days`, on Shopify alone."""
+    for days, rights, is_refused in ((60, [], False), (61, [], True), (61, ["read_all_orders"], False)):
+        store = connection("shopify", IntegrationId(20), facts={"rights": rights})
+        faults = check_world({"no_sale_days": days}, World(store, {}))
+        assert list(faults) == (["inputs.no_sale_days"] if is_refused else [])
+    assert check_world({"no_sale_days": 730}, World(connection("woocommerce", SHOP), {})) == {}
+
+
+# --- the steps alone
+
+
+@dataclass
+class Selling(Shop):
+    """A pretend shop that tells its orders as well."""
+
+    orders: list[Order] = field(default_factory=list)
+
+    def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+        """As a store's reader."""
+        return self._orders(params) if op.name == "orders" else super().read(op, params)
+
+    async def _orders(self, ask: Any) -> AsyncIterator[Page[Order]]:
+        self.reads.append(f"orders since {ask.created_after.isoformat()}")
+        late = [each for each in self.orders if each.created_at and each.created_at > ask.created_after]
+        yield Page((*late, *late))
+
+
+def _stage(*variants: Any, sold: Any = (), **inputs: Any) -> Stage:
+    made = [product(replace(each, created_at=NOW - timedelta(days=300))) for each in variants]
+    shop = Selling(made)
+    shop.orders = list(sold)
+    given = {"no_sale_days": 30, "percent": 20, "floor": "none", **inputs}
+    return Stage(TEMPLATE, given, shop=shop)
+
+
+def _order(days: float, number: str = "1", **changed: Any) -> Order:
+    line = OrderLine("1", number, number, "A", "Tea", 1, "9.00")
+    about: dict[str, Any] = {"status": "completed", "paid": True, "fulfilled": True, "cancelled_at": None}
+    about |= {"total": "9.00", "currency": "EUR", "tags": (), "customer_id": None, "modified_at": None}
+    about |= {"created_at": NOW - timedelta(days=days), "lines": (line,), **changed}
+    return Order(id=str(days), number=str(days), **about)
+
+
+@pytest.mark.parametrize(
+    ("order", "is_slow"),
+    [
+        (_order(1), False),
+        (_order(30.2), False),  # the day begins at midnight of the automation's zone: 30 days and 8 hours
+        (_order(30.4), True),
+        (_order(1, test=True), True),
+        (_order(1, cancelled_at=NOW), True),
+        (_order(1, number="2"), True),
+        (_order(1, currency="USD"), False),
+    ],
+)
+async def test_a_sale_within_the_days_is_a_sale(order: Order, is_slow: bool) -> None:
+    """Templates 5.24, E15, E16; whatever its currency, it was sold (E13)."""
+    assert len((await _stage(variant("1"), sold=[order]).run()).proposals) == is_slow
+
+
+async def test_too_little_stock_and_what_is_new_are_left_alone() -> None:
+    """Templates 5.24, `min_stock`: exactly that much is enough."""
+    stage = _stage(variant("1", stock=4), variant("2", stock=5), variant("3", stock=-2), min_stock=5)
+    assert [each.object.id for each in (await stage.run()).proposals] == ["2"]
+
+
+async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_often_as_allowed() -> None:
+    """Templates 5.24, `max_times`: compare-at stays the price before the first markdown."""
+    stage, came = _stage(variant("1"), max_times=2), []
+    for age in (0, 10, 31, 10, 31):  # days since it was marked down last
+        for (space, _), mark in stage.memory.kept.items():
+            if space == MARKS:
+                mark["at"] = (NOW - timedelta(days=age)).isoformat()
+        ran = await stage.run()
+        came.append((len(ran.proposals), ran.result["done_before"]))
+    assert came == [(1, 0), (0, 1), (1, 0), (0, 1), (0, 1)]
+    now = stage.shop.of("1").variants[0]
+    assert (now.price, now.compare_at) == ("6.40", "10.00")
+
+
+async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
+    """Templates 5.24: also one before the days looked at, since the run before; and it is read once."""
+    stage = _stage(variant("1"))
+    await stage.run()
+    stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=90)).isoformat()
+    assert (await stage.run()).result["done_before"] == 1
+    stage.memory.kept["orders_read", "until"] = (NOW - timedelta(days=85)).isoformat()
+    stage.shop.orders = [_order(60)]
+    ran = await stage.run()
+    assert (len(ran.proposals), ran.result["done_before"]) == (1, 0)
+    assert stage.memory.kept[MARKS, "11:1"]["times"] == 1
+
+
+async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
+    """Templates 5.24: the message names only applied prices."""
+    stage = _stage(variant("1"), teams={"integration_id": 13})
+    ran = await stage.run(outcome=Outcome.DECLINED)
+    assert [each.object.type for each in ran.proposals] == ["variant"]
+    assert [space for space, _ in stage.memory.kept] == ["orders_read"]
+
+
+async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
+    """Templates E11."""
+    many = [variant(str(each)) for each in range(1, 4)]
+    assert len((await _stage(*many, limit=3).run()).proposals) == 3
+    ran = await _stage(*many, limit=2).run()
+    assert ran.failed is not None
+    assert (ran.failed.code, ran.proposals) == ("too_many_changes", [])
