@@ -25,6 +25,13 @@ SCREENS: tuple[tuple[str, str], ...] = (
     ("run-changes", "/runs/{id}?tab=changes"),
     ("imports", "/imports"),
     ("new-import", "/imports/new"),
+    ("automations", "/automations"),
+    ("automation", "/automations/{automation_id}"),
+    ("automation-schedule", "/automations/{automation_id}/schedule"),
+    ("automation-versions", "/automations/{automation_id}/versions"),
+    ("calendar-month", "/calendar?view=month"),
+    ("calendar-week", "/calendar?view=week"),
+    ("calendar-list", "/calendar?view=list"),
     ("missing", "/automations/none/none"),
 )
 
@@ -51,10 +58,18 @@ async def _wrong(seen: Seen) -> None:
     await expect(seen.page.get_by_text("The two passwords differ.")).to_be_visible()
 
 
+async def _slot(seen: Seen) -> None:
+    await seen.open("/calendar?view=list")
+    await seen.page.locator("[data-run]").first.click()
+    await seen.page.get_by_role("dialog").get_by_label("Time").fill("23:58")
+    await expect(seen.page.get_by_label("This and later")).to_be_visible()
+
+
 STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
     ("keys", _keys),
     ("menu", _menu),
     ("wrong", _wrong),
+    ("slot", _slot),
 )
 
 

@@ -16,13 +16,13 @@ describe("bindings", () => {
 
   it("are sent with an open target as null, and not without a connection", () => {
     const chosen = {
-      Log: { integration: 7, spreadsheet: null, tab: "Unpaid" },
-      Copy: { integration: 7, spreadsheet: null, tab: null },
-      Tell: { integration: 9, spreadsheet: "left over", tab: null },
-      Gone: { integration: 1, spreadsheet: null, tab: null },
+      Log: { integration: 7, spreadsheet: "s2" },
+      Copy: { integration: 7, spreadsheet: null },
+      Tell: { integration: 9, spreadsheet: "left over" },
+      Gone: { integration: 1, spreadsheet: null },
     };
     expect(sent(rows, chosen)).toEqual({
-      Log: { integration_id: 7, kind: "spreadsheet", target: { spreadsheet_id: null, sheet: "Unpaid" } },
+      Log: { integration_id: 7, kind: "spreadsheet", target: { spreadsheet_id: "s2", sheet: null } },
       Copy: { integration_id: 7, kind: "spreadsheet", target: null },
       Tell: { integration_id: 9, kind: "teams", target: null },
     });
@@ -30,7 +30,7 @@ describe("bindings", () => {
   });
 
   it("of one step are used for all of its kind that have none", () => {
-    const chosen = { Log: { integration: 7, spreadsheet: null, tab: "Unpaid" } };
+    const chosen = { Log: { integration: 7, spreadsheet: "s2" } };
     expect(hasOthers(rows, chosen, "Log")).toBe(true);
     const all = forAll(rows, chosen, "Log");
     expect(all).toEqual({ ...chosen, Copy: { ...NOTHING, integration: 7 } });

@@ -5,8 +5,8 @@ import type { UnconfiguredRecord } from "../api/schema";
 /** What a person chose for one step. */
 export interface Bound {
   integration: number | null;
+  /** Where, when the step's file leaves it open; its own spreadsheet and tab rule otherwise. */
   spreadsheet: string | null;
-  tab: string | null;
 }
 
 export type Bindings = Readonly<Record<string, Bound>>;
@@ -18,7 +18,7 @@ export interface ToBind {
   target: UnconfiguredRecord["target"];
 }
 
-export const NOTHING: Bound = { integration: null, spreadsheet: null, tab: null };
+export const NOTHING: Bound = { integration: null, spreadsheet: null };
 
 /** Why a step cannot run as it is bound. */
 export const WHY: Readonly<Record<string, string>> = {
@@ -38,8 +38,7 @@ export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, 
   for (const { step, kind } of rows) {
     const bound = chosen[step];
     if (!bound || bound.integration === null) continue;
-    const open = kind === "teams" || (!bound.spreadsheet && !bound.tab);
-    const target = open ? null : { spreadsheet_id: bound.spreadsheet, sheet: bound.tab };
+    const target = kind === "teams" || !bound.spreadsheet ? null : { spreadsheet_id: bound.spreadsheet, sheet: null };
     body[step] = { integration_id: bound.integration, kind, target };
   }
   return body;

@@ -100,7 +100,7 @@ export function staleRows(before: AutomationRecord, changes: Changes, current: A
   const [was, now, wanted] = [valuesOf(before), valuesOf(current), spread(changes)];
   const mine: StaleRow[] = [];
   const theirs: StaleRow[] = [];
-  const names = new Set([...Object.keys(wanted), ...WATCHED, ...Object.keys(was), ...Object.keys(now)]);
+  const names = new Set([...WATCHED, ...Object.keys(wanted), ...Object.keys(was), ...Object.keys(now)]);
   for (const name of names) {
     const isInput = name.startsWith("inputs.");
     if (!isInput && !(name in wanted) && !(WATCHED as readonly string[]).includes(name)) continue;

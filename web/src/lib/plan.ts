@@ -9,7 +9,7 @@ export interface GraphPlan {
   edges: readonly PlanEdgeRecord[];
 }
 
-/** Where a step stands: its layer from the left, its place in the layer from the top. */
+/** Where a step stands: its layer from the top, its place in the layer from the left. */
 export interface Spot {
   layer: number;
   place: number;

@@ -1,0 +1,88 @@
+"""Ways around the calendar its tests share: an automation's rows, dragging, the next change of a clock."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from playwright.async_api import Locator, Page, Request
+
+from tests.web.site import WebSite
+
+
+async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, Any]]:
+    """The automation's rows as the service answers them."""
+    owner = await web.signed("owner")
+    asked = urlencode({"automation_id": automation, "limit": 500, **query})
+    answer = await owner.call("GET", f"/v1/automations/occurrences?{asked}")
+    found: list[dict[str, Any]] = answer["occurrences"]
+    return found
+
+
+async def whole(web: WebSite, automation: str) -> dict[str, Any]:
+    """The automation as it now is."""
+    owner = await web.signed("owner")
+    found: dict[str, Any] = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
+    return found
+
+
+async def time_of(web: WebSite) -> datetime:
+    """The present by the service's clock."""
+    owner = await web.signed("owner")
+    return datetime.fromisoformat((await owner.call("GET", "/v1/automations/status"))["time"])
+
+
+async def moved(web: WebSite, row: dict[str, Any], to: datetime) -> None:
+    """Another person moves this run."""
+    owner = await web.signed("owner")
+    body = {
+        "slot_at": row["slot_at"],
+        "occurrence_version": row["version"],
+        "automation_version": row["automation_version"],
+        "run_at": to.isoformat(),
+        "scope": "this",
+    }
+    await owner.call("POST", f"/v1/automations/{row['automation_id']}/occurrences/move", body)
+
+
+def key_of(row: dict[str, Any]) -> str:
+    """How the page names a run."""
+    return f"{row['automation_id']}.{int(datetime.fromisoformat(row['slot_at']).timestamp() * 1000)}"
+
+
+def local(instant: str, zone: str) -> datetime:
+    """The clock of a zone at an instant, by Python."""
+    return datetime.fromisoformat(instant).astimezone(ZoneInfo(zone))
+
+
+async def drag(page: Page, chip: Locator, *, across: float = 0, down: float = 0) -> None:
+    """Drags a chip by pixels with the mouse, as a person does: not in one jump."""
+    await chip.scroll_into_view_if_needed()
+    box = await chip.bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    await page.mouse.move(x, y)
+    await page.mouse.down()
+    await page.mouse.move(x + across / 2 + 6, y + down / 2 + 6)
+    await page.mouse.move(x + across, y + down, steps=4)
+    await page.mouse.up()
+
+
+def sent(request: Request) -> dict[str, Any]:
+    """The body of a request."""
+    found: dict[str, Any] = json.loads(request.post_data or "{}")
+    return found
+
+
+def next_change(zone: str, after: datetime, *, gap: bool) -> datetime:
+    """The local midnight of the next day whose clock jumps (`gap`) or repeats."""
+    place = ZoneInfo(zone)
+    day = after.astimezone(place).replace(hour=0, minute=0, second=0, microsecond=0)
+    for _ in range(400):
+        following = (day.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=place)
+        length = following.astimezone(UTC) - day.astimezone(UTC)
+        if length != timedelta(days=1) and (length < timedelta(days=1)) is gap:
+            return day
+        day = following
+    raise AssertionError(f"{zone} does not change its clock")

@@ -1,0 +1,187 @@
+"""Automations: the list, states, the schedule editor, two people at once (web 12, flows 11, 15)."""
+
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from playwright.async_api import Page, expect
+
+from tests.web.calendars import next_change, time_of, whole
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+PREVIEW = "/v1/automations/schedule/preview"
+
+
+async def _choose(page: Page, schedule: dict[str, Any]) -> None:
+    """Chooses the schedule in the editor as a person does."""
+    await page.get_by_label("How often").select_option(schedule["cadence"])
+    if "day_of_month" in schedule:
+        await page.get_by_label("A day of the month").check()
+        await page.get_by_label("Day of the month", exact=True).fill(str(schedule["day_of_month"]))
+    if "week_of_month" in schedule:
+        await page.get_by_label("A weekday of the month").check()
+        await page.get_by_label("The", exact=True).select_option(str(schedule["week_of_month"]))
+        await page.get_by_label("Weekday", exact=True).select_option(str(schedule["day_of_week"]))
+    elif "day_of_week" in schedule:
+        await page.get_by_label("On", exact=True).select_option(str(schedule["day_of_week"]))
+    if "days" in schedule:
+        for number, day in enumerate(("Monday", "Tuesday", "Wednesday", "Thursday", "Friday"), start=1):
+            if number not in schedule["days"]:
+                await page.get_by_role("button", name=day).click()
+    if "date" in schedule:
+        await page.get_by_label("Date", exact=True).fill(schedule["date"])
+    if "run_at" in schedule:
+        await page.get_by_label("Time", exact=True).fill(schedule["run_at"])
+
+
+async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Look, web: WebSite) -> None:
+    """web 12, flow 11; web 6.5.1: every cadence, its words, three runs, and the notes at their runs"""
+    made = await web.automation("To schedule", timezone="Europe/Berlin")
+    owner = await web.signed("owner")
+    soon = await time_of(web) + timedelta(days=2)
+    gap, fold = (next_change("Europe/Berlin", soon, gap=gap) for gap in (True, False))
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"cadence": "hourly"}, ""),
+        ({"cadence": "every_6_hours"}, ""),
+        ({"cadence": "daily", "run_at": "07:10"}, ""),
+        ({"cadence": "weekdays", "run_at": "07:10", "days": [1, 3]}, ""),
+        ({"cadence": "weekly", "run_at": "07:10", "day_of_week": 4}, ""),
+        ({"cadence": "monthly", "run_at": "07:10", "day_of_month": 31}, "; it runs on the "),
+        ({"cadence": "monthly", "run_at": "07:10", "week_of_month": -1, "day_of_week": 5}, ""),
+        ({"cadence": "once", "run_at": "02:30", "date": f"{gap:%Y-%m-%d}"}, "this run starts at 03:30."),
+        ({"cadence": "once", "run_at": "02:30", "date": f"{fold:%Y-%m-%d}"}, "it runs at the first."),
+    ]
+    seen = await looking("member", zone="America/New_York")
+    page = seen.page
+    await seen.open(f"/automations/{made['id']}/schedule")
+    for schedule, note in cases:
+        told = await owner.call("POST", PREVIEW, {"schedule": schedule, "timezone": "Europe/Berlin"})
+        await _choose(page, schedule)
+        await expect(page.get_by_text(told["words"], exact=True)).to_be_visible()
+        runs = page.get_by_role("list", name="Next runs")
+        assert await runs.locator("time").evaluate_all("(all) => all.map((one) => one.dateTime)") == [
+            run["slot_at"] for run in told["next"]
+        ]
+        await expect(runs).to_contain_text("in New York, where you are")
+        if note:
+            await expect(runs).to_contain_text(note)
+
+
+async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: WebSite) -> None:
+    """web 12, flow 11, server refusals; web 6.5.1: the last good preview stays, a zone keeps the time"""
+    made = await web.automation("To refuse", timezone="Europe/Berlin")
+    past = (await time_of(web) - timedelta(days=3)).astimezone(ZoneInfo("Europe/Berlin"))
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{made['id']}/schedule")
+    await page.get_by_text("Every day at 06:00 (Europe/Berlin)").wait_for()
+    await _choose(page, {"cadence": "once", "run_at": "06:00", "date": f"{past:%Y-%m-%d}"})
+    date = page.get_by_label("Date", exact=True)
+    await expect(date).to_have_attribute("aria-invalid", "true")
+    await expect(page.get_by_text("These were the runs before")).to_be_visible()
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_text("One field needs another value.")).to_be_visible()
+    assert (await whole(web, made["id"]))["version"] == 1
+    await _choose(page, {"cadence": "daily", "run_at": "06:00"})
+    zone = page.get_by_label("Zone")
+    await zone.fill("Kiritimati")
+    await zone.press("Tab")
+    await expect(zone).to_have_value("Pacific/Kiritimati")
+    await expect(page.get_by_text("The clock time stays: 06:00, now in Kiritimati.")).to_be_visible()
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(page.get_by_role("group", name="Changes")).to_be_hidden()
+    now = await whole(web, made["id"])
+    assert (now["timezone"], now["schedule"]["run_at"]) == ("Pacific/Kiritimati", "06:00")
+
+
+async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> None:
+    """web 12, flow 15: the stale dialog, field by field; mine on top, and neither change is lost"""
+    made = await web.automation("Changed by two")
+    path = f"/v1/automations/{made['id']}"
+    owner = await web.signed("owner")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{made['id']}/schedule")
+    await page.get_by_label("Time", exact=True).fill("08:40")
+    theirs = {**made["schedule"], "run_at": "10:10"}
+    await owner.call("PATCH", path, {"version": 1, "name": "Changed by one", "schedule": theirs})
+    await page.get_by_role("button", name="Save changes").click()
+    asked = page.get_by_role("dialog", name="Changed by somebody else meanwhile")
+    mine = asked.get_by_role("row", name="Schedule")
+    await expect(mine).to_contain_text("Every day at 08:40")
+    await expect(mine).to_contain_text("Every day at 10:10")
+    await expect(asked.get_by_role("row", name="Name")).to_contain_text("Changed by one")
+    await asked.get_by_role("button", name="Put mine on top").click()
+    await expect(asked).to_be_hidden()
+    now = await whole(web, made["id"])
+    assert (now["version"], now["name"], now["schedule"]["run_at"]) == (3, "Changed by one", "08:40")
+
+    await page.get_by_label("Time", exact=True).fill("09:50")
+    await owner.call("PATCH", path, {"version": 3, "schedule": {**theirs, "run_at": "11:11"}})
+    await page.get_by_role("button", name="Save changes").click()
+    await asked.get_by_role("button", name="Keep theirs").click()
+    await expect(page.get_by_label("Time", exact=True)).to_have_value("11:11")
+    assert (await whole(web, made["id"]))["version"] == 4
+    await page.get_by_role("link", name="Versions").click()
+    history = page.get_by_role("list", name="What was changed")
+    await expect(history).to_contain_text("Every day at 10:10 →becomes Every day at 08:40")
+    await expect(history.get_by_role("listitem").first).to_contain_text("by The Owner")
+
+
+async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite) -> None:
+    """web 6.5: pause with undo, archive asked about, restore; a test run opens its run; rename"""
+    made = await web.automation("Through its states", schedule={"cadence": "daily", "run_at": "06:00"})
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{made['id']}")
+    await page.get_by_role("button", name="Pause automation").click()
+    await expect(page.get_by_text("Paused: it has no coming runs.")).to_be_visible()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_role("button", name="Pause automation")).to_be_visible()
+    more = page.get_by_role("button", name="More", exact=True)
+    await more.click()
+    await page.get_by_role("button", name="Rename").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("Renamed on its page")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Renamed on its page")
+    await more.click()
+    await page.get_by_role("button", name="Archive", exact=True).click()
+    question = page.get_by_role("dialog", name="Archive this automation?")
+    await expect(question).to_contain_text("Renamed on its page")
+    await question.get_by_role("button", name="Archive automation").click()
+    await page.get_by_role("button", name="Restore automation").click()
+    await expect(page.get_by_role("button", name="Resume automation")).to_be_visible()
+    assert (await whole(web, made["id"]))["state"] == "paused"
+    await page.get_by_role("button", name="Run as test").click()
+    await expect(page.get_by_text("TEST: changes nothing")).to_be_visible()
+
+
+async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: WebSite) -> None:
+    """web 6.3: search, state, words of the schedule, row menu with the keyboard, a filter without match"""
+    kept = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
+    gone = await web.automation("Needle put away")
+    owner = await web.signed("owner")
+    await owner.call("POST", f"/v1/automations/{gone['id']}/archive", {})
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/automations")
+    await page.get_by_role("heading", name="Automations").focus()
+    await page.keyboard.press("/")
+    await page.keyboard.type("needle")
+    await page.keyboard.press("Enter")
+    rows = page.get_by_role("table", name="Automations").locator("tbody tr")
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text("Every 6 hours, at 00:00, 06:00, 12:00 and 18:00")
+    await page.get_by_role("heading", name="Automations").focus()
+    await page.keyboard.press("j")
+    await page.keyboard.press("m")
+    await page.get_by_role("button", name="Pause", exact=True).press("Enter")
+    await expect(rows).to_contain_text("Paused")
+    assert (await whole(web, kept["id"]))["state"] == "paused"
+    await page.get_by_label("State").select_option("archived")
+    await expect(rows).to_contain_text("Needle put away")
+    await page.get_by_label("State").select_option("draft")
+    await expect(page.get_by_text("No automation matches the filters.")).to_be_visible()
+    await page.get_by_role("button", name="Show all").last.click()
+    await expect(rows.filter(has_text="Needle <b>in</b> hay")).to_be_visible()

@@ -1,0 +1,259 @@
+"""The calendar: moving by mouse, keys and touch, skipping, zones, clock changes (web 12, flows 7 to 10)."""
+
+import gzip
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.async_api import Request, Route, expect
+
+from tests.processes.running import eventually
+from tests.source import ROOT
+from tests.web.calendars import coming, drag, key_of, local, moved, next_change, sent, time_of, whole
+from tests.web.conftest import Look
+from tests.web.looking import manifest
+from tests.web.site import WebSite
+
+WEEKLY = {"cadence": "weekly", "run_at": "09:30", "day_of_week": 3}
+
+
+async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebSite) -> None:
+    """web 12, flow 7, month: dialog, cancel, only this run, undo; automation's zone is not the viewer's"""
+    made = await web.automation("To drag", timezone="America/New_York", schedule=WEEKLY)
+    row = (await coming(web, made["id"]))[0]
+    day = local(row["run_at"], "Europe/Berlin").date()
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/calendar?view=month&date={day}&automation={made['id']}")
+    chip = page.locator(f"[data-run='{key_of(row)}']")
+    column = (await page.locator(".ec-day").first.bounding_box() or {})["width"]
+    moves: list[Request] = []
+    page.on("request", lambda one: moves.append(one) if one.url.endswith("/move") else None)
+
+    await drag(page, chip, across=column)
+    dialog = page.get_by_role("dialog", name="To drag")
+    await expect(dialog.get_by_label("Date")).to_have_value(str(day + timedelta(days=1)))
+    await expect(dialog).to_contain_text("in New York")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
+    await expect(chip).to_have_attribute("data-day", str(day))
+    assert moves == []
+
+    await drag(page, chip, across=column)
+    await dialog.get_by_role("button", name="Move this run").click()
+    await expect(page.get_by_role("group", name="Notes").get_by_text("To drag moved to")).to_be_visible()
+    await expect(chip).to_have_attribute("data-day", str(day + timedelta(days=1)))
+    then = (await coming(web, made["id"]))[0]
+    before, after = (local(one["run_at"], "America/New_York") for one in (row, then))
+    assert after.replace(tzinfo=None) - before.replace(tzinfo=None) == timedelta(days=1)
+    assert then["moved_from"] == row["run_at"]
+    body = sent(moves[0])
+    assert (body["scope"], body["occurrence_version"], body["automation_version"]) == ("this", 0, 1)
+
+    await page.get_by_role("button", name="Undo").click()
+    await expect(chip).to_have_attribute("data-day", str(day))
+    assert sent(moves[1])["occurrence_version"] == 1
+    assert (await coming(web, made["id"]))[0]["run_at"] == row["run_at"]
+
+
+async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, web: WebSite) -> None:
+    """web 12, flow 7, week: the new rule in words is what the service then has; no undo, but how it was"""
+    schedule = {**WEEKLY, "run_at": "02:30"}
+    made = await web.automation("To shift", timezone="America/New_York", schedule=schedule)
+    row = (await coming(web, made["id"]))[0]
+    day = local(row["run_at"], "Europe/Berlin").date()
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/calendar?view=week&date={day}&automation={made['id']}")
+    chip = page.locator(f"[data-run='{key_of(row)}']")
+    # Half an hour is tall enough for the words of its run (web 9).
+    assert await chip.evaluate("(one) => one.clientHeight >= one.scrollHeight && one.clientHeight >= 20")
+    half_hour = (await page.locator(".ec-event").bounding_box() or {})["height"]
+    await drag(page, chip, down=2 * half_hour)
+    dialog = page.get_by_role("dialog", name="To shift")
+    await dialog.get_by_label("This and later").check()
+    told = local(row["run_at"], "America/New_York") + timedelta(hours=1)
+    rule = f"every Wednesday at {told:%H:%M}"
+    await expect(dialog).to_contain_text(f"Later runs: {rule}, New York; earlier ones stay.")
+    async with page.expect_request("**/move") as asked:
+        await dialog.get_by_role("button", name="Move this and later").click()
+    assert sent(await asked.value)["scope"] == "this_and_later"
+    note = page.get_by_role("group", name="Notes").get_by_text("later runs with it: Every Wednesday")
+    await expect(note).to_contain_text("Before: Every Wednesday at 02:30.")
+    await expect(page.get_by_role("button", name="Undo")).to_be_hidden()
+    now = await whole(web, made["id"])
+    assert now["schedule"]["run_at"] == f"{told:%H:%M}"
+    first = (await coming(web, made["id"]))[0]
+    assert datetime.fromisoformat(first["run_at"]) == told
+
+
+async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
+    """web 12, flow 8: arrows between days, Enter opens, the dialog does what the mouse does; s skips"""
+    made = await web.automation("By keys", schedule={"cadence": "daily", "run_at": "11:00"})
+    rows = await coming(web, made["id"])
+    day = local(rows[1]["run_at"], "Europe/Berlin").date()
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/calendar?view=week&date={day}&automation={made['id']}")
+    await page.locator("[data-run]").first.wait_for()
+    await page.get_by_role("heading", name="Calendar").focus()
+    await page.keyboard.press("ArrowRight")
+    focused = page.locator("[data-run]:focus")
+    await expect(focused).to_have_attribute("data-day", str(day))
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="By keys")
+    move = dialog.get_by_role("button", name="Move this run")
+    await expect(move).to_have_attribute("aria-disabled", "true")
+    await dialog.get_by_label("Time").fill("11:45")
+    await move.press("Enter")
+    chip = page.locator(f"[data-run='{key_of(rows[1])}']")
+    await expect(chip).to_contain_text("11:45")
+    assert (await coming(web, made["id"]))[1]["moved_from"] == rows[1]["run_at"]
+    await chip.focus()
+    await page.keyboard.press("s")
+    await expect(chip).to_have_attribute("aria-label", re.compile("Skipped by a person"))
+    assert (await coming(web, made["id"]))[1]["reason"] == "by_merchant"
+
+
+def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
+    """web 10: lazy parts, calendar at most 60 KB gzip"""
+    grid = manifest()["src/screens/calendar/Grid.svelte"]
+    assert grid["isDynamicEntry"]
+    size = len(gzip.compress((ROOT / "steward/static" / grid["file"]).read_bytes()))
+    assert size <= 60 * 1024, size
+
+
+async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web: WebSite) -> None:
+    """web 8, web 12, flow 8: comfortable on a phone: skipping or moving a run"""
+    made = await web.automation("On a phone", schedule={"cadence": "daily", "run_at": "10:00"})
+    rows = await coming(web, made["id"])
+    seen = await looking("member", size="phone")
+    page = seen.page
+    await seen.open(f"/calendar?automation={made['id']}")
+    await expect(page.get_by_role("button", name="List")).to_have_attribute("aria-pressed", "true")
+    link = page.locator(f"[data-run='{key_of(rows[1])}']")
+    await link.tap()
+    dialog = page.get_by_role("dialog", name="On a phone")
+    await dialog.get_by_label("Time").fill("10:30")
+    await dialog.get_by_role("button", name="Move this run").tap()
+    await expect(dialog).to_be_hidden()
+    await expect(page.get_by_text("moved from")).to_be_visible()
+    assert local((await coming(web, made["id"]))[1]["run_at"], "Europe/Berlin").strftime("%H:%M") == "10:30"
+
+
+VIEWERS = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Kiritimati"]
+
+
+@pytest.mark.parametrize("viewer", VIEWERS)
+async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
+    looking: Look, web: WebSite, viewer: str
+) -> None:
+    """web 12, flow 9: an automation in Sydney at 02:30 seen from elsewhere, when clocks change"""
+    place = "Australia/Sydney"
+    made = await web.automation(
+        f"Sydney from {viewer}", timezone=place, schedule={"cadence": "daily", "run_at": "02:30"}
+    )
+    spread = timedelta(minutes=(await whole(web, made["id"]))["spread_minutes"])
+    seen = await looking("member", zone=viewer)
+    soon = await time_of(web) + timedelta(days=2)
+    for gap in (True, False):
+        day = next_change(place, soon, gap=gap)
+        runs = [
+            (day.replace(tzinfo=None) + timedelta(days=by, hours=2, minutes=30))
+            .replace(tzinfo=ZoneInfo(place), fold=0)
+            .astimezone(UTC)
+            + spread
+            for by in range(-9, 10)
+        ]
+        shown_on = day.astimezone(ZoneInfo(viewer)).date()
+        monday = shown_on - timedelta(days=shown_on.weekday())
+        there = [run.astimezone(ZoneInfo(viewer)) for run in runs]
+        expected = [f"{one:%Y-%m-%d %H:%M}" for one in there if 0 <= (one.date() - monday).days < 7]
+        await seen.open(f"/calendar?view=week&date={shown_on}&automation={made['id']}")
+        chips = seen.page.locator("[data-run]")
+        await expect(chips).to_have_count(len(expected))
+        found = await chips.evaluate_all(
+            "(all) => all.map((one) => one.dataset.day + ' ' + one.querySelector('time').textContent)"
+        )
+        assert sorted(found) == expected
+        await expect(chips.first).to_have_attribute("aria-label", re.compile("in Sydney"))
+
+
+async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, web: WebSite) -> None:
+    """web 12, flow 10: skip, un-skip by the list; a projected run says why not"""
+    made = await web.automation("To leave", schedule={"cadence": "daily", "run_at": "12:00"})
+    rows = await coming(web, made["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
+    far = next(row for row in rows if row["projected"])
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/calendar?view=list&automation={made['id']}")
+    line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(rows[0])}']"))
+    await line.get_by_role("button", name="Skip").click()
+    await expect(line).to_contain_text("Skipped by a person")
+    await line.get_by_role("button", name="Take back").click()
+    await expect(line.get_by_role("button", name="Skip")).to_be_visible()
+    assert (await coming(web, made["id"]))[0]["state"] == "pending"
+    day = local(far["run_at"], "Europe/Berlin").date()
+    await seen.open(f"/calendar?view=list&date={day}&automation={made['id']}&run={key_of(far)}")
+    dialog = page.get_by_role("dialog", name="To leave")
+    await expect(dialog).to_contain_text("Expected")
+    skip = dialog.get_by_role("button", name="Skip this run")
+    await expect(skip).to_have_attribute("title", "Can be skipped once it is closer (about 14 days)")
+
+
+async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, web: WebSite) -> None:
+    """web 12, flow 10; web 2, wrong_state: the message, and the record read again"""
+    made = await web.automation("Queued meanwhile", schedule={"cadence": "daily", "run_at": "12:00"})
+    row = (await coming(web, made["id"]))[0]
+    await moved(web, row, await time_of(web) + timedelta(seconds=4))
+    read = await coming(web, made["id"])
+
+    async def queued() -> bool:
+        past = (await time_of(web) - timedelta(hours=1)).isoformat()
+        return any(one["state"] == "queued" for one in await coming(web, made["id"], **{"from": past}))
+
+    await eventually(queued)
+    seen = await looking("member")
+    page = seen.page
+    # The page read the run while it was still to come: its clock and its first answer are of then.
+    await page.clock.set_fixed_time(await time_of(web) - timedelta(minutes=2))
+    data = {"occurrences": read, "next_cursor": None}
+    answers = [json.dumps({"success": True, "contract_version": 1, "data": data})]
+
+    async def answer(route: Route) -> None:
+        if answers:
+            await route.fulfill(body=answers.pop(), content_type="application/json")
+        else:
+            await route.continue_()
+
+    await page.route("**/v1/automations/occurrences?*", answer)
+    day = local(read[0]["run_at"], "Europe/Berlin").date()
+    await seen.open(f"/calendar?view=list&date={day}&automation={made['id']}")
+    line = page.locator("[data-row]").filter(has=page.locator(f"[data-run='{key_of(row)}']"))
+    await line.get_by_role("button", name="Skip").click()
+    await expect(page.locator(".problem")).to_be_visible()
+    await expect(line.get_by_role("button", name="Skip")).to_be_hidden()
+    await expect(line).to_contain_text("Waiting for approval")
+
+
+async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSite) -> None:
+    """web 2, stale_version: what is mine, what is current, and mine on top"""
+    made = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
+    row = (await coming(web, made["id"]))[1]
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/calendar?view=list&automation={made['id']}&run={key_of(row)}")
+    dialog = page.get_by_role("dialog", name="Moved by two")
+    await dialog.get_by_label("Time").fill("14:00")
+    theirs = datetime.fromisoformat(row["run_at"]) + timedelta(hours=3)
+    await moved(web, row, theirs)
+    await dialog.get_by_role("button", name="Move this run").click()
+    asked = page.get_by_role("dialog", name="Changed by somebody else meanwhile")
+    await expect(asked).to_contain_text(f"{theirs.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
+    await asked.get_by_role("button", name="Put mine on top").click()
+    await expect(asked).to_be_hidden()
+    now = (await coming(web, made["id"]))[1]
+    assert local(now["run_at"], "Europe/Berlin").strftime("%H:%M") == "14:00"
+    assert now["version"] == 2

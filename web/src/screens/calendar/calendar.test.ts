@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import type { OccurrenceRecord, ScheduleRecord } from "../../api/schema";
+import { atTime, chipsOf, onDay } from "./entries";
+import { movedSchedule } from "./later";
+import { asked, ends, spanOf, stepped, titleOf } from "./range";
+
+const ZONE = "Europe/Berlin";
+function row(run_at: string, over: Partial<OccurrenceRecord> = {}): OccurrenceRecord {
+  return {
+    automation_id: "A", automation_name: "Prices", automation_version: 1, timezone: ZONE, slot_at: run_at, run_at, state: "pending",
+    reason: null, run_id: null, run_status: null, moved_from: null, version: 0, projected: false, ...over,
+  };
+}
+const at = (hour: number) => `2026-11-23T${String(hour).padStart(2, "0")}:00:00.000Z`;
+
+describe("days shown", () => {
+  it("are whole weeks from Monday", () => {
+    expect(spanOf("month", "2026-11-21")).toEqual({ from: "2026-10-26", to: "2026-12-07" });
+    expect(spanOf("week", "2026-11-22")).toEqual({ from: "2026-11-16", to: "2026-11-23" });
+    expect(stepped("month", "2026-12-31", 1)).toBe("2027-01-01");
+    expect(titleOf("week", "2026-12-31")).toBe("28 Dec 2026 to 3 Jan 2027");
+  });
+
+  it("end where the service answers no more", () => {
+    const now = Date.parse("2026-11-21T12:34:00Z");
+    const past = spanOf("month", "2026-10-01");
+    expect(asked(past, ZONE, now)!.from).toBe("2026-10-21T13:00:00.000Z");
+    expect(ends(past, ZONE, now).before).toMatch("31 days ago");
+    expect(ends(spanOf("month", "2026-11-21"), ZONE, now)).toEqual({ before: null, after: null });
+    expect(asked(spanOf("month", "2027-11-15"), ZONE, now)!.to).toBe("2027-11-22T12:00:00.000Z");
+    expect(asked(spanOf("week", "2028-01-01"), ZONE, now)).toBeNull();
+  });
+});
+
+describe("chips", () => {
+  it("fold more than three runs of an automation on a day", () => {
+    const three = [1, 2, 3].map((hour) => row(at(hour)));
+    expect(chipsOf(three, ZONE, "month").map(({ kind }) => kind)).toEqual(["run", "run", "run"]);
+    const [many] = chipsOf([...three, row(at(4))], ZONE, "month");
+    expect(many).toMatchObject({ kind: "many", runs: 4, day: "2026-11-23" });
+  });
+
+  it("say how many have no room", () => {
+    const rows = Array.from({ length: 9 }, (_, number) => row(at(8), { automation_id: `A${number}` }));
+    expect(chipsOf(rows.slice(0, 8), ZONE, "month")).toHaveLength(8);
+    expect(chipsOf(rows, ZONE, "month").at(-1)).toMatchObject({ kind: "more", runs: 2 });
+    expect(chipsOf(rows, ZONE, "week").map((chip) => (chip.kind === "run" ? 1 : chip.kind === "more" ? chip.runs : 0))).toEqual([1, 8]);
+  });
+});
+
+describe("dragging", () => {
+  it("to another day keeps the automation's clock over a change of it", () => {
+    const sydney = row("2027-04-02T15:30:00.000Z", { timezone: "Australia/Sydney" });
+    const { instant, fit } = onDay(sydney, 1);
+    expect([new Date(instant).toISOString(), fit]).toEqual(["2027-04-03T15:30:00.000Z", "fold"]);
+    expect(new Date(onDay(sydney, 2).instant).toISOString()).toBe("2027-04-04T16:30:00.000Z");
+  });
+
+  it("to another time follows the viewer's clock into a gap", () => {
+    const { instant, fit } = atTime(row("2027-03-28T00:30:00.000Z"), 3600, ZONE);
+    expect([new Date(instant).toISOString(), fit]).toEqual(["2027-03-28T01:30:00.000Z", "gap"]);
+  });
+});
+
+interface Case {
+  id: string;
+  schedule: ScheduleRecord;
+  day: string;
+  wall: string;
+  after: ScheduleRecord;
+}
+const file = process.env.MOVES;
+describe.skipIf(!file)("this and later", () => {
+  const cases = JSON.parse(readFileSync(file!, "utf8")) as Case[];
+  it("says the schedule the service makes of it", () => {
+    expect(cases.length).toBeGreaterThan(5);
+    expect(cases.map(({ id, schedule, day, wall }) => [id, movedSchedule(schedule, day, wall)])).toEqual(cases.map(({ id, after }) => [id, after]));
+  });
+});
