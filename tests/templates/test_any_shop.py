@@ -1,0 +1,223 @@
+"""Any shop, any template that changes it: one look, the writes of the real connector, and a second look.
+
+Templates 3, E11: nothing is undone or asked twice, no price of 0, no negative stock, no more than `limit`.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from steward.connectors.base import CloudFile, FileContent, Page
+from steward.connectors.writing import WriteState
+from steward.model.change import Outcome, Proposal
+from steward.model.ids import IntegrationId
+from steward.steps.base import AccountAccess, StepContext
+from steward.templates import ALL
+from tests.connectors.outside import outside
+from tests.fake_clock import START, FakeClock
+from tests.templates.goods import Goods, Item, fill_woocommerce
+from tests.templates.orders_of import Bought, in_woocommerce
+from tests.templates.stage import SHEET, SHOP, Sheet, Shop, Stage, connection, product, variant
+
+EXAMPLES = int(os.environ.get("SHOP_EXAMPLES", "6"))
+BY_ID = {template.template_id: template for template in ALL}
+OTHER, FILE = IntegrationId(14), IntegrationId(15)
+# Of templates that change a store on WooCommerce: what needs another automation's memory is tested with it.
+ELSEWHERE = {"sale-end"}
+# What ends a run whose other source holds nothing that can be trusted.
+NOT_USABLE = ("file_empty", "source_too_small")
+
+_SKUS = st.sampled_from(["A", "a", "B", " B", "C", ""])
+_PRICES = st.sampled_from(["0.01", "0.99", "1.00", "9.95", "10.00", "250.00"])
+_STOCK = st.one_of(st.none(), st.integers(-3, 12))
+_ITEM = st.builds(Item, sku=_SKUS, price=_PRICES, compare_at=st.sampled_from([None, "300.00"]), stock=_STOCK)
+_GOODS = st.builds(
+    Goods,
+    title=st.just(""),
+    item=_ITEM,
+    sizes=st.one_of(st.just({}), st.fixed_dictionaries({"Small": _ITEM, "Large": _ITEM})),
+    tags=st.sampled_from([(), ("tea",), ("auto-hidden",), ("Big",)]),
+    hidden=st.booleans(),
+    status=st.sampled_from(["live", "live", "draft"]),
+    age_days=st.sampled_from([5, 400]),
+)
+_STATES = st.sampled_from(["paid", "pending", "cancelled"])
+_BOUGHT = st.tuples(st.sampled_from([2, 60, 2_000]), _STATES, _PRICES)
+_SHEET = st.lists(
+    st.tuples(_SKUS, st.sampled_from([None, 0, 7.5, "12,50", "1,234", -1, "x"])).map(list), max_size=5
+)
+
+INPUTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+    "price-update-from-spreadsheet": st.fixed_dictionaries(
+        {
+            "sheet": st.just({"integration_id": int(SHEET)}),
+            "sku_column": st.just("SKU"),
+            "price_column": st.just("Price"),
+            "max_change_percent": st.just(95),
+        }
+    ),
+    "tag-orders-by-rule": st.just({"tag": "big", "min_total": "5.00"}),
+    "hide-out-of-stock-products": st.fixed_dictionaries({"threshold": st.integers(0, 3)}),
+    "show-back-in-stock-products": st.fixed_dictionaries({"threshold": st.integers(1, 4)}),
+    "tag-customers-by-spend": st.just(
+        {"tiers": [{"tag": "gold", "min_spend": "200"}, {"tag": "silver", "min_spend": "1"}]}
+    ),
+    "cancel-unpaid-orders": st.just({"older_than_hours": 24}),
+    "sync-stock-between-stores": st.fixed_dictionaries(
+        {"source_integration_id": st.just(int(OTHER)), "buffer": st.integers(0, 3)}
+    ),
+    "supplier-feed-import": st.fixed_dictionaries(
+        {
+            "file": st.just({"integration_id": int(FILE), "path": "feed.csv", "delimiter": ";"}),
+            "sku_column": st.just("SKU"),
+            "stock_column": st.just("Stock"),
+        }
+    ),
+    "sale-start": st.fixed_dictionaries(
+        {
+            "products": st.sampled_from([{"all": True}, {"tags_any": ["tea"]}]),
+            "percent": st.sampled_from([1, 33.3, 95]),
+            "round_to": st.sampled_from(["none", ".99", ".00"]),
+        }
+    ),
+    "tag-products-by-rule": st.sampled_from(
+        [
+            {"tag": "x", "when": "on_sale"},
+            {"tag": "Tea", "when": "price_range", "min_price": "1", "max_price": "20"},
+            {"tag": "big", "when": "new", "days": 30},
+            {"tag": "x", "when": "type", "types": ["pottery"], "remove_when_not": False},
+        ]
+    ),
+    "slow-stock-markdown": st.fixed_dictionaries(
+        {
+            "no_sale_days": st.just(30),
+            "percent": st.sampled_from([1, 50, 95]),
+            "floor": st.just("none"),
+            "max_times": st.integers(1, 3),
+        }
+    ),
+}
+
+
+@dataclass
+class File:
+    """A pretend bucket with one file."""
+
+    body: bytes
+
+    async def read(self, op: Any, params: Any) -> Any:
+        """As a bucket's reader."""
+        held = CloudFile("feed.csv", len(self.body), "mark", START)
+        yield Page((FileContent(held, self.body),))
+
+
+@dataclass
+class Walk(Stage):
+    """A stage at the time of the pretend world."""
+
+    now: datetime = START
+
+    def _context(self, *given: Any) -> StepContext:
+        at = super()._context(*given)
+        return replace(at, now=self.now, day=self.now.date(), set_up_at=self.now - timedelta(days=90))
+
+
+def test_every_template_that_changes_a_woocommerce_shop_is_here() -> None:
+    """A new one is given inputs here."""
+    changing = {
+        name
+        for name, template in BY_ID.items()
+        if template.facts.changes_store and "woocommerce" in template.facts.platforms
+    }
+    assert changing - ELSEWHERE <= set(INPUTS)
+
+
+@pytest.mark.parametrize("name", sorted(set(INPUTS) & set(BY_ID)))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_second_look_finds_nothing_more(name: str, data: st.DataObject) -> None:
+    """Templates 3: what one run does, the next leaves alone."""
+    goods = data.draw(st.lists(_GOODS, max_size=4))
+    bought = data.draw(st.lists(_BOUGHT, max_size=4))
+    limit = data.draw(st.integers(1, 4))
+    inputs = {**data.draw(INPUTS[name]), "limit": limit}
+    asyncio.run(_looked_at_twice(name, inputs, goods=goods, bought=bought, rows=data.draw(_SHEET)))
+
+
+async def _looked_at_twice(
+    name: str, inputs: dict[str, Any], *, goods: list[Goods], bought: list[Any], rows: list[list[Any]]
+) -> None:
+    clock = FakeClock()
+    place = outside(clock)
+    woo = place.world.state.shop
+    titled = [replace(one, title=f"Cup {number}") for number, one in enumerate(goods, 1)]
+    fill_woocommerce(SimpleNamespace(world=place.world), titled)  # type: ignore[arg-type]
+    in_woocommerce(
+        woo,
+        [
+            Bought(clock.now() - timedelta(hours=hours), (("Cup 1", 1, total),), state)
+            for hours, state, total in bought
+        ],
+    )
+    for row, buyer in zip(woo.orders.values(), list(woo.customers)[:2] * 2, strict=False):
+        row["customer_id"] = buyer
+    shop = place.connection("woocommerce")
+    walk = Walk(
+        BY_ID[name],
+        inputs,
+        shop=shop.reader(),
+        sheet=Sheet([["SKU", "Price"], *rows]),
+        store=connection("woocommerce", SHOP),
+        changes=shop.connector.changes,
+        accounts=_accounts(rows),
+        now=clock.now(),
+    )
+    first = await walk.run(outcome=Outcome.APPLIED)
+    own = [one for one in first.proposals if one.integration_id == SHOP]
+    if first.failed is not None:
+        assert first.failed.code in {"too_many_changes", *NOT_USABLE}
+        assert own == []
+        await place.outbound.aclose()
+        return
+    assert len(own) <= int(inputs["limit"])
+    for after in _values(own):
+        price = after.get("sale_price") or after.get("regular_price")
+        assert price is None or Decimal(price) > 0
+        assert after.get("stock_quantity") is None or after["stock_quantity"] >= 0
+    assert set(await shop.apply(own)) <= {WriteState.APPLIED}
+    again = await walk.run(outcome=Outcome.APPLIED)
+    left = [one for one in again.proposals if one.integration_id == SHOP]
+    assert (again.failed, left) == (None, [])
+    await place.outbound.aclose()
+
+
+def _values(proposals: list[Proposal]) -> Iterator[dict[str, Any]]:
+    for proposal in proposals:
+        for part in proposal.parts:
+            if isinstance(part.after, dict):
+                yield json.loads(json.dumps(part.after))
+
+
+def _accounts(rows: list[list[Any]]) -> dict[IntegrationId, AccountAccess]:
+    """Another store and a file, both made of the same rows."""
+    numbers = [row[1] if isinstance(row[1], int) else 4 for row in rows]
+    held = [
+        product(variant(str(number), row[0], stock=stock))
+        for number, (row, stock) in enumerate(zip(rows, numbers, strict=True), 1)
+    ]
+    lines = [f"{row[0]};{row[1]}" for row in rows]
+    body = "\n".join(["SKU;Stock", *lines]).encode()
+    return {
+        OTHER: AccountAccess(connection("woocommerce", OTHER), Shop(held), {}),
+        FILE: AccountAccess(connection("cloud_s3", FILE), File(body), {}),  # type: ignore[arg-type]
+    }

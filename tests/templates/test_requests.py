@@ -1,0 +1,90 @@
+"""How many requests a report on a whole shop costs: pages, and one list for each variable product (E10)."""
+
+import os
+from math import ceil
+from typing import Any
+
+import pytest
+
+from steward.model.run import Mode
+from steward.steps.base import AccountAccess
+from steward.templates import ALL
+from tests.connectors.outside import outside
+from tests.connectors.shopify.bench import Bench
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.store import ShopifyFake
+from tests.templates.stage import SHEET, SHOP, TEAMS, Sheet, Stage, connection
+
+# The figures of a shop of 5,000: SHOP_PRODUCTS=5000.
+PRODUCTS = int(os.environ.get("SHOP_PRODUCTS", "300"))
+BY_ID = {template.template_id: template for template in ALL}
+_TEAMS = {"teams": {"integration_id": int(TEAMS)}}
+INPUTS: dict[str, dict[str, Any]] = {
+    "low-stock-alert": {"threshold": 5, **_TEAMS},
+    "missing-product-data-audit": {"checks": ["image", "weight"], **_TEAMS},
+    "duplicate-sku-check": _TEAMS,
+    "stock-report-across-stores": _TEAMS,
+    "price-difference-report": _TEAMS,
+    "price-update-from-spreadsheet": {
+        "sheet": {"integration_id": int(SHEET)},
+        "sku_column": "SKU",
+        "price_column": "Price",
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(INPUTS))
+async def test_a_woocommerce_shop_is_read_once_in_full_pages(name: str, clock: FakeClock) -> None:
+    """Connectors 7.2: 100 products a page, and the variations of every tenth, whatever the template."""
+    place = outside(clock)
+    place.world.load_products(PRODUCTS)
+    shop = place.connection("woocommerce")
+    home = connection("woocommerce", SHOP)
+    stage = Stage(
+        BY_ID[name],
+        INPUTS[name],
+        shop=shop.reader(),
+        sheet=Sheet([["SKU", "Price"]]),
+        store=home,
+        changes=shop.connector.changes,
+        accounts={SHOP: AccountAccess(home, shop.reader(), {})},
+        reads=() if BY_ID[name].facts.platforms else (SHOP,),
+    )
+    before = place.world.state.ledger.reads_total
+    ran = await stage.run(mode=Mode.TEST)
+    assert (ran.failed, place.written()) == (None, [])
+    assert ran.counts.read >= PRODUCTS
+    assert place.world.state.ledger.reads_total - before == ceil(PRODUCTS / 100) + PRODUCTS // 10
+    await place.outbound.aclose()
+
+
+# Of 28 products a page, each with one more request for the variants of the page; or 100 variants a page.
+BY_PRODUCTS, BY_VARIANTS = 2 * ceil(PRODUCTS / 28), ceil(PRODUCTS * 1.4 / 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "requests"),
+    [
+        ("low-stock-alert", BY_PRODUCTS),
+        ("missing-product-data-audit", BY_PRODUCTS),
+        ("duplicate-sku-check", BY_VARIANTS),
+    ],
+)
+async def test_a_shopify_store_is_read_once_in_full_pages(name: str, requests: int, clock: FakeClock) -> None:
+    """Connectors 7.1: page sizes under the cost of a query; every fifth product has three variants."""
+    store = ShopifyFake(now=clock.now)
+    store.seed(products=PRODUCTS, orders=0, customers=0)
+    bench = Bench(clock, store)
+    stage = Stage(
+        BY_ID[name],
+        INPUTS[name],
+        shop=bench.reader(),
+        store=connection("shopify", SHOP),
+        changes=bench.connector.changes,
+    )
+    before = len(store.documents)
+    ran = await stage.run(mode=Mode.TEST)
+    assert (ran.failed, store.writes()) == (None, [])
+    # One more asks how many there are: above 5,000 a bulk operation reads them.
+    assert len(store.documents) - before == requests + 1
+    await bench.outbound.aclose()
