@@ -1,0 +1,104 @@
+"""Flows 16 and 17 of web 12: inviting, roles, removing; nothing of another organisation is left."""
+
+from urllib.parse import urlsplit
+
+from playwright.async_api import expect
+
+from tests.processes.running import PASSWORD
+from tests.web.conftest import Look
+from tests.web.site import WebSite
+
+
+async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: WebSite) -> None:
+    """web 6.11: the link is shown once; a role holds from the next call; removal ends the session"""
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/people")
+    await page.get_by_role("button", name="Change The Owner").click()
+    await expect(page.get_by_text("The last owner stays.")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Invite a person").click()
+    dialog = page.get_by_role("dialog", name="Invite a person")
+    await dialog.get_by_label("E-mail").fill("nobody")
+    await dialog.get_by_role("button", name="Make the link").click()
+    await expect(dialog.get_by_label("E-mail")).to_have_attribute("aria-invalid", "true")
+    await dialog.get_by_label("E-mail").fill("guest@shop.example")
+    await dialog.get_by_role("button", name="Make the link").click()
+    link = urlsplit(await page.get_by_label("Link of the invitation").input_value())
+    await page.get_by_role("dialog").get_by_role("button", name="Done").click()
+    row = page.get_by_role("row").filter(has_text="guest@shop.example")
+    await expect(row).to_contain_text("Invited")
+
+    guest = await looking(None)
+    await guest.open(f"{link.path}#{link.fragment}")
+    await guest.page.get_by_label("First name").fill("A")
+    await guest.page.get_by_label("Last name").fill("Guest")
+    await guest.page.get_by_label("New password", exact=True).fill(PASSWORD)
+    await guest.page.get_by_label("New password again").fill(PASSWORD)
+    await guest.page.get_by_role("button", name="Accept and sign in").click()
+    await expect(guest.page.get_by_role("heading", name="Overview")).to_be_visible()
+
+    await page.reload()
+    await page.get_by_role("button", name="Change A Guest").click()
+    await page.get_by_role("button", name="Change the role").click()
+    await page.get_by_role("dialog").get_by_label("Owner").check()
+    await page.get_by_role("button", name="Change role").click()
+    await expect(row).to_contain_text("Owner")
+    await guest.open("/organization")
+    await guest.page.get_by_label("Workflows may send without approval").uncheck()
+    await guest.page.get_by_role("button", name="Save the organisation").click()
+    await expect(guest.page.get_by_text("The organisation is saved").first).to_be_visible()
+    owner = await web.signed("owner")
+    found = (await owner.call("GET", "/app/organization"))["organization"]
+    assert found["send_without_approval"] is False
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
+
+    await page.get_by_role("button", name="Change A Guest").click()
+    await page.get_by_role("button", name="Remove", exact=True).click()
+    await (
+        page.get_by_role("dialog", name="Remove A Guest?").get_by_role("button", name="Remove person").click()
+    )
+    await expect(row).to_contain_text("Removed")
+    await guest.page.goto(f"{web.origin}/people")
+    await expect(guest.page.get_by_role("cell", name="approver@shop.example")).to_have_count(0)
+    await page.get_by_role("button", name="Bring back A Guest").click()
+    await expect(row).to_contain_text("Active")
+    await owner.call("POST", f"/app/people/{await _id(web, 'guest@shop.example')}/deactivate", {})
+
+
+async def _id(web: WebSite, email: str) -> int:
+    people = (await (await web.signed("owner")).call("GET", "/app/people"))["people"]
+    found: int = next(one["id"] for one in people if one["email"] == email)
+    return found
+
+
+async def test_switching_leaves_no_record_of_the_other_organisation(looking: Look, web: WebSite) -> None:
+    """flow 17: the screen's kind stays, never a record's address; nothing of the other in the page"""
+    body = {"email": "both@shop.example", "role": "member"}
+    invited = await (await web.signed("owner")).call("POST", "/app/people", body)
+    accept = {"token": urlsplit(invited["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
+    names = {"first_name": "Of", "last_name": "Both"}
+    seen = await looking(None)
+    page = seen.page
+    await seen.open("/sign-in")
+    headers = {"X-Forwarded-For": web.address()}
+    answer = await page.request.post(
+        f"{web.origin}/app/invitations/accept", data={**accept, **names}, headers=headers
+    )
+    assert answer.ok, await answer.text()
+    again = await (await web.signed("stranger")).call("POST", "/app/people", body)
+    accept = {"token": urlsplit(again["invite_url"]).fragment.partition("=")[2], "password": PASSWORD}
+    answer = await page.request.post(f"{web.origin}/app/invitations/accept", data=accept, headers=headers)
+    assert answer.ok, await answer.text()
+    # The session is in the other shop now; a record of the first is nowhere to be seen from there.
+    await seen.open(f"/connections/{web.site.store}")
+    await expect(page.get_by_text("belongs to another organisation")).to_be_visible()
+    await page.get_by_role("button", name="Organisation: Other Shop. Switch").click()
+    await page.get_by_role("button", name="Test Shop").click()
+    await expect(page).to_have_url(f"{web.origin}/connections")
+    await page.get_by_role("link", name="The shop", exact=True).click()
+    await expect(page.get_by_role("heading", name="The shop")).to_be_visible()
+    await page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
+    await page.get_by_role("button", name="Other Shop").click()
+    await expect(page).to_have_url(f"{web.origin}/connections")
+    await expect(page.get_by_text("The shop", exact=True)).to_have_count(0)

@@ -1,0 +1,159 @@
+"""Flows 2 and 12 of web 12: from nothing to a test run; every form, and where messages land."""
+
+import re
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from tests.web.conftest import Look
+from tests.web.looking import Seen
+from tests.web.site import WebSite
+
+INPUTS = "What shall it do?"
+
+
+async def _next(page: Page, heading: str) -> None:
+    await page.get_by_role("button", name="Next").click()
+    await expect(page.get_by_role("heading", name=heading)).to_be_focused()
+
+
+async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, web: WebSite) -> None:
+    """web 2, First run; flow 2: connect the pretend shop, pick a template, try it; no write in the store"""
+    seen = await looking("stranger")
+    page = seen.page
+    await seen.open("/")
+    await page.get_by_role("link", name="Connect a store").click()
+    await page.get_by_role("link", name="WooCommerce").click()
+    shop = web.site.sandbox.facts["woocommerce"]
+    await page.get_by_label("Name", exact=True).fill("First shop")
+    await page.get_by_label("Address of the shop").fill(shop["url"])
+    await page.get_by_label("Consumer key").fill(shop["consumer_key"])
+    await page.get_by_label("Consumer secret", exact=True).fill(shop["consumer_secret"])
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_role("heading", name="First shop is connected")).to_be_visible()
+    writes = len(await web.site.ledger())
+
+    await page.get_by_role("button", name="Set up an automation").click()
+    await page.get_by_label("Search templates").fill("hide sold")
+    await page.get_by_role("link", name="Hide sold-out products").click()
+    await expect(page.get_by_role("radio", name="First shop")).to_be_checked()
+    await _next(page, INPUTS)
+    await page.get_by_label("Threshold").fill("2")
+    await _next(page, "When does it run?")
+    await page.get_by_label("How often").select_option(label="Every day")
+    await page.get_by_label("Name", exact=True).fill("Hide what is gone")
+    await expect(page.get_by_text("Nothing changes in the store until somebody approves.")).to_be_visible()
+    # A reload, and a look elsewhere, lose nothing.
+    await page.reload()
+    await expect(page.get_by_label("Name", exact=True)).to_have_value("Hide what is gone")
+    await expect(page.get_by_label("How often")).to_have_value("daily")
+    await seen.open("/automations/new")
+    await (
+        page.get_by_role("list", name="Begun and not created")
+        .get_by_role("link", name="Hide what is gone")
+        .click()
+    )
+    await page.get_by_role("link", name="What", exact=True).click()
+    await expect(page.get_by_label("Threshold")).to_have_value("2")
+    await page.get_by_role("link", name="When", exact=True).click()
+    await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
+    await page.get_by_role("button", name="Create and try as a test run").click()
+    await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
+    await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
+    assert len(await web.site.ledger()) == writes
+
+    stranger = await web.signed("stranger")
+    [made] = (await stranger.call("GET", "/v1/automations"))["automations"]
+    assert (made["name"], made["inputs"]["threshold"], made["created_via"]) == ("Hide what is gone", 2, "ui")
+    await seen.open("/automations/new")
+    await expect(page.get_by_role("heading", name="New automation")).to_be_visible()
+    await expect(page.get_by_text("Begun and not created")).to_have_count(0)
+
+
+async def _draft(seen: Seen, template: dict[str, Any], **changes: Any) -> None:
+    """A draft as the page itself keeps it, with its first two steps done."""
+    draft = {
+        "store": None,
+        "connections": [],
+        "inputs": {},
+        "schedule": template["default_schedule"],
+        "timezone": None,
+        "trigger": {"kind": "schedule"},
+        "name": template["name"],
+        "key": f"draft-{template['template_id']}",
+        "reached": 3,
+        "at": 1,
+        **changes,
+    }
+    await seen.page.evaluate(
+        """async ([template, draft]) => {
+            const { session } = (await (await fetch('/app/session')).json()).data;
+            const place = `steward-drafts-${session.organization.id}-${session.user.id}`;
+            const kept = JSON.parse(localStorage.getItem(place) ?? '{}');
+            localStorage.setItem(place, JSON.stringify({ ...kept, [template]: draft }));
+        }""",
+        [template["template_id"], draft],
+    )
+
+
+async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
+    """flow 12, web 6.5.2: all templates the service has; nothing is left to a JSON box"""
+    owner = await web.signed("owner")
+    offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
+    assert offered
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/automations/new")
+    for one in offered:
+        await _draft(seen, one, store=web.site.store if one["platforms"] else None)
+        path = f"/automations/new/{one['template_id']}/what"
+        await page.evaluate(
+            "(path) => { history.pushState({}, '', path); dispatchEvent(new PopStateEvent('popstate')) }",
+            path,
+        )
+        await expect(page.get_by_role("heading", name=f"New: {one['name']}")).to_be_visible()
+        await expect(page.get_by_role("heading", name=INPUTS)).to_be_visible()
+        await seen.settled()
+        shown = await page.locator("main .form .form").locator("input, select, textarea").count()
+        assert shown >= len(one["inputs_schema"].get("required", [])), one["template_id"]
+        assert await page.get_by_text("This is not JSON").count() == 0
+        await page.get_by_role("button", name="Next").click()
+        counted = page.get_by_role("alert").filter(has_text="to correct")
+        await expect(counted.or_(page.get_by_role("heading", name="When does it run?"))).to_be_visible()
+
+
+async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web: WebSite) -> None:
+    """web 2, 422: the step it belongs to opens, the field has the focus, nothing typed is lost"""
+    owner = await web.signed("owner")
+    sheets = web.site.sandbox.facts["spreadsheet"]
+    settings = {"service_account": sheets["service_account"], "spreadsheet_id": sheets["spreadsheet_ids"][0]}
+    body = {"kind": "spreadsheet", "name": "The prices", "settings": settings}
+    sheet = (await owner.call("POST", "/app/connections", body))["connection"]["integration_id"]
+    found = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/automations/new")
+    inputs = {
+        "sheet": {"integration_id": sheet, "spreadsheet_id": "another"},
+        "sku_column": "SKU",
+        "price_column": "Cost",
+    }
+    await _draft(seen, found["template"], store=web.site.store, inputs=inputs)
+    await seen.open("/automations/new/price-update-from-spreadsheet/when")
+    await page.get_by_label("How often").select_option(label="Once")
+    await page.get_by_role("button", name="Create", exact=True).click()
+    await expect(page.get_by_role("heading", name=INPUTS)).to_be_visible()
+    await expect(page.get_by_role("alert").filter(has_text="1 field to correct.")).to_be_visible()
+    await expect(page.get_by_label("Price column")).to_have_value("Cost")
+    await page.get_by_role("button", name="Take this spreadsheet").click()
+    # The tab is chosen from what the account has.
+    await expect(page.get_by_label("Tab").get_by_role("option")).to_have_text(["The first tab", "Prices"])
+    await page.get_by_label("Tab").select_option(label="Prices")
+    await page.get_by_label("Price column").fill("Price")
+    await page.get_by_role("link", name="When", exact=True).click()
+    await expect(page.get_by_label("How often")).to_have_value("once")
+    await page.get_by_role("button", name="Create", exact=True).click()
+    await expect(page).to_have_url(re.compile(r"/automations/[0-9A-Z]{26}$"))
+    made = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
+    assert made[0]["inputs"]["sheet"] == {"integration_id": sheet, "spreadsheet_id": None, "tab": "Prices"}
+    assert (made[0]["schedule"]["cadence"], made[0]["inputs"]["price_column"]) == ("once", "Price")
