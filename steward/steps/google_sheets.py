@@ -37,6 +37,7 @@ from steward.steps.kinds import (
     is_expression,
     same,
 )
+from steward.steps.rows import column_letters
 
 _READS = frozenset(("read", "lookup"))
 _WRITES = frozenset(("append", "appendOrUpdate", "update", "clear"))
@@ -249,15 +250,6 @@ def _mapped(call: Call, number: int) -> dict[str, Any]:
     return dict(item.json)
 
 
-def _letters(column: int) -> str:
-    found = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        found = chr(65 + rest) + found
-    return found
-
-
 async def _write(call: Call, place: _Place, operation: str) -> Result:
     tab, table = await place.table()
     if tab is None:
@@ -328,7 +320,7 @@ class _Writing:
             asks.append(
                 WriteCells(
                     tab=self.tab,
-                    start=f"{_letters(column)}{at}",
+                    start=f"{column_letters(column)}{at}",
                     rows=((_cell(value),),),
                     before=((before,),),
                     spreadsheet_id=self.place.document,
@@ -371,7 +363,7 @@ async def _clear(call: Call, place: _Place) -> Result:
     area = None
     if call.first.flag("keepFirstRow"):
         width = max((len(row.cells) for row in table.rows), default=1)
-        area = f"A2:{_letters(max(width, 1) - 1)}{table.rows[-1].number if table.rows else 2}"
+        area = f"A2:{column_letters(max(width, 1) - 1)}{table.rows[-1].number if table.rows else 2}"
     ask = ClearCells(
         tab=tab, area=area, before=tuple(row.cells for row in rows), spreadsheet_id=place.document
     )

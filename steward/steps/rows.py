@@ -75,6 +75,16 @@ def cell_of(kept: JsonValue) -> Cell:
     return kept if isinstance(kept, str | bool) else None
 
 
+def column_letters(column: int) -> str:
+    """A column of a sheet by its letters; 0 is A."""
+    found = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        found = chr(65 + rest) + found
+    return found
+
+
 def _place(heads: Sequence[str], name: str, what: str) -> int:
     wanted = key_of(name).casefold()
     places = [at for at, head in enumerate(heads) if head == wanted]

@@ -28,7 +28,7 @@ from steward.steps.order_sheet import (
 )
 from steward.steps.orders import OVERLAP, read_orders, read_until, remember_read, until_of
 from steward.steps.results import COUNT, WHOLE, or_null, result_schema
-from steward.steps.rows import cell_of, kept_cell
+from steward.steps.rows import cell_of, column_letters, kept_cell
 from steward.templates.base import (
     Category,
     Ended,
@@ -47,6 +47,8 @@ from steward.templates.base import (
 
 READ, SHEET, PICK, APPEND = "read-orders", "read-sheet", "pick-new", "append-rows"
 ROWS_AT_A_TIME = 500
+# What a step hands on is kept, and has its limit.
+ROWS_A_RUN = 10_000
 
 _STATUSES = ("pending", "paid", "fulfilled", "cancelled", "refunded")
 _INPUTS = inputs_schema(
@@ -86,29 +88,46 @@ async def read_new(at: StepContext) -> Produced:
     """The orders in one of the statuses that changed since the last live run that succeeded.
 
     The first run into a sheet, or with other statuses, reads all of them: none is left out for its age.
+    Where that is more than 10,000 rows the sheet does not have, the next runs append the rest.
     """
     until = await read_until(at, _place(at))
-    since = None if until is None else until - OVERLAP
     statuses: Any = at.inputs["statuses"]
     columns, lines = _columns(at)
-    rows: list[JsonValue] = []
-    read = 0
-    async for order in read_orders(at, OrdersAsk(modified_after=since)):
-        if states_of(order) & set(statuses):
-            read += 1
-            found = rows_of(order, columns, lines=lines, zone_name=at.zone)
-            rows += [[kept_cell(cell) for cell in row] for row in found]
+    held: frozenset[str] | None = None
+    rows: list[list[Cell]] = []
+    there: set[str] = set()
+    read = left = 0
+    async for order in read_orders(at, OrdersAsk(modified_after=None if until is None else until - OVERLAP)):
+        if not states_of(order) & set(statuses):
+            continue
+        read += 1
+        if len(rows) >= ROWS_A_RUN and held is None:
+            # What the sheet has takes no place, else the rest would never have its turn.
+            held = (await _tab(at)).ids
+            there = {str(row[0]) for row in rows} & held
+            rows = [row for row in rows if row[0] not in held]
+        if held is not None and order.id in held:
+            there.add(order.id)
+        elif len(rows) >= ROWS_A_RUN:
+            left += 1
+        else:
+            rows += rows_of(order, columns, lines=lines, zone_name=at.zone)
     return Produced(
-        {"until": until_of(at), "read": read, "rows": rows},
+        {
+            "until": None if left else until_of(at),
+            "read": read - left,
+            "there": len(there),
+            "rows": [[kept_cell(cell) for cell in row] for row in rows],
+        },
         counts=Counts(read=read),
         title=f"Read {counted(read, 'order')}",
+        message=f"{counted(left, 'order')} left for the next run." if left else None,
     )
 
 
 async def read_sheet(at: StepContext) -> Produced:
     """Which orders the tab holds. Raises `tab_missing`, `wrong_header`, `column_repeated` (E4)."""
-    sheet: Any = at.inputs["sheet"]
-    tab = await read_tab(_account(at), sheet["tab"], sheet.get("spreadsheet_id"))
+    tab = await _tab(at)
     return Produced(
         dict(tab.kept()),
         counts=Counts(read=len(tab.ids)),
@@ -124,7 +143,7 @@ async def pick_new(at: StepContext) -> Produced:
     there = {row[0] for row in read["rows"]} & tab.ids
     new = len({row[0] for row in rows})
     return Produced(
-        {"already_there": len(there), "rows": rows},
+        {"already_there": read["there"] + len(there), "rows": rows},
         counts=Counts(matched=new),
         title=f"Found {counted(new, 'order')} the sheet does not have",
     )
@@ -203,6 +222,11 @@ def _account(at: StepContext) -> AccountAccess:
     return at.accounts[account_of(at.inputs["sheet"])]
 
 
+async def _tab(at: StepContext) -> OrderTab:
+    sheet: Any = at.inputs["sheet"]
+    return await read_tab(_account(at), sheet["tab"], sheet.get("spreadsheet_id"))
+
+
 def _place(at: StepContext) -> str:
     """Tells apart what was read for one sheet, and for one choice of orders, from what was for another."""
     statuses: Any = at.inputs["statuses"]
@@ -243,7 +267,7 @@ def _header_proposals(at: StepContext, tab: OrderTab, names: Sequence[str]) -> l
         return []
     ask = WriteCells(
         tab.title,
-        f"{_letters(len(tab.header))}1",
+        f"{column_letters(len(tab.header))}1",
         rows=(missing,),
         before=(),
         spreadsheet_id=_named(at),
@@ -278,16 +302,6 @@ def _named(at: StepContext) -> str | None:
     sheet: Any = at.inputs["sheet"]
     named = sheet.get("spreadsheet_id")
     return named if isinstance(named, str) else None
-
-
-def _letters(column: int) -> str:
-    """A column by its letters; 0 is A."""
-    found = ""
-    column += 1
-    while column:
-        column, rest = divmod(column - 1, 26)
-        found = chr(65 + rest) + found
-    return found
 
 
 TEMPLATE = Template(

@@ -45,7 +45,7 @@ def ago(hours: float, now: datetime = NOW) -> datetime:
 
 @dataclass
 class Orders:
-    """A pretend store of orders: pages of two that overlap (E10); every ask is kept."""
+    """A pretend store of orders: small pages that overlap (E10); every ask is kept."""
 
     orders: list[Order] = field(default_factory=list)
     asks: list[Any] = field(default_factory=list)
@@ -61,8 +61,9 @@ class Orders:
             return
         assert op.name == "orders"
         fitting = [each for each in self.orders if self._fits(each, params)]
-        for at in range(0, len(fitting), 2):
-            yield Page(tuple(fitting[max(at - 1, 0) : at + 2]), next=str(at))
+        size = max(2, len(fitting) // 50)
+        for at in range(0, len(fitting), size):
+            yield Page(tuple(fitting[max(at - 1, 0) : at + size]), next=str(at))
         yield Page(())
 
     def _fits(self, each: Order, ask: Any) -> bool:

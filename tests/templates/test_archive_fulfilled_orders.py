@@ -1,6 +1,8 @@
 """Archive finished orders: what is finished, since when, and what stays open (templates 5.23)."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from steward.connectors.base import Fulfilment, FulfilmentOrder, Payment, Refund
 from steward.model.run import Mode, RunStatus
 from steward.templates.archive_fulfilled_orders import TEMPLATE
-from tests.templates.both import Both
+from tests.fake_clock import FakeClock
+from tests.templates.both import open_both
 from tests.templates.goods import Twin
 from tests.templates.order_stage import ago, ids, line, order, stage
 from tests.templates.sales import Market, Sale
@@ -30,9 +33,17 @@ SALES: tuple[tuple[Sale, bool], ...] = (
 ARCHIVED = [sale.number for sale, archived in SALES if archived]
 
 
-async def test_finished_orders_are_archived_once(both: Both) -> None:
+@pytest.fixture
+async def store(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Market]:
+    """The Shopify store beside a service, on each database."""
+    both = await open_both(database_url, clock, tmp_path)
+    yield Market(Twin("shopify", both))
+    await both.shop.service.close()
+
+
+async def test_finished_orders_are_archived_once(store: Market) -> None:
     """Templates 5.23; E15; a second run proposes nothing."""
-    market = Market(Twin("shopify", both))
+    market = store
     market.place(*(sale for sale, _ in SALES))
     made = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
     tried = await market.run(made, Mode.TEST)

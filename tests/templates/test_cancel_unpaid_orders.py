@@ -8,9 +8,11 @@ import pytest
 
 from steward.connectors.base import Fulfilment, Payment, Refund
 from steward.model.run import Mode, RunStatus
+from steward.templates.base import World
 from steward.templates.cancel_unpaid_orders import TEMPLATE
 from tests.templates.order_stage import ago, ids, line, order, stage
 from tests.templates.sales import Market, Sale, Sold
+from tests.templates.stage import SHOP, connection
 
 _TWO = (Sold(quantity=2, total="40.00"), Sold("MUG-1", "Mug", total="14.00"))
 # (order, whether it is cancelled when unpaid for more than 48 hours, except those tagged `invoice`)
@@ -111,11 +113,13 @@ async def test_other_unpaid_states_are_cancelled_when_named(
     assert ids(await named.run()) == ["1"]
 
 
-async def test_states_of_the_other_platform_are_refused(market: Market) -> None:
+@pytest.mark.parametrize(("platform", "foreign"), [("shopify", "on_hold"), ("woocommerce", "authorized")])
+def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -> None:
     """Templates 5.8; templates 6, last line."""
-    foreign = "on_hold" if market.is_shopify else "authorized"
-    refused = await market.twin.refused("cancel-unpaid-orders", {**_INPUTS, "statuses": [foreign]})
-    assert list(refused) == ["inputs.statuses"]
+    world = World(connection(platform, SHOP), {})
+    for named, faults in ((foreign, ["inputs.statuses"]), ("pending", [])):
+        inputs = TEMPLATE.check_inputs({**_INPUTS, "statuses": [named]}).inputs
+        assert list(TEMPLATE.check_connections(inputs, world)) == faults
 
 
 async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:

@@ -212,6 +212,22 @@ async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> N
     assert (await at.run()).result["read"] == 1
 
 
+async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> None:
+    """Templates 5.6: a first run into an old store; orders that are there take no place."""
+    orders = [replace(_PAID, id=str(number)) for number in range(10_003)]
+    at = _exporting(*orders, columns=["number"])
+    first = await at.run()
+    assert (first.result["rows"], first.messages[0]) == (10_000, "3 orders left for the next run.")
+    at.sheet.rows = [["Order id", "Number"], *([str(number), "#1"] for number in range(10_000))]
+    second = await at.run()
+    assert [row[0] for row in _sent(second)] == ["10000", "10001", "10002"]
+    assert second.result == {
+        "read": 10_003, "already_there": 10_000, "appended": 3, "rows": 3, "first_row": 10_002,
+    }  # fmt: skip
+    third = await at.run()
+    assert (third.result["read"], at.shop.asks[-1].modified_after) == (0, NOW - timedelta(minutes=10))
+
+
 @pytest.mark.parametrize(("placed", "day"), [(22, "2026-11-20"), (23, "2026-11-21")])
 async def test_dates_are_local_days(placed: int, day: str) -> None:
     """Templates E16: in Berlin a day begins at 23 UTC in winter."""
