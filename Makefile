@@ -191,7 +191,5 @@ browser: ## Debian's Chromium, which the browser tests drive
 			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
 		else echo "Install chromium (Debian, Ubuntu: apt-get install chromium); the browser tests need it."; exit 1; fi; }
 
-soak: $(DEV) postgres ## the random tests at length: slots, races, the calendar against its model, store events (ARGS="-k races")
-	@STEWARD_SLOT_CASES=20000 RACE_TRIES=1000 MODEL_EXAMPLES=120 STEWARD_TEST_REQUIRE_POSTGRES=1 \
-		EVENT_DELIVERIES=10000 \
-		$(PYTEST) -n 2 --dist worksteal -q tests/scheduling tests/occurrences tests/events/test_counting.py $(ARGS)
+soak: $(DEV) postgres ## the random and destructive tests at length: make soak MINUTES=30 (ARGS="--only simulate,kill")
+	@$(PY) -m tests.soak --minutes $(or $(MINUTES),30) $(ARGS)

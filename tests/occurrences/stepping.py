@@ -1,4 +1,4 @@
-"""Two sessions on one PostgreSQL, a statement at a time in an order a seed draws (safety 12.1, interleave)."""
+"""Two sessions on one PostgreSQL, by statement, in an order a seed draws (safety 12.1, interleave)."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Sequence

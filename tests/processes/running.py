@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from steward.clock import SystemClock
+from tests.processes.proxy import Proxy, line_to
 
 CLOCK = SystemClock()
 PASSWORD = "a-long-enough-phrase"
@@ -99,6 +100,7 @@ class Site:
     service: Running
     web: httpx.AsyncClient
     world: httpx.AsyncClient
+    line: Proxy  # between the service and the store
     store: int = 0
     csrf: dict[str, str] = field(default_factory=dict)
 
@@ -165,6 +167,7 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
     """Sandbox, database, accounts, service and a connected shop; all ended afterwards."""
     sandbox = await start("sandbox", "--port", "0", env={})
     address = sandbox.facts["url"].removeprefix("http://")
+    host, _, port = address.rpartition(":")
     env = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": database_url,
@@ -184,24 +187,32 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
         **settings,
     }
     try:
-        await _accounts(env)
-        first = await start("serve", "--port", "0", env=env)
-        env["STEWARD_LISTEN"] = first.facts["listen"]
-        env["STEWARD_BASE_URL"] = f"http://{first.facts['listen']}"
-        await first.stop()
-        service = await start("serve", env=env)
-        async with (
-            httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
-            httpx.AsyncClient(base_url=sandbox.facts["url"], timeout=30) as world,
-        ):
-            site = Site(env, sandbox, service, web, world)
-            try:
-                await _connect(site)
+        async with line_to(host, int(port)) as line:
+            env["STEWARD_ALLOW_PRIVATE_HOSTS"] += f",127.0.0.1:{line.listen_port}"
+            async with _served(env, sandbox, line) as site:
                 yield site
-            finally:
-                await site.service.stop()
     finally:
         await sandbox.stop()
+
+
+@contextlib.asynccontextmanager
+async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIterator[Site]:
+    await _accounts(env)
+    first = await start("serve", "--port", "0", env=env)
+    env["STEWARD_LISTEN"] = first.facts["listen"]
+    env["STEWARD_BASE_URL"] = f"http://{first.facts['listen']}"
+    await first.stop()
+    service = await start("serve", env=env)
+    async with (
+        httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
+        httpx.AsyncClient(base_url=sandbox.facts["url"], timeout=30) as world,
+    ):
+        site = Site(env, sandbox, service, web, world, line)
+        try:
+            await _connect(site)
+            yield site
+        finally:
+            await site.service.stop()
 
 
 async def _accounts(env: Mapping[str, str]) -> None:
@@ -218,5 +229,7 @@ async def _connect(site: Site) -> None:
     site.csrf = {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
     shop = site.sandbox.facts["woocommerce"]
     keys = {name: shop[name] for name in ("url", "consumer_key", "consumer_secret")}
+    behind = site.sandbox.facts["url"].rpartition(":")[2]
+    keys["url"] = keys["url"].replace(f":{behind}", f":{site.line.listen_port}")
     body = {"kind": "woocommerce", "name": "The shop", "settings": keys}
     site.store = (await site.call("POST", "/app/connections", body))["connection"]["integration_id"]

@@ -1,0 +1,415 @@
+"""Several workers on one database in virtual time: who goes next, when time passes and what fails is drawn
+by a seed, one operation on the database or the network at a time (safety 12.1, simulate)."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import httpx
+
+from steward import app, worker
+from steward.config import read
+from steward.model.change import Change, Outcome
+from steward.model.ids import OrgId
+from steward.model.refusals import Refusal, Unavailable
+from steward.model.run import TERMINAL, Run, RunStatus
+from steward.runs.tools import Confirmed
+from steward.store import lanes
+from steward.store.engine import Act, Dialect, Engine
+from steward.worker import Hints, Worker
+from tests.crash.killing import KINDS, Killed, wanted, written
+from tests.crash.skew import OwnTime, SkewedClock
+from tests.runs.shop import Shop
+
+T = TypeVar("T")
+WORKERS = 3
+MOST_SKEW_S = 300
+CALL_LASTS = timedelta(seconds=60)  # what a call may take in all; later it is never delivered
+FAULTS = 0.01
+TICKS = ("claim", "heartbeat", "recover", "give_up", "wake", "settle", "progress")
+PAST_THE_LEASE = 40
+# Requests and answers that are lost on the way, and answers that say too little.
+LOST: list[dict[str, Any]] = [
+    {"kind": "drop_after", "method": "PUT", "path": "**"},
+    {"kind": "drop_before", "method": "PUT", "path": "**", "skip": 1},
+    {"kind": "drop_after", "method": "POST", "path": "**/batch"},
+    {"kind": "status_after", "method": "POST", "path": "**/batch", "status": 503},
+    {"kind": "throttle", "method": "POST", "path": "**/batch", "retry_after": 30},
+    {"kind": "drop_after", "method": "POST", "path": "/teams/**"},
+]
+
+
+@dataclass
+class Turn:
+    """An operation that waits until it is drawn, and says when it is over."""
+
+    go: "asyncio.Future[None]"
+    done: asyncio.Event
+
+
+@dataclass
+class Host:
+    """A process: its worker, its clock, and what of it waits for a turn."""
+
+    number: int
+    service: app.Wired
+    clock: SkewedClock
+    chance: random.Random
+    hired: Worker | None = None
+    waiting: list[Turn] = field(default_factory=list)
+    tasks: dict[str, "asyncio.Task[bool]"] = field(default_factory=dict)
+    paused: bool = False
+    dead: bool = True
+
+    async def turn(self) -> Turn:
+        """Waits until the scheduler draws this operation."""
+        if self.dead:
+            raise Killed
+        turn = Turn(asyncio.get_running_loop().create_future(), asyncio.Event())
+        self.waiting.append(turn)
+        try:
+            await turn.go
+        except asyncio.CancelledError:
+            turn.done.set()
+            raise
+        return turn
+
+
+@dataclass
+class Drawn:
+    """A database of one process: each use of it is a turn, and may be lost before or after its commit."""
+
+    engine: Engine
+    host: Host
+
+    @property
+    def dialect(self) -> Dialect:
+        """As the engine behind."""
+        return self.engine.dialect
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """In its turn; now and then the database is away, before or after the commit."""
+        return await self._in_turn(
+            partial(self.engine.write, now, act, org=org, urgent=urgent), loses=not urgent
+        )
+
+    async def read(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), small: bool = False
+    ) -> T:
+        """In its turn."""
+        return await self._in_turn(partial(self.engine.read, now, act, org=org, small=small), loses=False)
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]], *, loses: bool) -> T:
+        turn = await self.host.turn()
+        fate = self.host.chance.random() if loses else 1.0
+        try:
+            if fate < FAULTS:
+                raise Unavailable("The database is away.", retry_after=1)
+            answer = await work()
+            if fate < 2 * FAULTS:
+                raise Unavailable("The database's answer was lost.", retry_after=1)
+            return answer
+        finally:
+            turn.done.set()
+
+    async def close(self) -> None:
+        """The engine behind is closed by who opened it."""
+
+
+class Network(httpx.AsyncBaseTransport):
+    """A process's way outside: a request and its answer are a turn each."""
+
+    def __init__(self, behind: httpx.AsyncBaseTransport) -> None:
+        self._behind = behind
+        self.host: Host | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Delivered within the time a call may take, or never."""
+        host = self.host
+        assert host is not None
+        asked_at = host.clock.monotonic()
+        turn = await host.turn()
+        try:
+            if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
+                raise httpx.ReadTimeout("no answer in time", request=request)
+            answer = await self._behind.handle_async_request(request)
+        finally:
+            turn.done.set()
+        (await host.turn()).done.set()
+        if host.clock.monotonic() - asked_at > CALL_LASTS.total_seconds():
+            raise httpx.ReadTimeout("no answer in time", request=request)
+        return answer
+
+
+@dataclass
+class Simulation:
+    """One shop, its hosts, and the draw."""
+
+    shop: Shop
+    hosts: list[Host]
+    trace: list[str] = field(default_factory=list)
+    chance: random.Random = field(default_factory=random.Random)
+    cancelled: set[str] = field(default_factory=set)
+
+    async def play(self, seed: int, steps: int) -> list[str]:
+        """One draw from a fresh outside world; what is wrong after it."""
+        shop = self.shop
+        self.chance = random.Random(seed)
+        self.trace, self.cancelled = [], set()
+        await shop.world.reset()
+        await shop.restart()
+        shop.connected_at = 0
+        for host in self.hosts:
+            host.chance = random.Random(f"{seed} {host.number}")
+            host.clock.ahead = timedelta(seconds=self.chance.uniform(-MOST_SKEW_S, MOST_SKEW_S))
+            host.paused, host.dead = False, True
+        runs = await self._begun()
+        try:
+            for _ in range(steps):
+                await self.step(runs)
+        finally:
+            for host in self.hosts:
+                await self.kill(host)
+        await shop.clock.advance(shop.service.tools.rules.lease.total_seconds() + 1)
+        return await self.judge(runs)
+
+    async def _begun(self) -> list[Run]:
+        """A run of each kind; mostly those that ask were approved before, for applying is what matters."""
+        shop = self.shop
+        asking = [await shop.run_now(await KINDS[kind](shop)) for kind in ("hide", "price")]
+        if self.chance.random() < 0.8:
+            await shop.drain()
+            for run in asking:
+                await shop.approve(run)
+        sending = await shop.run_now(await KINDS["teams"](shop))
+        for fault in self.chance.sample(LOST, self.chance.randrange(3)):
+            shop.fault(**fault)
+        return [*asking, sending]
+
+    async def step(self, runs: list[Run]) -> None:
+        """One act: mostly somebody's turn, else time, a tick, a pause, a death or a person."""
+        draw = self.chance.random()
+        ready = [host for host in self.hosts if host.waiting and not host.paused and not host.dead]
+        if ready and draw < 0.80:
+            await self.grant(self.chance.choice(ready))
+        elif draw < 0.91:
+            await self.tick(self.chance.choice(self.hosts))
+        elif draw < 0.95:
+            await self.shop.clock.advance(self.chance.choice((0.1, 1, 3, 10, PAST_THE_LEASE, 140)))
+        elif draw < 0.975:
+            paused = [host for host in self.hosts if host.paused]
+            host = self.chance.choice(paused or self.hosts)
+            host.paused = not host.paused
+            self.trace.append(f"{host.number} {'stops' if host.paused else 'wakes'}")
+        elif draw < 0.98:
+            await self.kill(self.chance.choice(self.hosts))
+        elif draw < 0.99:
+            await self.stall()
+        else:
+            await self.person(self.chance.choice(runs))
+        await self.shop.clock.settle()
+
+    async def grant(self, host: Host) -> None:
+        """One of the host's waiting operations is done, from its start to its end."""
+        turn = host.waiting.pop(self.chance.randrange(len(host.waiting)))
+        if turn.go.done():
+            return
+        turn.go.set_result(None)
+        await asyncio.wait_for(turn.done.wait(), 30)
+
+    async def tick(self, host: Host) -> None:
+        """The host begins one of its ticks, if that one is not under way; a dead one is started again."""
+        if host.paused:
+            return
+        if host.dead:
+            await self.start(host)
+        self.begin(host, self.chance.choice([*TICKS, "claim", "heartbeat", "heartbeat"]))
+
+    def begin(self, host: Host, name: str) -> None:
+        """A tick of the host, unless it is under way."""
+        if name in host.tasks and not host.tasks[name].done():
+            return
+        hired = host.hired
+        assert hired is not None
+        ticks = {tick.name: tick for tick in worker.ticks(hired)}
+        self._look(host)
+        host.tasks[name] = asyncio.ensure_future(_ticking(ticks[name].run()))
+
+    async def stall(self) -> None:
+        """A host with runs in hand stops for longer than its lease, and another one takes them over."""
+        holding = [one for one in self.hosts if not one.dead and not one.paused and _has_runs(one)]
+        others = [one for one in self.hosts if not one.dead and not one.paused]
+        if not holding or len(others) < 2:
+            return
+        stopped = self.chance.choice(holding)
+        others.remove(stopped)
+        stopped.paused = True
+        for _ in range(4):
+            await self.shop.clock.advance(9)
+            for one in others:
+                await self.at_once(one, "heartbeat")
+        taker = self.chance.choice(others)
+        await self.at_once(taker, "recover")
+        await self.at_once(taker, "claim")
+        self.trace.append(f"{taker.number} takes over from {stopped.number}")
+
+    async def at_once(self, host: Host, name: str) -> None:
+        """A tick of the host from its start to its end; what else it does meanwhile goes on too."""
+        self.begin(host, name)
+        for _ in range(200):
+            await self.shop.clock.settle(10)
+            if host.tasks[name].done():
+                return
+            if host.waiting:
+                await self.grant(host)
+
+    async def start(self, host: Host) -> None:
+        """A new process on the host, which registers before anybody else has a turn."""
+        host.dead, host.waiting, host.tasks = False, [], {}
+        tools = replace(
+            host.service.tools,
+            engine=Drawn(OwnTime(self.shop.engine, self.shop.clock), host),
+            clock=host.clock,
+            confirmed=Confirmed(),
+            progress={},
+        )
+        made = asyncio.ensure_future(worker.register(tools, Hints(), poll=timedelta(seconds=1)))
+        while not made.done():
+            await self.shop.clock.settle(5)
+            if host.waiting:
+                await self.grant(host)
+        if made.exception() is not None:
+            host.dead = True
+            return
+        host.hired = made.result()
+        self.trace.append(f"{host.number} starts")
+
+    async def kill(self, host: Host) -> None:
+        """Nothing of the process goes on."""
+        if host.dead:
+            return
+        host.dead, host.paused = True, False
+        tasks: list[asyncio.Task[object]] = [*host.tasks.values()]  # type: ignore[list-item]
+        if host.hired is not None:
+            tasks += list(host.hired.in_hand.values())  # type: ignore[arg-type]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        host.waiting = []
+        self.trace.append(f"{host.number} is killed")
+
+    def _look(self, host: Host) -> None:
+        """A task that broke by anything else than what was drawn is a finding."""
+        for name, task in host.tasks.items():
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                self.trace.append(f"{host.number} {name}: {error!r}")
+
+    async def person(self, run: Run) -> None:
+        """Somebody approves what is asked, or now and then cancels."""
+        try:
+            if (await self.shop.run(run)).status is RunStatus.WAITING_APPROVAL:
+                await self.shop.approve(run)
+                self.trace.append(f"approved {run.template_id}")
+            elif self.chance.random() < 0.1:
+                await self.shop.cancel(run)
+                self.cancelled.add(run.id)
+                self.trace.append(f"cancelled {run.template_id}")
+        except Refusal:
+            pass  # it moved on meanwhile
+
+    async def judge(self, runs: list[Run]) -> list[str]:
+        """A worker alone plays everything to its end; nothing lost, doubled, stuck or told wrongly."""
+        shop = self.shop
+        for run in runs:
+            for _ in range(4):
+                if (await shop.until_settled(run)).status in TERMINAL:
+                    break
+                await shop.approve(run)
+        count = len(shop.writes())
+        await shop.pass_time(hours=2)
+        wrong = [] if len(shop.writes()) == count else ["something was written after the end"]
+        seen = written(shop)
+        keys = Counter(entry["idempotency_key"] for entry in shop.applied())
+        wrong += [f"a key was applied {times} times" for times in keys.values() if times > 1]
+        wrong += [f"{item} was written {times} times" for item, times in seen.items() if times > 1]
+        asked: list[Change] = []
+        for run in runs:
+            ended = await shop.run(run)
+            changes = await shop.changes(run)
+            asked += changes
+            wrong += [f"{run.template_id}: {words}" for words in self._told(ended, changes)]
+            wrong += await self._rows(ended)
+        return wrong + [f"{item} was written and not asked for" for item in seen - wanted(asked)]
+
+    def _told(self, run: Run, changes: list[Change]) -> list[str]:
+        blind = run.template_id == "low-stock-alert"
+        # Five attempts that never left end a change, too: what is judged then is that it is told so.
+        unsent = (RunStatus.FAILED, "some_changes_failed")
+        allowed = {(RunStatus.SUCCEEDED, None), (RunStatus.FAILED, "interrupted"), unsent}
+        if blind:
+            allowed.add((RunStatus.FAILED, "outcome_unknown"))
+        if run.id in self.cancelled:
+            allowed.add((RunStatus.CANCELLED, "by_person"))
+        wrong = [] if (run.status, run.code) in allowed else [f"ended {run.status} {run.code}: {run.message}"]
+        arrived = written(self.shop)
+        for change in changes:
+            there = [item in arrived for item in wanted([change])]
+            told = change.outcome
+            if told is Outcome.UNKNOWN and blind:
+                continue
+            if told is Outcome.APPLIED and not all(there):
+                wrong.append(f"{change.id} is told as applied and never arrived")
+            elif told is not Outcome.APPLIED and len(there) == len(change.proposal.parts) and all(there):
+                wrong.append(f"{change.id} arrived and is told as {told}")
+            elif run.status is RunStatus.SUCCEEDED and told is not Outcome.APPLIED:
+                wrong.append(f"{change.id} is told as {told} in a run that succeeded")
+        return wrong
+
+    async def _rows(self, run: Run) -> list[str]:
+        rows = await self.shop.steps(run)
+        wrong = []
+        if [row["seq"] for row in rows] != list(range(1, run.last_seq + 1)):
+            wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
+        ends = Counter(row["name"] for row in rows if row["status"] != "held")
+        wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
+        lock = partial(lanes.lock, org=self.shop.owner.org, automation=run.automation_id)
+        if await self.shop.write(lock) is not None:
+            wrong.append("the lane is still held")
+        if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
+            wrong.append("an intent is still open")
+        return wrong
+
+
+async def _ticking(run: "Awaitable[bool]") -> bool:
+    try:
+        return await run
+    except Unavailable:
+        return False  # the loop of the worker backs off and comes again
+    except Killed:
+        return False
+
+
+async def open_simulation(shop: Shop) -> Simulation:
+    """A shop with three more processes beside its own."""
+    hosts = []
+    for number in range(WORKERS):
+        network = Network(shop.world.transport())
+        clock = SkewedClock(shop.clock, timedelta())
+        service = await app.build(
+            read(dict(shop.environ)), clock=shop.clock, serve=False, transport=network, write_log=print
+        )
+        host = Host(number, service, clock, random.Random())
+        network.host = host
+        hosts.append(host)
+    return Simulation(shop, hosts)
+
+
+def _has_runs(host: Host) -> bool:
+    return host.hired is not None and bool(host.hired.in_hand)

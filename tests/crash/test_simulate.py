@@ -1,0 +1,59 @@
+"""Any order of steps of several workers keeps the promises, no wrong engine does (safety 12.1, simulate)."""
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.crash.simulating import Simulation, open_simulation
+from tests.crash.wrong import no_intent
+from tests.runs.shop import Shop
+
+# `make soak` sets more, and other ones for each round.
+FIRST = int(os.environ.get("SIMULATE_FROM", "1"))
+COUNT = int(os.environ.get("SIMULATE_SEEDS", "4"))
+SEEDS = {"sqlite": COUNT, "postgresql": max(1, COUNT // 4)}
+STEPS = 600
+# A wrong engine has to be caught within so many.
+MOST_SEEDS = 8
+
+
+async def _opened(shop: Shop) -> AsyncIterator[Simulation]:
+    opened = await open_simulation(shop)
+    yield opened
+    for host in opened.hosts:
+        await host.service.close()
+
+
+@pytest.fixture
+async def simulation(shop: Shop) -> AsyncIterator[Simulation]:
+    """The shop, once on each engine, with three more processes."""
+    async for opened in _opened(shop):
+        yield opened
+
+
+@pytest.fixture
+async def sqlite_simulation(sqlite_shop: Shop) -> AsyncIterator[Simulation]:
+    """The same on SQLite alone."""
+    async for opened in _opened(sqlite_shop):
+        yield opened
+
+
+async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation) -> None:
+    """safety 12.1 simulate: 3 workers, lease ends, pauses, clocks off by 5 min, database errors: 0"""
+    found = {}
+    for seed in range(FIRST, FIRST + SEEDS[simulation.shop.engine.dialect]):
+        if wrong := await simulation.play(seed, STEPS):
+            found[seed] = (wrong, simulation.trace)
+    assert found == {}
+
+
+async def test_an_engine_without_intents_is_caught(
+    sqlite_simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safety 12, Mutants: a simulator that passes it fails the build"""
+    no_intent.install(monkeypatch)
+    for seed in range(1, MOST_SEEDS + 1):
+        if wrong := await sqlite_simulation.play(seed, STEPS):
+            break
+    assert wrong

@@ -1,0 +1,194 @@
+"""`make soak`: the long forms of the random and destructive tests, round after round with fresh seeds until
+their share of the time is over, and a report of what ran, how often, and what was wrong.
+
+`python -m tests.soak --minutes 30 [--only simulate,kill] [--report .cache/soak]`
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from steward.clock import SystemClock
+
+CLOCK = SystemClock()
+# A round that is under way when its part's time is over may go on for as long again, and at least so long.
+GRACE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of test: what pytest is given, how often each round tries, and its share of the time."""
+
+    name: str
+    what: str
+    paths: tuple[str, ...]
+    tries: int  # of one round, of each of its tests that count tries
+    share: float
+    environ: Callable[[int, int], Mapping[str, str]]  # round from 0, tries
+
+
+@dataclass
+class Outcome:
+    """What became of a part."""
+
+    name: str
+    what: str
+    rounds: int = 0
+    tries: int = 0
+    tests: int = 0
+    violations: int = 0
+    skipped: int = 0
+    unfinished: int = 0
+    seconds: float = 0.0
+    failed: list[str] = field(default_factory=list)
+
+
+def _plain(_: int, __: int) -> Mapping[str, str]:
+    return {}
+
+
+PARTS = (
+    Part("slots", "own slots against a walk of every minute", ("tests/scheduling",), 20_000, 1,
+         lambda number, tries: {"STEWARD_SLOT_CASES": f"{tries}", "STEWARD_SLOT_SEED": f"soak {number}"}),
+    Part("model", "the calendar against a model of plain dicts", ("tests/occurrences/test_model.py",), 120, 2,
+         lambda _, tries: {"MODEL_EXAMPLES": f"{tries}"}),
+    Part("races", "two sessions at once at one occurrence", ("tests/occurrences/test_races.py",), 1_000, 1,
+         lambda _, tries: {"RACE_TRIES": f"{tries}"}),
+    Part("interleave", "two PostgreSQL sessions, statement by statement",
+         ("tests/occurrences/test_interleave.py",), 1_000, 2,
+         lambda number, tries: {"INTERLEAVE_TRIES": f"{tries}", "INTERLEAVE_FROM": f"{number * tries}"}),
+    Part("events", "store events with repeats, counted", ("tests/events/test_counting.py",), 10_000, 1,
+         lambda _, tries: {"EVENT_DELIVERIES": f"{tries}"}),
+    Part("crash_matrix", "a kill at every crash point, and pairs", ("tests/crash/test_kills.py",), 60, 3,
+         lambda number, tries: {"CRASH_EVERY": "1", "CRASH_PAIRS": f"{tries}", "CRASH_SEED": f"{number}"}),
+    Part("stalls", "workers that stop before each of their writes, and wrong engines that must be caught",
+         ("tests/crash/test_stalls.py", "tests/crash/test_wrong_engines.py",
+          "tests/crash/test_operations.py"),
+         1, 1, _plain),
+    Part("simulate", "three workers in virtual time, in any order", ("tests/crash/test_simulate.py",), 60, 4,
+         lambda number, tries: {"SIMULATE_SEEDS": f"{tries}", "SIMULATE_FROM": f"{1 + number * tries}"}),
+    Part("kill", "kill -9 of real processes under load, bad lines to the store",
+         ("tests/processes/test_kill.py",), 40, 4,
+         lambda number, tries: {"KILLS": f"{tries}", "KILL_SEED": f"soak {number}"}),
+    Part("database", "a real PostgreSQL killed, silenced, failed over", ("tests/processes/test_database.py",),
+         10, 3, lambda _, tries: {"DATABASE_KILLS": f"{tries}"}),
+    Part("disk", "a full disk", ("tests/crash/test_full_disk.py",), 1, 0.5, _plain),
+    Part("shops", "every template that changes a store, at any shop, twice",
+         ("tests/templates/test_any_shop.py",), 60, 1,
+         lambda _, tries: {"SHOP_EXAMPLES": f"{tries}"}),
+    Part("fuzz", "what no client sends", ("tests/fuzz",), 60, 2,
+         lambda _, tries: {"FUZZ_EXAMPLES": f"{tries}"}),
+)  # fmt: skip
+
+
+def play(part: Part, seconds: float, *, log: Path) -> Outcome:
+    """Rounds of one part until its time is over; the last one is let come to its end within reason."""
+    outcome, began = Outcome(part.name, part.what), CLOCK.monotonic()
+    while outcome.rounds == 0 or CLOCK.monotonic() - began < seconds:
+        left = seconds - (CLOCK.monotonic() - began)
+        if outcome.rounds and left < outcome.seconds / outcome.rounds / 2:
+            break  # the next one would hardly begin
+        _round(part, outcome, longest=max(left, 0) + max(seconds, GRACE_S), log=log)
+        outcome.seconds = round(CLOCK.monotonic() - began, 1)
+        if outcome.unfinished or outcome.violations:
+            break
+    return outcome
+
+
+def _round(part: Part, outcome: Outcome, *, longest: float, log: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="steward-soak-") as folder:
+        told = Path(folder) / "tests.xml"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", f"--junitxml={told}", *part.paths]
+        environ = {**os.environ, "STEWARD_TEST_REQUIRE_POSTGRES": "1"}
+        environ |= part.environ(outcome.rounds, part.tries)
+        with log.open("a") as out:
+            out.write(f"=== {part.name}, round {outcome.rounds}: {' '.join(command)}\n")
+            out.flush()
+            try:
+                done = subprocess.run(
+                    command, env=environ, stdout=out, stderr=out, timeout=longest, check=False
+                )
+            except subprocess.TimeoutExpired:
+                outcome.unfinished += 1
+                return
+        outcome.rounds += 1
+        outcome.tries += part.tries
+        _count(outcome, told, code=done.returncode)
+
+
+def _count(outcome: Outcome, told: Path, *, code: int) -> None:
+    """Adds what pytest tells; a round that could not even tell is a violation."""
+    if not told.exists():
+        outcome.violations += 1
+        outcome.failed.append(f"pytest ended with {code} and told nothing")
+        return
+    for case in ElementTree.parse(told).getroot().iter("testcase"):
+        outcome.tests += 1
+        name = f"{case.get('classname')}::{case.get('name')}"
+        if case.find("skipped") is not None:
+            outcome.skipped += 1
+        elif case.find("failure") is not None or case.find("error") is not None:
+            outcome.violations += 1
+            outcome.failed.append(name)
+
+
+def text_of(outcomes: Sequence[Outcome], seconds: float) -> str:
+    """The report as a person reads it."""
+    head = f"{'part':<14}{'rounds':>7}{'tries':>9}{'tests':>7}{'wrong':>7}{'cut':>5}{'seconds':>9}  what"
+    lines = [head]
+    for one in outcomes:
+        lines.append(
+            f"{one.name:<14}{one.rounds:>7}{one.tries:>9}{one.tests:>7}{one.violations:>7}{one.unfinished:>5}"
+            f"{one.seconds:>9.0f}  {one.what}"
+        )
+        lines += [f"    failed: {name}" for name in one.failed]
+    wrong = sum(one.violations for one in outcomes)
+    cut = sum(one.unfinished for one in outcomes)
+    lines.append(f"{wrong} violations, {cut} rounds cut short by the time, {seconds:.0f} s")
+    return "\n".join(lines) + "\n"
+
+
+def main(words: Sequence[str]) -> int:
+    """0: every part ran a whole round and nothing was wrong; 1 otherwise; 2: no such part."""
+    ask = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    ask.add_argument("--minutes", type=float, default=30.0, help="for all parts together")
+    ask.add_argument("--only", default="", help="parts by name, with commas between")
+    ask.add_argument(
+        "--report", type=Path, default=Path(".cache/soak"), help="folder of the reports and the log"
+    )
+    given = ask.parse_args(words)
+    names = [name for name in given.only.split(",") if name]
+    if unknown := sorted(set(names) - {part.name for part in PARTS}):
+        print(f"There is no part {', '.join(unknown)}. There are: {', '.join(part.name for part in PARTS)}.")
+        return 2
+    chosen = [part for part in PARTS if not names or part.name in names]
+    given.report.mkdir(parents=True, exist_ok=True)
+    log = given.report / "log.txt"
+    log.write_text("")
+    began, whole = CLOCK.monotonic(), sum(part.share for part in chosen)
+    outcomes: list[Outcome] = []
+    for part in chosen:
+        print(f"{part.name}: {part.what}", flush=True)
+        outcomes.append(play(part, given.minutes * 60 * part.share / whole, log=log))
+        took = CLOCK.monotonic() - began
+        kept = {
+            "minutes": given.minutes,
+            "seconds": round(took, 1),
+            "parts": [asdict(one) for one in outcomes],
+        }
+        (given.report / "report.json").write_text(json.dumps(kept, indent=1) + "\n")
+        (given.report / "report.txt").write_text(text_of(outcomes, took))
+    print(text_of(outcomes, CLOCK.monotonic() - began), end="")
+    print(f"The reports and the log are in {given.report}.")
+    return int(any(one.violations or not one.rounds for one in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

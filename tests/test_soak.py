@@ -1,0 +1,59 @@
+"""The runner of the long forms: rounds within their time, a report that tells what was wrong."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests import soak
+from tests.soak import Part
+
+GOOD = "def test_good():\n    assert True\n"
+BAD = "def test_bad():\n    assert False\n"
+SLOW = "import threading\n\ndef test_slow():\n    threading.Event().wait()\n"
+
+
+def part(folder: Path, text: str) -> Part:
+    """A part that consists of one file of tests."""
+    file = folder / "test_made.py"
+    file.write_text(text)
+
+    def environ(number: int, tries: int) -> Mapping[str, str]:
+        return {"ROUND": str(number), "PYTHONPATH": os.getcwd(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+    return Part("made", "made by a test", (str(file), f"--rootdir={folder}"), 7, 1, environ)
+
+
+def test_every_part_names_tests_that_are_there() -> None:
+    """A path that is gone would make a part that tries nothing"""
+    for one in soak.PARTS:
+        assert all(Path(path).exists() for path in one.paths), one.name
+        assert all(isinstance(value, str) for value in one.environ(0, one.tries).values())
+    assert len({one.name for one in soak.PARTS}) == len(soak.PARTS)
+
+
+def test_violations_are_counted_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """issue: bounded in time by an argument, with a report"""
+    for text, code in ((GOOD, 0), (BAD, 1)):
+        monkeypatch.setattr(soak, "PARTS", (part(tmp_path, text),))
+        assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == code
+        told = json.loads((tmp_path / "told" / "report.json").read_text())
+        [made] = told["parts"]
+        assert (made["rounds"], made["tries"], made["tests"], made["violations"]) == (1, 7, 1, code)
+        assert len(made["failed"]) == code
+        assert f"{code} violations" in (tmp_path / "told" / "report.txt").read_text()
+    assert "test_bad" in capsys.readouterr().out
+    assert soak.main(["--only", "nothing", "--report", str(tmp_path)]) == 2
+
+
+def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """issue: bounded in time by an argument"""
+    monkeypatch.setattr(soak, "PARTS", (part(tmp_path, SLOW),))
+    monkeypatch.setattr(soak, "GRACE_S", 1.0)
+    assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
+    [made] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
+    assert (made["rounds"], made["unfinished"]) == (0, 1)
