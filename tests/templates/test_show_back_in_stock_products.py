@@ -1,5 +1,6 @@
 """Show products back in stock: which are put back, and what is left alone (templates 5.5)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import pytest
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.show_back_in_stock_products import HIDING, TEMPLATE
-from tests.templates.goods import Goods, Item, Twin
+from tests.fake_clock import FakeClock
+from tests.templates.both import open_both
+from tests.templates.goods import PLATFORMS, Goods, Item, Twin
 from tests.templates.stage import Remembered, Shop, Stage, product, variant
 
 _MARKED = ("auto-hidden", "tea")
@@ -54,22 +57,26 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
     assert (again.changes, again.result["in_stock"], again.result["checked"]) == ([], 0, 3)
 
 
-async def test_what_the_hiding_automation_hid_comes_back_as_it_was(twin: Twin) -> None:
-    """Templates 5.4, 5.5: hidden, back in stock, shown, and then both automations rest."""
-    twin.stock(Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)))
-    if twin.platform == "woocommerce":
-        [row] = twin.shop.world.state.shop.products.values()
-        row["catalog_visibility"] = "search"
-    hide = await twin.set_up("hide-out-of-stock-products", {})
-    show = await twin.set_up("show-back-in-stock-products", {})
-    await twin.run(hide)
-    assert (await twin.run(show)).changes == []
-    twin.set_stock("Teapot", 6)
-    assert len((await twin.run(show)).changes) == 1
-    assert (twin.is_visible("Teapot"), twin.tags("Teapot")) == (True, ["tea"])
-    if twin.platform == "woocommerce":
-        assert row["catalog_visibility"] == "search"
-    assert (await twin.run(hide)).changes == (await twin.run(show)).changes == []
+async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Templates 5.4, 5.5: hidden, back in stock, shown, and then both automations rest; on each engine."""
+    both = await open_both(database_url, clock, tmp_path)
+    for twin in (Twin(platform, both) for platform in PLATFORMS):
+        twin.stock(Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)))
+        rows = list(both.shop.world.state.shop.products.values())
+        if twin.platform == "woocommerce":
+            rows[0]["catalog_visibility"] = "search"
+        hide = await twin.set_up("hide-out-of-stock-products", {})
+        show = await twin.set_up("show-back-in-stock-products", {})
+        await twin.run(hide)
+        assert (twin.is_visible("Teapot"), (await twin.run(show)).changes) == (False, [])
+        twin.set_stock("Teapot", 6)
+        assert len((await twin.run(show)).changes) == 1
+        assert (twin.is_visible("Teapot"), twin.tags("Teapot")) == (True, ["tea"])
+        assert rows[0]["catalog_visibility"] == "search"
+        assert (await twin.run(hide)).changes == (await twin.run(show)).changes == []
+    await both.shop.service.close()
 
 
 async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
