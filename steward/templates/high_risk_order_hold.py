@@ -261,7 +261,7 @@ def _proposal(at: StepContext, order: Order, why: str) -> Proposal | None:
     store = at.home
     number = store.connection.integration_id
     tag = str(at.inputs["tag"])
-    message = f"Total {total_text(order)} {order.currency}. {why}."
+    message = f"Total {total_text(order)} {order.currency}. Reasons: {why}."
     asks = [
         HoldFulfilment(order, part, reason="high_risk_of_fraud", notes=why[:500])
         for part in _open_parts(order)

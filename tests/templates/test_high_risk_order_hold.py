@@ -48,7 +48,7 @@ async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
     assert came.changes == {
         number: {"Fulfilment": ("open", "on_hold"), "Tags": ([], ["fraud-review"])} for number in HELD
     }
-    assert came.beside == {number: f"Total 640.00 EUR. {why}." for number, why in HELD.items()}
+    assert came.beside == {number: f"Total 640.00 EUR. Reasons: {why}." for number, why in HELD.items()}
     parts = [both.store.rows[each]["status"] for each in market.row("A1")["fulfillmentOrders"]]
     assert (parts, market.tags("A1")) == (["ON_HOLD"], ["fraud-review"])
     assert came.result == {
