@@ -72,7 +72,7 @@ interface Case {
 }
 const file = process.env.MOVES;
 describe.skipIf(!file)("this and later", () => {
-  const cases = JSON.parse(readFileSync(file!, "utf8")) as Case[];
+  const cases = (file ? JSON.parse(readFileSync(file, "utf8")) : []) as Case[];
   it("says the schedule the service makes of it", () => {
     expect(cases.length).toBeGreaterThan(5);
     expect(cases.map(({ id, schedule, day, wall }) => [id, movedSchedule(schedule, day, wall)])).toEqual(cases.map(({ id, after }) => [id, after]));

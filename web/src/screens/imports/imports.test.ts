@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blocked, byLevel, counted, foundAndToDo, verdict } from "./report";
+import { blocked, byLevel, counted, foundAndToDo, verdict, whyNot } from "./report";
 import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
 
 describe("an export as given", () => {
@@ -35,8 +35,11 @@ describe("the report", () => {
   it("groups by level and counts steps, not findings", () => {
     expect(byLevel(issues).map(({ level, findings }) => [level, findings.length])).toEqual([["error", 3], ["warning", 1], ["note", 1]]);
     expect(byLevel([])).toEqual([]);
-    expect(blocked(issues)).toEqual(["A", "The file"]);
-    expect(verdict(issues).words).toBe("2 steps cannot run");
+    expect(blocked(issues)).toEqual(["A"]);
+    expect(verdict(issues).words).toBe("1 step cannot run");
+    expect(verdict([found(null, "error")]).words).toBe("Cannot run");
+    expect(whyNot([found("B", "warning")])).toBeNull();
+    expect(whyNot([..."ABCDEFG"].map((step) => found(step, "error")))).toContain("Cannot run: A, B, C, D, E and 2 more.");
     expect(verdict([found("B", "warning")]).words).toBe("Can run");
     expect(counted(issues)).toBe("3 errors, 1 warning");
     expect(counted([])).toBe("");

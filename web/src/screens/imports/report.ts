@@ -1,7 +1,9 @@
 /** What reading found, for people: findings by level, how many steps cannot run, the verdict on top. */
 
 import type { FindingRecord } from "../../api/schema";
-import { count, type Shown } from "../../lib/words";
+import { count, list, type Shown } from "../../lib/words";
+
+const MOST_NAMED = 5;
 
 export interface Group {
   level: string;
@@ -23,16 +25,25 @@ export function byLevel(issues: readonly FindingRecord[]): Group[] {
   );
 }
 
-/** The steps that keep it from running; what concerns the whole file counts as one. */
+/** The steps that keep it from running. */
 export function blocked(issues: readonly FindingRecord[]): string[] {
-  return [...new Set(issues.filter(({ level }) => level === "error").map(({ step }) => step ?? "The file"))];
+  return [...new Set(issues.filter(({ level }) => level === "error").flatMap(({ step }) => step ?? []))];
 }
 
-/** "Can run", or how many steps cannot. */
+/** "Can run", or how many steps cannot; an error of the whole file names none. */
 export function verdict(issues: readonly FindingRecord[]): Shown {
+  if (!issues.some(({ level }) => level === "error")) return { words: "Can run", shape: "tick", tone: "good" };
   const steps = blocked(issues).length;
-  if (!steps) return { words: "Can run", shape: "tick", tone: "good" };
-  return { words: `${count(steps, "step")} cannot run`, shape: "cross", tone: "bad" };
+  return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
+}
+
+/** Why nothing can be made of it, naming the steps; null when something can. */
+export function whyNot(issues: readonly FindingRecord[]): string | null {
+  if (!issues.some(({ level }) => level === "error")) return null;
+  const names = blocked(issues);
+  if (!names.length) return "It cannot run. The report says why.";
+  const more = names.length > MOST_NAMED ? [`${names.length - MOST_NAMED} more`] : [];
+  return `Cannot run: ${list([...names.slice(0, MOST_NAMED), ...more])}. Mend this in the tool it comes from and import it again.`;
 }
 
 /** "2 errors, 1 warning"; empty without either. */
