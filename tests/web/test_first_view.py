@@ -33,3 +33,12 @@ def test_the_sheet_of_the_first_view_stays_small(built: None) -> None:
     sheets = [path.name for path in (STATIC / "assets").glob("*.css")]
     assert len(sheets) == 1
     assert _zipped(f"assets/{sheets[0]}") <= 15 * 1024
+
+
+def test_the_graph_is_fetched_apart_and_stays_small(built: None) -> None:
+    """web 10, Lazy parts: the graph, with its sheet, at most 90 KB gzip"""
+    chunks = manifest()
+    graph = chunks["src/parts/plan/Drawing.svelte"]
+    assert graph["isDynamicEntry"]
+    own = [graph["file"], *(chunks[name]["file"] for name in graph["imports"] if "index.html" not in name)]
+    assert sum(map(_zipped, own)) <= 90 * 1024

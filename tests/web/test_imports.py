@@ -1,0 +1,231 @@
+"""Flow 13 of web 12: an export dropped or pasted, its report, graph and bindings, run as an automation."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.imports.exports import BEGIN, chain, code, drafted, node, wires
+from tests.web.conftest import Look
+from tests.web.looking import Theme
+from tests.web.shops import sheet
+from tests.web.site import WebSite
+
+PATH = "/v1/automations/imports"
+EACH_MORNING = {"rule": {"interval": [{"field": "days", "triggerAtHour": 8, "triggerAtMinute": 30}]}}
+
+
+def _appended(name: str, tab: str) -> dict[str, Any]:
+    """Adds what comes as a row."""
+    asked = {
+        "operation": "append",
+        "documentId": {"__rl": True, "mode": "id", "value": "sheet-prices"},
+        "sheetName": {"__rl": True, "mode": "name", "value": tab},
+        "columns": {"mappingMode": "autoMapInputData", "value": {}, "schema": [], "matchingColumns": []},
+        "options": {},
+    }
+    return node(name, "googleSheets", 4.5, asked)
+
+
+def _morning(name: str) -> dict[str, Any]:
+    """Each morning: a choice, one way to the store, the other to two tabs of a spreadsheet."""
+    begin = node("Morning", "scheduleTrigger", 1.2, EACH_MORNING)
+    equal = {
+        "leftValue": "={{ $json.id }}",
+        "rightValue": 1,
+        "operator": {"type": "number", "operation": "equals"},
+    }
+    rules = {"conditions": [equal], "combinator": "and", "options": {"version": 2}}
+    asked = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
+    log, copy = _appended("Log", "Prices"), _appended("Copy", "Prices")
+    first = code("Make items", "return [{json: {id: 1}}]")
+    nodes = [begin, first, asked, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
+    joined = {**wires([begin, first, asked]), **wires([log, copy])}
+    to = [[{"node": to, "type": "main", "index": 0}] for to in ("Draft", "Log")]
+    joined[asked["name"]] = {"main": to}
+    return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}
+
+
+async def _drop(page: Page, export: Any, file: str = "export.json") -> None:
+    """Drops a file onto the page as a person does."""
+    text = export if isinstance(export, str) else json.dumps(export)
+    carried = await page.evaluate_handle(
+        """([text, name]) => {
+            const carried = new DataTransfer();
+            carried.items.add(new File([text], name, {type: 'application/json'}));
+            return carried;
+        }""",
+        [text, file],
+    )
+    await page.get_by_role("group", name="The exported workflow").dispatch_event(
+        "drop", {"dataTransfer": carried}
+    )
+
+
+async def _kept(web: WebSite, export: Any, name: str) -> dict[str, Any]:
+    member = await web.signed("member")
+    body = {"source": "workflow_tool", "name": name, "content": export}
+    made: dict[str, Any] = (await member.call("POST", PATH, body))["import"]
+    return made
+
+
+def _step(page: Page, name: str) -> Locator:
+    return page.get_by_role("list", name="Steps").get_by_role("button", name=name)
+
+
+async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.9, 6.9.1, 6.5.3: flow 13"""
+    account = await sheet(web, "sheet-prices")
+    await sheet(web, "sheet-log")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/imports/new")
+    await _drop(page, _morning("Each morning"))
+    await expect(page.get_by_text("Can run", exact=False).first).to_be_visible()
+    await expect(
+        page.get_by_text("1 step would change the store; 2 steps would send something.")
+    ).to_be_visible()
+    await expect(page.get_by_label("n8n")).to_be_checked()
+    assert (await (await web.signed("member")).call("GET", f"{PATH}?limit=200"))["imports"] == []
+    # The graph is fetched by itself; what is chosen in it is chosen in the list, and the other way round.
+    drawn = page.locator(".svelte-flow__node")
+    await expect(drawn).to_have_count(5)
+    await drawn.filter(has_text="Is it the first").click()
+    await expect(_step(page, "Is it the first")).to_have_attribute("aria-expanded", "true")
+    await expect(
+        page.get_by_role("definition").filter(has_text=re.compile(r"true:\sDraft, false:\sLog"))
+    ).to_be_visible()
+    await _step(page, "Copy").click()
+    await expect(drawn.filter(has_text="Copy").locator(".chosen")).to_be_visible()
+    tops = [await drawn.filter(has_text=name).bounding_box() for name in ("Make items", "Draft", "Copy")]
+    assert [one["y"] for one in tops if one] == sorted({one["y"] for one in tops if one})
+    await page.get_by_label("Name").fill("Morning rows")
+    await page.get_by_role("button", name="Keep this import").click()
+    await expect(page.get_by_role("heading", name="Morning rows")).to_be_visible()
+    await page.get_by_role("button", name="Run as automation").click()
+    bound = page.get_by_role("list", name="Steps that need a connection")
+    await expect(bound.get_by_text("Choose a connection")).to_have_count(2)
+    await bound.get_by_label("Connection of step 1: Log").select_option(str(account))
+    await page.get_by_role("button", name="Use for every spreadsheet").click()
+    await expect(bound.get_by_text("Connected", exact=True)).to_have_count(2)
+    runs = page.get_by_role("list", name="How it would run")
+    await expect(runs.get_by_text("Changes the store · waits for approval")).to_have_count(1)
+    await expect(runs.get_by_text("Sends · waits for approval")).to_have_count(2)
+    # The trigger the file proposes is filled in; its words are the service's.
+    await expect(page.get_by_text("Every day at 08:30", exact=False).first).to_be_visible()
+    await expect(page.get_by_text("Sending without asking: This organisation")).to_be_visible()
+    await page.get_by_role("button", name="Make automation").click()
+    await page.wait_for_url("**/automations/*")
+    made = (await web.site.call("GET", f"/v1/automations/{page.url.rsplit('/', 1)[1]}"))["automation"]
+    assert (made["kind"], made["name"], made["send_mode"]) == ("workflow", "Morning rows", "ask")
+    assert (made["schedule"]["cadence"], made["schedule"]["run_at"]) == ("daily", "08:30")
+    assert made["integration_id"] == web.site.store
+    assert made["readiness"]["ready"] is True
+    assert made["bindings"] == {
+        "Log": {"integration_id": account, "kind": "spreadsheet", "target": None},
+        "Copy": {"integration_id": account, "kind": "spreadsheet", "target": None},
+    }
+
+
+async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Look, web: WebSite) -> None:
+    """web 6.9: by paste; unreadable text, removed secrets, blocked steps; keyboard alone"""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/imports/new")
+    await page.get_by_role("button", name="Paste its text").press("Enter")
+    box = page.get_by_label("Text of the export")
+    await expect(box).to_be_focused()
+    await page.keyboard.insert_text('{"nodes": 3}')
+    await expect(box).to_have_attribute("aria-invalid", "true")
+    secret = "sk-live-abcdefghijklmnop1234567890"
+    fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
+    hostile = "Odd <img src=x onerror=alert(1)>\u202e"
+    odd = [node("Keys", "set", 3.4, {"assignments": fields}), node(hostile, "slack", 2, {})]
+    await box.press("Control+a")
+    await page.keyboard.insert_text(json.dumps(chain(*odd, name="Odd one")))
+    await expect(page.get_by_text("1 step cannot run")).to_be_visible()
+    cannot = page.get_by_role("list", name="Cannot run")
+    await expect(cannot.get_by_role("listitem")).to_have_count(1)
+    await expect(page.get_by_role("list", name="Runs, but differs").get_by_text("Keys")).to_be_visible()
+    await page.get_by_label("Name").press("Enter")
+    await expect(page.get_by_role("heading", name="Odd one")).to_be_visible()
+    # From the finding to the step among the others.
+    await cannot.get_by_role("button").press("Enter")
+    await expect(page.get_by_role("button", name="Odd <img")).to_have_attribute("aria-expanded", "true")
+    await expect(page).to_have_url(re.compile("view=steps&step=Odd"))
+    await page.reload()
+    await expect(page.get_by_role("button", name="Odd <img")).to_have_attribute("aria-expanded", "true")
+    await page.get_by_role("heading", name="Odd one").focus()
+    await page.keyboard.press("3")
+    make = page.get_by_role("button", name="Make automation")
+    await expect(make).to_have_attribute("aria-disabled", "true")
+    await expect(page.locator("#stop")).to_contain_text("Cannot run: Odd <img")
+    assert secret not in await page.content()
+    await page.get_by_role("button", name="Delete import").click()
+    question = page.get_by_role("dialog", name="Delete this import?")
+    await expect(question).to_contain_text("Automations made from it stay as they are.")
+    await question.get_by_role("button", name="Delete import").click()
+    await expect(page.get_by_role("heading", name="Imports", exact=True)).to_be_visible()
+    await expect(page.get_by_role("link", name="Odd one")).to_have_count(0)
+
+
+async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.9, Errors: nothing given is lost; one may be deleted in the list"""
+    seen = await looking("member")
+    page = seen.page
+    member = await web.signed("member")
+    allowed = (await member.call("GET", "/v1/automations/status"))["limits"]["imports_allowed"]
+    there = (await member.call("GET", f"{PATH}?limit=200"))["imports"]
+    plain = [
+        await _kept(web, {"nodes": [BEGIN, node(f"N{at}", "noOp", 1, {})], "connections": {}}, f"Kept {at}")
+        for at in range(allowed - len(there))
+    ]
+    await seen.open("/imports/new")
+    await _drop(page, json.dumps(chain(code("Large", "x" * (2 * 1024 * 1024)))))
+    await expect(page.get_by_text("at most 2 MB can be read", exact=False)).to_be_visible()
+    await _drop(page, chain(node("More", "noOp", 1, {}), name="One more"))
+    await page.get_by_role("button", name="Keep this import").click()
+    await expect(page.get_by_role("main").get_by_text(f"{allowed} imports are kept already.")).to_be_visible()
+    oldest = page.get_by_role("list", name="Kept longest").get_by_role("listitem")
+    await expect(oldest).to_have_count(5)
+    await expect(page.get_by_label("Name")).to_have_value("One more")
+    other = await looking("member")
+    await other.open("/imports")
+    await expect(other.page.get_by_text(f"{allowed} of {allowed} kept")).to_be_visible()
+    await other.page.get_by_role("button", name="Delete Kept 0").click()
+    await other.page.get_by_role("dialog").get_by_role("button", name="Delete import").click()
+    await expect(other.page.get_by_text(f"{allowed - 1} of {allowed} kept")).to_be_visible()
+    await page.get_by_role("button", name="Keep this import").click()
+    await expect(page.get_by_role("heading", name="One more")).to_be_visible()
+    last = page.url.rsplit("/", 1)[1]
+    for one in [*plain[1:], {"id": last}]:
+        await member.call("DELETE", f"{PATH}/{one['id']}")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite, theme: Theme) -> None:
+    """web 9, 8: report, steps with the graph, set-up; and what is read before it is kept"""
+    export = _morning(f"Looked at {theme}")
+    export["nodes"].append(node("Told by chat", "slack", 2, {}))
+    export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
+    made = await _kept(web, export, f"Looked at {theme}")
+    seen = await looking("member", theme=theme)
+    faults: list[str] = []
+    for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
+        await seen.page.set_viewport_size({"width": 1280, "height": 800})
+        await seen.open(f"/imports/{made['id']}?view={view}")
+        await expect(seen.page.locator(".svelte-flow__node")).to_have_count(drawn)
+        await seen.settled()
+        faults += await seen.judged(f"import-{view.partition('&')[0]}", theme)
+    await seen.page.set_viewport_size({"width": 1280, "height": 800})
+    await seen.open("/imports/new")
+    await _drop(seen.page, export)
+    await expect(seen.page.locator(".svelte-flow__node")).to_have_count(6)
+    faults += await seen.judged("import-read", theme)
+    assert faults == []
