@@ -40,6 +40,7 @@ class SteppedTx:
 
     behind: Tx
     session: Session
+    test_now: datetime | None
 
     @property
     def now(self) -> datetime:
@@ -50,11 +51,6 @@ class SteppedTx:
     def dialect(self) -> Dialect:
         """As the transaction behind."""
         return self.behind.dialect
-
-    @property
-    def test_now(self) -> datetime | None:
-        """As the transaction behind."""
-        return self.behind.test_now
 
     async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
         """In its turn."""
@@ -100,7 +96,7 @@ class Stepped:
         """Every statement in its turn."""
 
         async def stepped(tx: Tx) -> T:
-            answer = await act(SteppedTx(tx, self.session))
+            answer = await act(SteppedTx(tx, self.session, tx.test_now))
             await self.session.next()
             return answer
 
@@ -112,7 +108,7 @@ class Stepped:
         """Every statement in its turn."""
 
         async def stepped(tx: Tx) -> T:
-            return await act(SteppedTx(tx, self.session))
+            return await act(SteppedTx(tx, self.session, tx.test_now))
 
         return await self.engine.read(now, stepped, org=org, small=small)
 
