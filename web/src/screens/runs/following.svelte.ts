@@ -33,9 +33,13 @@ export class Following {
   steps = $state.raw<readonly StepRecord[]>([]);
   refused = $state.raw<Refused>();
   at = $state(0);
+  /** How many steps there were when the run was opened: none of them is news. */
+  first = $state(0);
+  #whole = false;
   #seen = 0;
   #leaving = new AbortController();
-  #wake: () => void = () => {};
+  #again = false;
+  #wake: () => void = () => (this.#again = true);
 
   constructor(id: string) {
     this.id = id;
@@ -108,20 +112,25 @@ export class Following {
       this.steps = [...this.steps, ...found];
       this.#seen = found.at(-1)!.seq;
     }
+    if (!this.#whole) this.first = this.steps.length;
+    if (!run.more_steps) this.#whole = true;
     this.run = run;
     this.at = now();
     this.refused = undefined;
   }
 
-  /** Waits so long, or until woken; null until woken alone. */
-  #pause(ms: number | null): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = ms === null ? undefined : setTimeout(resolve, ms);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      if (this.#leaving.signal.aborted) this.#wake();
-    });
+  /** Waits so long, or until woken; null until woken alone. Who was woken while an answer was under way asks again. */
+  async #pause(ms: number | null): Promise<void> {
+    if (!this.#again && !this.#leaving.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        const timer = ms === null ? undefined : setTimeout(resolve, ms);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+      this.#wake = () => (this.#again = true);
+    }
+    this.#again = false;
   }
 }
