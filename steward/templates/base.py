@@ -359,8 +359,17 @@ class Template:
             for each in self.facts.connections
             if each.min and have.get(each.kind, 0) < each.min + own.get(each.kind, 0)
         )
+        if not any(have.get(each.kind, 0) for each in self._either()):
+            missing += tuple(each.kind for each in self._either())
         home = not self.facts.platforms or any(connected.get(name, 0) for name in self.facts.platforms)
         return Readiness(ready=home and not missing, missing=missing)
+
+    def _either(self) -> tuple[Needs, ...]:
+        """Connections of which the inputs must name at least one (templates 1, "sheet or teams")."""
+        asked = self.facts.inputs_schema.get("anyOf")
+        if asked != [{"required": ["sheet"]}, {"required": ["teams"]}]:
+            return ()
+        return tuple(each for each in self.facts.connections if each.min == 0)
 
 
 # Kinds an automation can run on (contract 3.8).

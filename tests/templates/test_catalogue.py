@@ -98,6 +98,16 @@ async def test_a_wrong_filter_is_named(owner: Caller, name: str, value: str) -> 
     assert (heard.status, list(heard.errors)) == (422, [name])
 
 
+async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Caller) -> None:
+    """Templates 1, "sheet or teams": both are missing while neither is connected."""
+    await _connect(service, "woocommerce")
+    path = f"{PREFIX}/templates/duplicate-sku-check"
+    none = {"ready": False, "missing": ["spreadsheet", "teams"]}
+    assert (await owner.get(path)).data["template"]["readiness"] == none
+    await _connect(service, "teams")
+    assert (await owner.get(path)).data["template"]["readiness"] == {"ready": True, "missing": []}
+
+
 async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
     """Contract 2.7."""
     assert (await owner.get(f"{PREFIX}/templates/no-such-template")).status == 404
