@@ -9,6 +9,7 @@ from typing import Any
 from steward.connectors.base import CallError
 from steward.expressions.evaluate import Evaluator
 from steward.model import kept_plan
+from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
@@ -55,6 +56,7 @@ async def advance(walk_: Walk) -> Ended | None:
         seed=run.id,
         mode=run.mode,
         workflow_id=run.automation_id,
+        active=walk_.taken.automation.state is AutomationState.ACTIVE,
         context=context.step_context(walk_.tools, walk_.taken, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
     )

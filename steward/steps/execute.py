@@ -229,7 +229,7 @@ def _scope(bench: Bench, execution: Execution, source: Source | None, now: datet
         node_id=step.name,
         node_name=step.name,
         node_version=origin_of(step).source_version,
-        workflow={"id": scene.workflow_id, "name": bench.plan.name, "active": True},
+        workflow={"id": scene.workflow_id, "name": bench.plan.name, "active": scene.active},
         execution={"id": scene.seed, "mode": "production" if scene.mode == "live" else "test"},
         parameters=raw_parameters(step.config),
         previous={}

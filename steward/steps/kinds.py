@@ -166,6 +166,7 @@ class Scene:
     seed: str
     mode: Mode
     workflow_id: str = ""
+    active: bool = True  # whether it is switched on, as its expressions see it
     context: StepContext | None = None
     binding: Callable[[str], JsonObject | None] = lambda name: None
     plan: Callable[[str], Plan | None] = lambda name: None

@@ -55,7 +55,11 @@ async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
     if unsupported:
         return Verdict(case["name"], (f"not supported: {', '.join(unsupported)}",))
     scene = Scene(
-        zone=plan.timezone or case.get("process_timezone", "UTC"), now=NOW, seed=case["name"], mode="live"
+        zone=plan.timezone or case.get("process_timezone", "UTC"),
+        now=NOW,
+        seed=case["name"],
+        mode="live",
+        active=False,  # a case was called while it was not switched on
     )
     evaluator = Evaluator(children, "cases", "all")
     means = Means(evaluator=evaluator, scene=scene, types=BY_TYPE, sleep=_no_sleep, clock=lambda: NOW)

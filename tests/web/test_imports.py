@@ -81,6 +81,8 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     """web 6.9, 6.9.1, 6.5.3: flow 13"""
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
+    owner = await web.signed("owner")
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")
@@ -117,11 +119,12 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     await expect(runs.get_by_text("Sends · waits for approval")).to_have_count(2)
     # The trigger the file proposes is filled in; its words are the service's.
     await expect(page.get_by_text("Every day at 08:30", exact=False).first).to_be_visible()
-    await expect(page.get_by_text("Sending without asking: This organisation")).to_be_visible()
+    await page.get_by_label("Send without asking").check()
+    await expect(runs.get_by_text("Sends", exact=True)).to_have_count(2)
     await page.get_by_role("button", name="Make automation").click()
     await page.wait_for_url("**/automations/*")
     made = (await web.site.call("GET", f"/v1/automations/{page.url.rsplit('/', 1)[1]}"))["automation"]
-    assert (made["kind"], made["name"], made["send_mode"]) == ("workflow", "Morning rows", "ask")
+    assert (made["kind"], made["name"], made["send_mode"]) == ("workflow", "Morning rows", "send")
     assert (made["schedule"]["cadence"], made["schedule"]["run_at"]) == ("daily", "08:30")
     assert made["integration_id"] == web.site.store
     assert made["readiness"]["ready"] is True
