@@ -29,6 +29,8 @@ export class SetUp {
   answer = $state.raw<ImportPreviewAnswer>();
   refused = $state.raw<Refused>();
   busy = $state(false);
+  /** Whether a person changed a field; the only connection there is chooses itself, and that is none of theirs. */
+  touched = $state(false);
   readonly record: ImportRecord;
   #begun = "";
   #key = idempotencyKey();
@@ -49,11 +51,11 @@ export class SetUp {
   }
 
   get isChanged(): boolean {
-    return this.#typed() !== this.#begun;
+    return this.touched || this.#typed() !== this.#begun;
   }
 
   #typed(): string {
-    return JSON.stringify([this.name, this.bindings, this.schedule, this.trigger, this.sendMode]);
+    return JSON.stringify([this.name, this.schedule, this.trigger, this.sendMode]);
   }
 
   #chosen() {
