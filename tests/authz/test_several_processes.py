@@ -1,0 +1,76 @@
+"""API processes over one PostgreSQL: limits counted together, and how often a read asks the database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+
+from steward.store.engine_postgres import PostgresEngine
+from tests.authz.two import PREFIX, make_two
+from tests.fake_clock import FakeClock
+from tests.people import Caller
+from tests.processes.proxy import line_to
+from tests.service import LOGIN, Service, make_service
+
+STATUS = f"{PREFIX}/status"
+CALLS = 20
+
+
+@pytest.fixture
+async def both(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[Service, Service]]:
+    """Two processes, each with connections of its own, that let a person call five times a minute."""
+    engines = [await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True) for _ in range(2)]
+    first = await make_service(engines[0], clock)
+    first.restart(limit_person=5, limit_organization=7, limit_login=3)
+    second = Service(replace(first.fittings, engine=engines[1]), clock, lines=first.lines, told=first.told)
+    second.members, second.own, second.other = first.members, first.own, first.other
+    yield first, second
+    await second.close()
+    await first.close()
+    for engine in engines:
+        await engine.close()
+
+
+async def statuses(callers: list[Caller], each: int) -> list[int]:
+    """The statuses of that many calls of each caller, all at once."""
+    return sorted(
+        heard.status for heard in await asyncio.gather(*(one.get(STATUS) for one in callers * each))
+    )
+
+
+async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
+    """contract 1.6: exact on PostgreSQL over all processes; a refused call consumes nothing"""
+    assert await statuses([await one.token("member") for one in both], 6) == [200] * 5 + [429] * 7
+    # Two of the organisation's seven are left: the seven refused calls used up none of them.
+    assert await statuses([await one.token("owner") for one in both], 3) == [200] * 2 + [429] * 4
+
+
+async def test_login_attempts_are_counted_together(both: tuple[Service, Service]) -> None:
+    """contract 1.6: by client, whichever process is asked from whichever address"""
+    callers = [one.nobody(f"198.51.100.{number}") for number in range(4) for one in both]
+    body = both[0].login_body("member")
+    heard = await asyncio.gather(*(one.post(LOGIN, body) for one in callers))
+    assert sorted(one.status for one in heard) == [200] * 3 + [429] * 5
+
+
+async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:
+    """issue: GET run at most two, with revocation and limits exact; a poll with nothing new is no dearer"""
+    at = urlsplit(postgresql_url)
+    assert at.hostname is not None
+    assert at.port is not None
+    async with line_to(at.hostname, at.port) as line:
+        way = postgresql_url.replace(f":{at.port}/", f":{line.listen_port}/", 1)
+        engine = await PostgresEngine.open(way, size=1, clock=clock, test=True)
+        two = await make_two(engine, clock)
+        two.service.restart(limit_person=2 * CALLS + 2)
+        token = await two.service.token("owner")
+        for path in (f"{PREFIX}/runs/{two.ours.run_id}", f"{PREFIX}/runs/{two.ours.run_id}?after_seq=500"):
+            assert (await token.get(path)).status == 200  # its statements are prepared
+            before = line.asked
+            assert [(await token.get(path)).status for _ in range(CALLS)] == [200] * CALLS
+            assert 0 < line.asked - before <= 2 * CALLS
+        assert (await token.get(path)).status == 429
+        await two.service.close()
+        await engine.close()
