@@ -202,6 +202,11 @@ class Rows:
             return Settled(None, done.error, done.code)
         result = done.result
         if result is not None and result.proposals:
+            if execution.step.kind not in (StepKind.CHANGE, StepKind.SEND):
+                # Nobody would be asked: whether a step asks was settled by its class when it was imported.
+                words = "This step only reads, and would have changed something. Nothing was sent."
+                await self.fail(execution, "step_failed", words)
+                return Settled(None, words, "step_failed")
             return await self._propose(execution, done, result)
         output = _output(done)
         wait = self._wait(result)

@@ -79,6 +79,10 @@ class GoogleSheets(StepType):
 
     def check(self, asked: Asked) -> Iterable[Problem]:
         """What is carried of its operations."""
+        if is_expression(asked.get("operation")):
+            # Its class, and with it whether a person is asked, is settled here and never by data.
+            words = "Its operation is decided by an expression. Choose a fixed one."
+            yield Problem("error", "parameter", words)
         if asked.get("resource", "sheet") != "sheet":
             words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
             yield Problem("error", "parameter", words)

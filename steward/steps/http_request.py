@@ -432,7 +432,8 @@ class GraphQl(StepType):
         return await _questions(call)
 
 
-_STRINGS = re.compile(r'"""(?:[^\\]|\\.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
+# As GraphQL reads them: a block's only escape is \""", and a carriage return ends a comment too.
+_STRINGS = re.compile(r'"""(?:\\"""|\\(?!""")|[^\\])*?"""|"(?:[^"\\\n\r]|\\[^\n\r])*"|#[^\n\r]*', re.DOTALL)
 
 
 def only_asks(document: str) -> bool:

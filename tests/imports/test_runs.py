@@ -9,7 +9,9 @@ from steward.automations import change
 from steward.automations.change import UpdateAsk
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
+from steward.model.plan import StepKind
 from steward.model.run import TERMINAL, Mode, RunStatus
+from steward.steps.microsoft_teams import MicrosoftTeams
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, chain, code, drafted, listed, node, told
 from tests.runs.shop import Shop
@@ -81,6 +83,16 @@ async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
     run = await shop.drained(await automated(shop, export, bindings=bindings, send_mode="send"))
     assert run.status is RunStatus.SUCCEEDED, run
     assert len(shop.writes()) == 1
+
+
+async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """safety 7, engine 10: a step's class alone says who is asked, so one that reads proposes in vain"""
+    monkeypatch.setattr(MicrosoftTeams, "kind", StepKind.READ)
+    export = chain(code("One", "return [{json: {id: 7}}]"), told())
+    run = await shop.drained(await automated(shop, export, bindings={"Tell": bound(shop)}))
+    assert run.status is RunStatus.FAILED, run
+    assert shop.writes() == []
+    assert await shop.changes(run) == []
 
 
 async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:

@@ -1,5 +1,6 @@
 """Takes credential values out of an export before anything is kept, naming where they were (imports 12.2)."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -26,6 +27,8 @@ _SHAPED = re.compile(
     r"|(?i:\bbearer\s+[A-Za-z0-9._~+/=-]{16,})|(?i:\bbasic\s+[A-Za-z0-9+/]{16,}=*)"
 )
 _ADDRESS = re.compile(r"(?i)https?://[^\s\"'<>{}]+")
+# A field of JSON written as text, with expressions in it or within a script.
+_WRITTEN = re.compile(r'(["\'])([\w.-]{1,60})\1(\s*:\s*)(["\'])((?:(?!\4)[^\\\n]|\\.)*)\4')
 _PAIR_NAMES = ("name", "key", "field")
 EMPTY = ""
 
@@ -68,11 +71,32 @@ def _is_literal(value: object) -> bool:
 
 
 def _text(text: str, path: str, found: list[str]) -> str:
-    cleaned = _SHAPED.sub(EMPTY, text)
+    inside = _inside(text)
+    cleaned = _WRITTEN.sub(_written, text) if inside is None else inside
+    cleaned = _SHAPED.sub(EMPTY, cleaned)
     cleaned = _ADDRESS.sub(lambda hit: _address(hit[0]), cleaned)
     if cleaned != text:
         found.append(path)
     return cleaned
+
+
+def _inside(text: str) -> str | None:
+    """The text of a whole JSON (a body, headers, a called workflow) without its keys; None: no such text."""
+    mark = "=" if text.startswith("=") else ""
+    bare = text.removeprefix("=")
+    if bare.lstrip()[:1] not in ("{", "[") or (mark and "{{" in bare):
+        return None
+    try:
+        cleaned, found = without_secrets(json.loads(bare))
+    except (ValueError, RecursionError):
+        return None
+    return mark + json.dumps(cleaned) if found else text
+
+
+def _written(hit: re.Match[str]) -> str:
+    if not (_is_named(hit[2]) and _is_literal(hit[5]) and "{{" not in hit[5]):
+        return hit[0]
+    return f"{hit[1]}{hit[2]}{hit[1]}{hit[3]}{hit[4]}{hit[4]}"
 
 
 def _address(address: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.workflow_tool.read import read_value
+from steward.steps.http_request import only_asks
 from tests.imports.exports import chain, code, node
 from tests.imports.survey import survey
 from tests.shared_data import shared
@@ -87,3 +88,55 @@ def test_the_longest_chain_and_circle_are_read_at_once() -> None:
     found = [one.step for one in read_value(export).findings if one.code == "cyclic"]
     assert found == ["N0"]
     assert time.perf_counter() - began < 5
+
+
+def test_no_expression_decides_whether_a_sheet_is_written() -> None:
+    """imports 6, safety 7: data must not turn a step that reads into one that writes"""
+    asked = {"operation": "={{ 'append' }}", "documentId": {"value": "x"}, "sheetName": {"value": "y"}}
+    read = read_value(chain(node("Rows", "googleSheets", 4.5, asked)))
+    assert [one.step for one in read.findings if one.level == "error"] == ["Rows"]
+    fixed = read_value(chain(node("Rows", "googleSheets", 4.5, asked | {"operation": "append"})))
+    assert [str(step.kind) for step in fixed.plan.steps] == ["send"]
+
+
+@pytest.mark.parametrize(
+    ("document", "asks"),
+    [
+        ('query { shop(word: "mutation") { name } } # mutation', True),
+        ('{ shop(text: """a \\""" mutation """) { name } }', True),
+        ("query q { a }\n# a note\rmutation m { remove }", False),
+        ('query q { a(x: """\\"""" # """) } mutation m { remove }', False),
+        ('query q { a(x: "\\"") } mutation m { remove }', False),
+    ],
+)
+def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None:
+    """imports 6.1: strings and comments end where GraphQL ends them"""
+    assert only_asks(document) is asks
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"jsonHeaders": json.dumps({"Authorization": "Token s3cr3t-value"})},
+        {"jsonHeaders": '={"X-API-Key": "s3cr3t-value", "n": {{ $json.n }}}'},
+        {"jsonHeaders": '{"token": "s3cr3t-value", "half": '},
+        {
+            "workflowJson": json.dumps(
+                chain(node("In", "x", 1, {"p": [{"name": "token", "value": "s3cr3t-value"}]}))
+            )
+        },
+        {"jsCode": "return fetch({'Authorization': 'Token s3cr3t-value'})"},
+    ],
+)
+def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> None:
+    """imports 12.2"""
+    read = read_value(chain(node("Ask", "httpRequest", 4.2, parameters)))
+    assert "s3cr3t" not in json.dumps(read.cleaned) + repr(read.plan) + repr(read.findings)
+    assert ("Ask", "secret_removed") in [(one.step, one.code) for one in read.findings]
+
+
+def test_json_without_keys_stays_as_it_was_written() -> None:
+    """imports 12.2"""
+    body = '{ "name": "token of thanks",  "count": 1.0, "token": "{{ $json.t }}" }'
+    read = read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": "=" + body})))
+    assert read.cleaned["nodes"][1]["parameters"]["jsonBody"] == "=" + body
