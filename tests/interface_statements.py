@@ -9,18 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: its section, the word a test cites it by, and what it says.
-
-    `until` names what is not built yet: such a statement may have no test.
-    """
+    """One statement: its section, the word a test cites it by, and what it says."""
 
     section: str
     word: str
     says: str
-    until: str = ""
 
-
-IMPORTS = "imports"
 
 _ENVELOPE = {
     "success": "an answer is success true, contract_version and data, an object",
@@ -190,18 +184,17 @@ _VERSIONS = {
     "stale": "a stale version is refused, so two tools never overwrite each other",
     "template_version": "integer from 1 recording the version of the template",
 }
-_OPEN = [
+_WORKFLOWS = [
     (
         "2.3",
         "workflow",
         "of a workflow: import_id, source, bindings, plan_version, readiness, send modes",
-        IMPORTS,
     ),
-    ("4.3", "imports", "keep, delete, list, see how it would run, run as automation", IMPORTS),
-    ("7", "allowance_spent", "422 when keeping a 101st import", IMPORTS),
-    ("8", "imports", "100 imports kept an organisation", IMPORTS),
-    ("8", "bindings", "500 step bindings an automation", IMPORTS),
-    ("9", "plan_version", "integer from 1 recording the version of a workflow's plan", IMPORTS),
+    ("4.3", "imports", "keep, delete, list, see how it would run, run as automation"),
+    ("7", "allowance_spent", "422 when keeping a 101st import"),
+    ("8", "imports", "100 imports kept an organisation"),
+    ("8", "bindings", "500 step bindings an automation"),
+    ("9", "plan_version", "integer from 1 recording the version of a workflow's plan"),
 ]
 
 
@@ -222,5 +215,5 @@ STATEMENTS: tuple[Statement, ...] = (
     *_section("7", _ERRORS),
     *_section("8", _LIMITS),
     *_section("9", _VERSIONS),
-    *(Statement(section, word, says, until) for section, word, says, until in _OPEN),
+    *(Statement(section, word, says) for section, word, says in _WORKFLOWS),
 )

@@ -18,7 +18,7 @@ def body(export: Any, name: str = "Mine") -> dict[str, Any]:
 
 
 async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
-    """contract 2.8, 3.6"""
+    """interface 4.3 imports; contract 2.8, 3.6"""
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), drafted(), told())
     heard = await member.post(PATH, body(export))
@@ -44,7 +44,8 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
 
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
-    """contract 2.8: with a smaller number of them"""
+    """interface 7 allowance_spent; interface 8 imports; contract 2.8: with a smaller number of them"""
+    assert service.fittings.rules.imports_kept == 100
     service.restart(imports_kept=2)
     member = await service.token("member")
     for number in range(2):
@@ -93,7 +94,7 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
 
 
 async def test_a_preview_keeps_nothing(service: Service) -> None:
-    """contract 3.6"""
+    """interface 4.3 imports; contract 3.6"""
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "slack", 2, {}))
     sent = {"source": "workflow_tool", "content": export}
@@ -107,7 +108,8 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
 
 
 async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
-    """contract 2.8, interface 2.7: not ready until bound, and not run"""
+    """contract 2.8, interface 2.7: not ready until bound, and not run; interface 2.3 workflow;
+    interface 4.3 imports; interface 9 plan_version"""
     member = await service.token("member")
     kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
     asked = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
@@ -115,6 +117,7 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
     assert heard.status == 201, heard.body
     made = heard.data["automation"]
     assert (made["kind"], made["import_id"], made["send_mode"]) == ("workflow", kept["id"], "ask")
+    assert (made["source"], made["bindings"], made["plan_version"]) == ("workflow_tool", {}, 1)
     again = await member.post(f"{PATH}/{kept['id']}/automations", asked)
     assert (again.status, again.data["automation"]["id"]) == (200, made["id"])
     found = (await member.get(f"/v1/automations/{made['id']}")).data["automation"]
@@ -122,10 +125,8 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
     assert found["send_mode_allowed"] is False
     refused = await member.post(f"/v1/automations/{made['id']}/runs", {"idempotency_key": "r"})
     assert (refused.status, refused.code) == (422, "not_ready")
-    wrong = {
-        "version": 1,
-        "bindings": {"No such step": {"integration_id": 1, "kind": "teams", "target": None}},
-    }
+    binding = {"integration_id": 1, "kind": "teams", "target": None}
+    wrong = {"version": 1, "bindings": {"No such step": binding}}
     assert (await member.patch(f"/v1/automations/{made['id']}", wrong)).status == 422
     assert (await member.delete(f"{PATH}/{kept['id']}")).status == 200
     assert (await member.get(f"/v1/automations/{made['id']}")).status == 200
@@ -143,3 +144,20 @@ async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
     assert kept["supported"] is False
     refused = await member.post(f"{PATH}/{kept['id']}/automations", {"name": "Odd", "schedule": MANUAL})
     assert refused.status == 422
+
+
+async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service) -> None:
+    """interface 8 bindings: one more is refused as a whole, before any step is looked at"""
+    member = await service.token("member")
+    kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
+    asked = {"name": "Told", "schedule": MANUAL}
+    made = (await member.post(f"{PATH}/{kept['id']}/automations", asked)).data["automation"]
+    binding = {"integration_id": 1, "kind": "teams", "target": None}
+    refused = {}
+    for count in (500, 501):
+        given = {f"Step {number}": binding for number in range(count)}
+        heard = await member.patch(f"/v1/automations/{made['id']}", {"version": 1, "bindings": given})
+        assert heard.status == 422
+        refused[count] = set(heard.errors)
+    assert refused[501] == {"bindings"}
+    assert refused[500] == {f"bindings.Step {number}" for number in range(500)}
