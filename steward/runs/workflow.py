@@ -158,6 +158,9 @@ class Rows:
         if value.state is ValueState.HELD:
             return await self._undecided(execution)
         kept: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
+        if kept.get("held"):
+            # As it was when it ran, also where applying it failed: what was approved beside it is still due.
+            return Waiting.HELD
         if value.state is ValueState.FAILED:
             code, words = self.walk.said.get(self.key(execution), (None, None))
             return Settled(None, words, code)
@@ -165,8 +168,6 @@ class Rows:
             left = (datetime.fromisoformat(kept["until"]) - self.walk.tools.clock.now()).total_seconds()
             if left > 0:
                 raise MustWait(left)
-        if kept.get("held"):
-            return Waiting.HELD  # as it was when it ran: what follows it comes where it came then
         return _settled(kept)
 
     async def _undecided(self, execution: Execution) -> Settled | Waiting:

@@ -1,6 +1,6 @@
 """merge: lists side by side, joined by fields or place; pairs with each item it joined (imports 3.3)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -8,7 +8,9 @@ from typing import Any
 from steward.model.plan import PlanStep
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items, Link
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType
+from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepBroke, StepType
+
+MOST_PAIRS = 500_000  # what each-with-each may make in the service's own memory
 
 _MODES = {
     1: frozenset(
@@ -210,13 +212,21 @@ def _by_position(call: Call, params: Params) -> Items:
     return out
 
 
+def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
+    """Each with each. Raises StepBroke when that is more than a run could keep, before any is made."""
+    if len(outer) * len(inner) > MOST_PAIRS:
+        words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
+        raise StepBroke(words)
+    return product(enumerate(outer), enumerate(inner))
+
+
 def _all_pairs(call: Call, params: Params) -> Items:
     clash = _clash(params, "preferLast" if call.version >= 3 else "preferInput2")
     first, second = call.inputs[0], call.inputs[1]
     out: Items = []
     swapped = clash.resolve == "preferInput1"
     outer, inner = (second, first) if swapped else (first, second)
-    for (one, left), (two, right) in product(enumerate(outer), enumerate(inner)):
+    for (one, left), (two, right) in _crossed(outer, inner):
         place1, place2 = (two, one) if swapped else (one, two)
         json1, json2 = (right.json, left.json) if swapped else (left.json, right.json)
         links = _links((place1, 0), (place2, 1))
@@ -420,7 +430,7 @@ def _older_key(call: Call, params: Params) -> Items:
 def _older_pairs(call: Call, params: Params) -> Items:
     return [
         Item({**left.json, **right.json}, _links((one, 0), (two, 1)))
-        for (one, left), (two, right) in product(enumerate(call.inputs[0]), enumerate(call.inputs[1]))
+        for (one, left), (two, right) in _crossed(call.inputs[0], call.inputs[1])
     ]
 
 

@@ -95,6 +95,35 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
     assert await shop.changes(run) == []
 
 
+async def test_what_was_approved_is_sent_though_what_was_applied_before_it_failed(shop: Shop) -> None:
+    """engine 10.1 rule 6: also when the run slept between the two, and neither is done twice"""
+    export = chain(listed(1), drafted())
+    export["nodes"].append(told())
+    export["connections"]["Products"]["main"][0].append({"node": "Tell", "type": "main", "index": 0})
+    automation = await automated(shop, export, integration_id=store(shop), bindings={"Tell": bound(shop)})
+    run = await shop.waiting(automation)
+    shop.fault("status", "PUT", "/wp-json/**", status=400, body={"code": "bad", "message": "No."})
+    shop.fault("throttle", "POST", "/teams/**", retry_after=600)
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed"), ended
+    outcomes = {change.name: change.outcome for change in await shop.changes(run)}
+    assert outcomes == {"Draft": Outcome.FAILED, "Tell": Outcome.APPLIED}
+    assert len(shop.applied()) == 1
+
+
+async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
+    """safety 8: a step of the service's own memory stays within it"""
+    export = chain(
+        code("Many", "return Array.from({length: 708}, () => ({json: {}}))"),
+        node("Pairs", "merge", 3, {"mode": "combine", "combineBy": "combineAll", "options": {}}),
+    )
+    export["connections"]["Many"]["main"][0].append({"node": "Pairs", "type": "main", "index": 1})
+    run = await shop.drained(await automated(shop, export))
+    assert run.status is RunStatus.FAILED, run
+    assert "708 items with 708" in str((await shop.steps(run))[-1])
+
+
 async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:
     """engine 10"""
     export = chain(
