@@ -14,10 +14,10 @@ from tests.runs.shop import Shop
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
 # Beside the first and last visit of each point every fifth or ninth one: all of them take minutes.
 EVERY = {
-    "sqlite": int(os.environ.get("CRASH_EVERY", "5")),
-    "postgresql": int(os.environ.get("CRASH_EVERY", "9")),
+    "sqlite": int(os.environ.get("CRASH_EVERY", "9")),
+    "postgresql": int(os.environ.get("CRASH_EVERY", "15")),
 }
-PAIRS = int(os.environ.get("CRASH_PAIRS", "6"))
+PAIRS = int(os.environ.get("CRASH_PAIRS", "3"))
 POINTS = {
     "before_intent",
     "after_intent",

@@ -11,7 +11,7 @@ from tests.runs.shop import Shop
 
 # `make soak` sets more, and other ones for each round.
 FIRST = int(os.environ.get("SIMULATE_FROM", "1"))
-COUNT = int(os.environ.get("SIMULATE_SEEDS", "4"))
+COUNT = int(os.environ.get("SIMULATE_SEEDS", "2"))
 SEEDS = {"sqlite": COUNT, "postgresql": max(1, COUNT // 4)}
 STEPS = 600
 # A wrong engine has to be caught within so many.

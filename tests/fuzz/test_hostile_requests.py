@@ -23,7 +23,10 @@ from tests.people import Caller
 MIB = 1024 * 1024
 CHANGING = [row for row in OPERATIONS if row.method != "GET"]
 READING = [row for row in OPERATIONS if row.method == "GET"]
-REFUSED = {400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431}
+# A browser comes back from an account's sign-in page here: it is sent on, whatever it brings.
+WAY_BACK = "/app/connections/sign-in/callback"
+# 503 is only ever `not_configured` here (`send`).
+REFUSED = {400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431, 503}
 
 
 @dataclass
@@ -74,8 +77,11 @@ async def send(
     if not sent:
         return Answer(None, None, taken)
     status = sent[0]["status"]
-    assert status < 500, (method, path[:80], query[:80], sent[1]["body"])
+    if status == 303 and path == WAY_BACK.encode():
+        return Answer(200, None, taken)
     body = json.loads(sent[1]["body"])
+    not_set_up = status == 503 and body["code"] == "not_configured"  # the sign-in at Google
+    assert status < 500 or not_set_up, (method, path[:80], query[:80], body)
     assert body["contract_version"] == 1 if "contract_version" in body else status == 200
     return Answer(status, body, taken)
 
@@ -136,6 +142,8 @@ async def test_no_query_breaks_an_operation(two: Two) -> None:
             answer = await send(two, "GET", path, query=query, headers=headers)
             assert answer.status in REFUSED | {200}, (row.path, query)
         for query in (b"surplus=1", b"surplus=1&surplus=1", b"%ff=1", b"%00=1"):
+            if row.path == WAY_BACK:
+                continue
             answer = await send(two, "GET", path, query=query, headers=headers)
             assert answer.status == 422, (row.path, query)
 
@@ -144,6 +152,7 @@ DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 BODIES = {
     "depth of 100,000": DEEP,
     "a million keys": b"{" + b",".join(b'"%d":1' % number for number in range(80_000)) + b"}",
+    "200,001 values": b'{"a":[' + b"1," * 200_000 + b"1]}",
     "a number of 5,000 digits": b'{"version":' + b"9" * 5_000 + b"}",
     "two of one key": b'{"version":1,"version":1}',
     "NaN": b'{"version":NaN}',
@@ -167,7 +176,8 @@ async def test_no_body_breaks_an_operation(two: Two) -> None:
     for row in CHANGING:
         path = at(row, two.ours).encode()
         for name, body in BODIES.items():
-            if len(body) <= row.body_limit:
+            is_short = name == "a million keys" and row.body_values > 80_000
+            if len(body) <= row.body_limit and not is_short:
                 answer = await send(two, row.method, path, headers=headers, parts=[body])
                 assert (answer.status, answer.body["code"]) == (400, "malformed"), (row.path, name)
         for shape in SHAPES:

@@ -17,7 +17,12 @@ from tests.fuzz.test_described import CHECKS, OPERATIONS, answered, served
 __all__ = ["served"]
 WALKS = 2 * int(os.environ.get("FUZZ_EXAMPLES", "20"))
 STEPS = 25
-RECORDS = {"automation": "automation_id", "run": "run_id", "approval": "approval_id"}
+RECORDS = {
+    "automation": "automation_id",
+    "run": "run_id",
+    "approval": "approval_id",
+    "import": "import_id",
+}
 # What would end the session, the accounts or the connections that the walks go on with.
 LEFT_OUT = ("session", "password", "connections/", "invitations", "people")
 WALKED = [one for name, one in OPERATIONS.items() if not any(word in name for word in LEFT_OUT)]

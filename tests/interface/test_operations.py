@@ -207,7 +207,11 @@ async def test_a_login_gives_nothing_to_refresh_with(whole: Whole) -> None:
     assert (refused.status, "grant_type" in refused.errors) == (422, True)
 
 
-READS = {"POST /v1/automations/schedule/preview"}
+READS = {
+    "POST /v1/automations/schedule/preview",
+    "POST /v1/automations/imports/preview",
+    "POST /v1/automations/imports/{import_id}/preview",
+}
 DECISIONS = {
     "POST /v1/automations/approvals/{approval_id}/approve",
     "POST /v1/automations/approvals/{approval_id}/reject",
