@@ -12,7 +12,7 @@ from tests.runs.shop import Shop
 
 # A pair or a fault is drawn by this seed; a failing draw is printed with its case.
 SEED = os.environ.get("CRASH_SEED", "20_260_501")
-# Beside the first and last visit of each point every fifth or ninth one: all of them take minutes.
+# Beside the first and last visit of each point every ninth or fifteenth one: all of them take minutes.
 EVERY = {
     "sqlite": int(os.environ.get("CRASH_EVERY", "9")),
     "postgresql": int(os.environ.get("CRASH_EVERY", "15")),
