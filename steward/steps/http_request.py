@@ -300,7 +300,7 @@ def _sends(call: Call) -> Result:
                 url=_address(params, call.version),
                 headers=headers,
                 body=body,
-                shown=body[:3000].decode("utf-8", "replace"),
+                shown=body[:8192].decode("utf-8", "replace"),
             )
         except ItemFailed as failure:
             effects.fails(place, failure.message)
@@ -473,7 +473,7 @@ def _graphql_sends(call: Call) -> Result:
     for place in range(len(call.items)):
         params = call.params(place)
         body = _document(params)
-        shown = body[:3000].decode("utf-8", "replace")
+        shown = body[:8192].decode("utf-8", "replace")
         ask = SendRequest("POST", _endpoint(params), _graphql_headers(params), body, shown)
         planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
         effects.planned(place, planned, Item({}, same(place)))

@@ -11,10 +11,11 @@ from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
 from steward.model.run import TERMINAL, Mode, RunStatus
+from steward.runs.checkpoint import change_wire
 from steward.steps.microsoft_teams import MicrosoftTeams
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, chain, code, drafted, listed, node, told
-from tests.runs.shop import Shop
+from tests.runs.shop import HOST, Shop
 
 
 def store(shop: Shop) -> IntegrationId:
@@ -122,6 +123,34 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
     run = await shop.drained(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
     assert "708 items with 708" in str((await shop.steps(run))[-1])
+
+
+async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) -> None:
+    """imports 6.1, engine 12: nobody approves what is not shown, or what is cut without a word"""
+    asked = {
+        "method": "POST",
+        "url": f"={{{{ 'http://{HOST}/wp-json/elsewhere' }}}}",
+        "sendHeaders": True,
+        "headerParameters": {"parameters": [{"name": "X-Kind", "value": "odd"}]},
+        "sendBody": True,
+        "contentType": "raw",
+        "body": "a" * 6000,
+        "options": {},
+    }
+    automation = await automated(shop, chain(node("Post", "httpRequest", 4.2, asked)))
+    tried = await shop.drained(automation, Mode.TEST)
+    assert (tried.status, shop.writes()) == (RunStatus.SUCCEEDED, [])
+    run = await shop.waiting(automation)
+    assert shop.writes() == []
+    [change] = await shop.changes(run)
+    fields = {one["field"]: one for one in change_wire(change)["fields"]}
+    assert "x-kind: odd" in fields["headers"]["after"]
+    assert fields["body"]["truncated"] is True
+    await shop.approve(run)
+    await shop.restart()
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.FAILED, ended  # nothing answers there
+    assert len(shop.writes()) == 1
 
 
 async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:

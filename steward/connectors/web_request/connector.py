@@ -66,8 +66,10 @@ class Sending:
             "body": base64.b64encode(ask.body).decode(),
         }
         part = Part(self.name, NO_CONNECTION, host, arguments, None, None)
+        told = "\n".join(f"{name}: {value}" for name, value in sorted(ask.headers.items()))
         fields = (
             FieldChange("request", "Request", None, f"{ask.method} {ask.url}"[:2000], FieldKind.TEXT),
+            FieldChange("headers", "Headers", None, told, FieldKind.TEXT),
             FieldChange("body", "Body", None, ask.shown, FieldKind.TEXT),
         )
         ref = ObjectRef("request", None, f"{ask.method} {host}"[:200])
