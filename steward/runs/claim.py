@@ -177,6 +177,8 @@ async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
             raise Fenced(lease)
         if fresh:
             return await _fresh(tx, lease, run, hot, automation)
+    elif not (await run_queue.held_by(tx, lease))[0]:  # ended or lost since it was claimed (engine 6)
+        raise Fenced(lease)
     journal = await steps.values(tx, lease.org, lease.run)
     is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
     return Taken(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)

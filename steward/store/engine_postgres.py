@@ -302,11 +302,12 @@ class PostgresEngine:
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
                     await tx.enter(orgs_of(org))
                     return await act(tx)
+            if org == () and not opens:
+                await self._shut(connection)
+            # Before it is opened: a read that is cancelled just then may have opened it.
+            self._open.add(connection.get_server_pid())
             if org != ():
                 await tx.enter(orgs_of(org))
-            elif not opens:
-                await self._shut(connection)
-            self._open.add(connection.get_server_pid())
             return await act(tx)
         except _LOST as error:
             if isinstance(error, asyncpg.InternalClientError):

@@ -14,7 +14,13 @@ KINDS = frozenset({"ready", "due", "event", "settle", "catch_up"})
 # Later hints of a kind merge into one; the poll behind them is not much slower.
 APART_SECONDS = 0.1
 LONGEST_RETRY_SECONDS = 30.0
-_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+_BROKEN = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a connection that was cut in the midst of a statement
+    OSError,
+    TimeoutError,
+)
 
 
 class Wakeups:
@@ -60,6 +66,9 @@ class Wakeups:
                     await _to_its_end(asyncio.create_task(telling))
             except _BROKEN:
                 self._wanted.clear()  # the polls find the work; the next hint tries anew
+                if self._voice is not None:
+                    self._voice.terminate()
+                    self._voice = None
             await self._clock.sleep(APART_SECONDS)
 
     async def _listen(self) -> None:

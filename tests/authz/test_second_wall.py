@@ -1,6 +1,7 @@
 """Row-level security and the rights of the role that serves, on PostgreSQL (safety 5.2, 5.3)."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from steward.model.ids import OrgId
 from steward.store import runs
-from steward.store.engine_postgres import PostgresEngine
+from steward.store.engine import Tx
+from steward.store.engine_postgres import PostgresEngine, PostgresTx
 from tests.authz.two import Two, make_two
 from tests.authz.unwalled import open_wall, without_the_first_wall
 from tests.fake_clock import FakeClock
@@ -207,3 +209,26 @@ async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> Non
 
             for _ in range(2):
                 assert await engine.read(service.clock.now(), left, small=True) == 0
+
+
+async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody(
+    postgresql_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safety 5.2: the server may have opened it though nobody heard so"""
+    engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True)
+    real = PostgresTx.enter
+
+    async def cut(tx: PostgresTx, orgs: Collection[OrgId]) -> None:
+        await real(tx, orgs)
+        raise asyncio.CancelledError
+
+    async def wall(tx: Tx) -> object:
+        row = await tx.one("SELECT current_setting('app.orgs') AS orgs")
+        return None if row is None else row["orgs"]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresTx, "enter", cut)
+        with pytest.raises(asyncio.CancelledError):
+            await engine.read(clock.now(), wall, org=OrgId(1), small=True)
+    assert await engine.read(clock.now(), wall, small=True) == ""
+    await engine.close()

@@ -167,3 +167,18 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     assert [run.status for run in after] == [DONE, DONE, QUEUED, DONE]
     assert [run.message for run in after] == ["Done.", "Done.", None, "Done."]
     assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}
+
+
+@pytest.mark.parametrize("ended", ["cancelled", "taken over"])
+async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop, ended: str) -> None:
+    """engine 6, follow-up: cancelled or lost meanwhile, the worker drops the run; no step starts"""
+    run = await shop.run_now(await shop.hiding())
+    tools, hired = shop.service.tools, await shop.hired()
+    [lease] = await claim.claim(tools, hired.id, free=1, full=[])
+    if ended == "cancelled":
+        await shop.cancel(run)
+    else:
+        await claim.take_up(tools, lease)
+        await shop.tamper("UPDATE runs SET epoch = epoch + 1 WHERE org_id = :org AND id = :run", run=run.id)
+    with pytest.raises(Fenced):
+        await claim.take_up(tools, lease)

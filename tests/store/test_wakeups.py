@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
+import pytest
 
 from steward.clock import SystemClock
 from steward.store.wakeups import KINDS, Wakeups
@@ -22,6 +24,25 @@ class Ear:
         """The next hints, as many as named, in any order."""
         async with asyncio.timeout(SECONDS):
             return sorted([await self.kinds.get() for _ in kinds])
+
+
+class Cut:
+    """A connection that was cut and does not know it."""
+
+    def is_closed(self) -> bool:
+        """Not that it knew."""
+        return False
+
+    def get_server_pid(self) -> int:
+        """Nobody's."""
+        return 0
+
+    def terminate(self) -> None:
+        """There is nothing left to end."""
+
+    async def execute(self, *_: object) -> None:
+        """As asyncpg does it then."""
+        raise asyncpg.InternalClientError("cut")
 
 
 @asynccontextmanager
@@ -59,3 +80,25 @@ async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(pos
         assert await ear.hears(*KINDS) == sorted(KINDS)
         teller.tell("event")
         assert await ear.hears("event") == ["event"]
+
+
+async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 7: neither the ear nor the voice is lost for good"""
+    real, cuts = asyncpg.connect, [asyncpg.InternalClientError("cut")]
+
+    async def connect(*args: Any, **more: Any) -> Any:
+        if cuts:
+            raise cuts.pop()
+        return await real(*args, **more)
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    async with listening(postgresql_url) as (teller, _), listening(postgresql_url) as (_, other):
+        assert not cuts
+        teller._voice = Cut()
+        teller.tell("due")
+        assert teller._telling is not None
+        await teller._telling
+        teller.tell("event")
+        assert await other.hears("event") == ["event"]
