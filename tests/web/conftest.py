@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, async_playwright, expect
 
 from tests.source import ROOT
 from tests.web.looking import CHROMIUM, FLAGS, Seen, look
 from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[Seen]]
+# A machine at work is slow, not wrong: what a test waits for comes or never comes.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="session")

@@ -149,7 +149,7 @@ async def look(
         locale="en-GB",
         extra_http_headers={"X-Forwarded-For": web.address()},
     )
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(30_000)
     await context.add_init_script(_TELL_POLICY)
     if name is not None:
         value = cookie or (await web.signed(name)).cookie
