@@ -14,6 +14,8 @@ from tests.source import ROOT
 FIRST, LAST = datetime(2020, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 Case = tuple[str, str, int, str]
+# Morocco announces its changes year by year: a browser's zone database may be older than the service's.
+DECIDED_EACH_YEAR = {"Africa/Casablanca", "Africa/El_Aaiun"}
 
 
 def _vitest(file: str, **env: str) -> None:
@@ -64,7 +66,7 @@ def _zones() -> list[str]:
     """One zone of each kind of clock since 2020: the others are the same by another name."""
     kinds: dict[tuple[object, ...], str] = {}
     step = timedelta(days=7)
-    for name in sorted(available_timezones()):
+    for name in sorted(available_timezones() - DECIDED_EACH_YEAR):
         if "/" in name and not name.startswith(("Etc/", "SystemV/")):
             zone = ZoneInfo(name)
             moments = (FIRST + step * week for week in range(0, 16 * 52, 4))
