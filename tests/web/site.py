@@ -12,13 +12,15 @@ import httpx
 
 from tests.processes.running import PASSWORD, Site, open_site, steward
 
-OWN, OTHER = "Test Shop", "Other Shop"
-# name → (organisation, role); `visitor` signs in and out, so that nobody else's session ends.
+OWN, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
+# name → (organisation, role); `visitor` signs in and out, so that nobody else's session ends; `keeper` finds
+# no spreadsheet connected, whatever other tests have connected.
 CAST = {
     "approver": (OWN, "approver"),
     "member": (OWN, "member"),
     "visitor": (OWN, "member"),
     "stranger": (OTHER, "owner"),
+    "keeper": (THIRD, "owner"),
 }
 
 
@@ -108,7 +110,8 @@ async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]
     """The whole of it, ended afterwards."""
     database = f"sqlite:///{folder / 'steward.db'}"
     async with open_site(database, folder, STEWARD_TRUSTED_PROXIES="127.0.0.0/8", **settings) as site:
-        await steward("org", "create", "--name", OTHER, env=site.env)
+        for organization in (OTHER, THIRD):
+            await steward("org", "create", "--name", organization, env=site.env)
         await asyncio.gather(*(_person(site, name) for name in CAST))
         web = WebSite(site)
         try:

@@ -149,7 +149,7 @@ async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Lo
 async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSite) -> None:
     """web 6.10: the key file says whose it is; a sign-in comes back connected, or says why not"""
     sheets = web.site.sandbox.facts["spreadsheet"]
-    seen = await looking("owner")
+    seen = await looking("keeper")
     heard = Overheard(seen.page)
     page = await _kind(seen, "Google Sheets", "The log")
     key = json.dumps(sheets["service_account"]).encode()

@@ -7,6 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.web.conftest import Look
 from tests.web.looking import Seen
+from tests.web.shops import sheet
 from tests.web.site import WebSite
 
 INPUTS = "What shall it do?"
@@ -125,16 +126,13 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
 async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web: WebSite) -> None:
     """web 2, 422: the step it belongs to opens, the field has the focus, nothing typed is lost"""
     owner = await web.signed("owner")
-    sheets = web.site.sandbox.facts["spreadsheet"]
-    settings = {"service_account": sheets["service_account"], "spreadsheet_id": sheets["spreadsheet_ids"][0]}
-    body = {"kind": "spreadsheet", "name": "The prices", "settings": settings}
-    sheet = (await owner.call("POST", "/app/connections", body))["connection"]["integration_id"]
+    made = await sheet(web, "sheet-prices")
     found = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")
     seen = await looking("owner")
     page = seen.page
     await seen.open("/automations/new")
     inputs = {
-        "sheet": {"integration_id": sheet, "spreadsheet_id": "another"},
+        "sheet": {"integration_id": made, "spreadsheet_id": "another"},
         "sku_column": "SKU",
         "price_column": "Cost",
     }
@@ -154,6 +152,6 @@ async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web
     await expect(page.get_by_label("How often")).to_have_value("once")
     await page.get_by_role("button", name="Create", exact=True).click()
     await expect(page).to_have_url(re.compile(r"/automations/[0-9A-Z]{26}$"))
-    made = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
-    assert made[0]["inputs"]["sheet"] == {"integration_id": sheet, "spreadsheet_id": None, "tab": "Prices"}
-    assert (made[0]["schedule"]["cadence"], made[0]["inputs"]["price_column"]) == ("once", "Price")
+    [kept] = (await owner.call("GET", "/v1/automations?q=Prices%20from"))["automations"]
+    assert kept["inputs"]["sheet"] == {"integration_id": made, "spreadsheet_id": None, "tab": "Prices"}
+    assert (kept["schedule"]["cadence"], kept["inputs"]["price_column"]) == ("once", "Price")
