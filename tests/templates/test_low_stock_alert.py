@@ -8,6 +8,8 @@ from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.low_stock_alert import TEMPLATE
+from tests.templates.both import lines_of
+from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import TEAMS, Shop, Stage, card_lines, product, variant
 
 
@@ -20,6 +22,52 @@ def _stock(stage: Stage, **levels: int) -> None:
     stage.shop.products = [
         product(variant(number[1:], stock=level)) for number, level in sorted(levels.items())
     ]
+
+
+_GOODS = (
+    Goods("Teapot", Item("POT-1", stock=5)),
+    Goods("Mug", sizes={"S": Item("", stock=6), "L": Item("CUP", stock=0)}),
+    Goods("Bowl", Item("CUP", stock=-2)),
+    Goods("Vase", Item("VASE-1", stock=None)),
+    Goods("Draft", Item("DRAFT-1", stock=0), status="draft"),
+    Goods("Jug", Item("JUG-1", stock=0), vendor="Glass", type="Glass"),
+)
+
+
+async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
+    """Templates 5.1, E3, E7, E8, E9: one list of expectations for both; a second run tells nothing."""
+    twin.stock(*_GOODS)
+    posted, written = twin.both.posted, len(twin.both.written())
+    inputs = {"threshold": 5, "products": {"types": ["pottery"]}, "teams": twin.both.teams()}
+    automation = await twin.set_up("low-stock-alert", inputs)
+    expected = {
+        "checked": 5,
+        "low": 3,
+        "new": 3,
+        "untracked": 1,
+        "variants": [
+            {"sku": "POT-1", "label": "Teapot (POT-1)", "stock": 5},
+            {"sku": "CUP", "label": "Mug, L (CUP)", "stock": 0},
+            {"sku": "CUP", "label": "Bowl (CUP)", "stock": -2},
+        ],
+    }
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.result, posted(), len(twin.both.written())) == (expected, [], written)
+    assert (await twin.run(automation)).result == expected
+    [message] = posted()
+    assert lines_of(message) == [
+        f"3 variants low in stock at The {twin.platform}",
+        "At or under 5:",
+        "Teapot (POT-1): 5 left",
+        "Mug, L (CUP): 0 left",
+        "Bowl (CUP): -2 left",
+    ]
+    twin.set_stock("Teapot", 6)
+    again = await twin.run(automation)
+    assert (again.result["low"], again.result["new"], len(posted())) == (2, 0, 1)
+    twin.set_stock("Teapot", 4)
+    assert [each["sku"] for each in (await twin.run(automation)).result["variants"]] == ["POT-1"]
+    assert (len(posted()), len(twin.both.written())) == (2, written + 2)
 
 
 async def test_one_message_lists_what_is_at_or_under_the_level() -> None:

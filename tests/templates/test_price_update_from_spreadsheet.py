@@ -8,6 +8,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.price_update_from_spreadsheet import TEMPLATE
+from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import SHEET, SHOP, Sheet, Shop, Stage, connection, product, variant
 
 _HEAD = ["SKU", "Price", "Was"]
@@ -31,6 +32,61 @@ async def _refusal(rows: list[list[Any]], *products: Any, **inputs: Any) -> tupl
     [refused] = ran.result["refused_rows"]
     assert refused["message"]
     return refused["row"], refused["key"], refused["code"]
+
+
+_GOODS = (
+    Goods("Teapot", Item("POT-1", price="24.90")),
+    Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
+    Goods("Bowl", Item("BOWL-1", price="8.00", compare_at="9.00")),
+    Goods("Vase", Item("TWICE", price="8.00")),
+    Goods("Jar", Item("TWICE", price="8.00")),
+    Goods("Tray", Item("", price="3.00")),
+)
+_ROWS: list[list[Any]] = [
+    ["POT-1", 29.9, 34.9],
+    [" MUG-S ", "€ 3,50", None],
+    ["mug-l", 7, None],
+    ["BOWL-1", "8.00", None],
+    ["TWICE", 9, None],
+    ["POT-9", 9, None],
+    ["MUG-L", "6.005", None],
+    [],
+]
+
+
+async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin) -> None:
+    """Templates 5.2, E1 to E9: one list of expectations for both; a second run proposes nothing."""
+    twin.stock(*_GOODS)
+    tab = twin.shop.world.state.google.books["sheet-prices"].tab("Prices")
+    rows = [_HEAD, *_ROWS]
+    tab.cells = {(at, column): cell for at, row in enumerate(rows) for column, cell in enumerate(row)}
+    inputs = {
+        "sheet": twin.both.sheet("Prices"),
+        "sku_column": "SKU",
+        "price_column": "Price",
+        "compare_at_column": "Was",
+        "number_format": "point",
+    }
+    automation = await twin.set_up("price-update-from-spreadsheet", inputs)
+    expected = [
+        ("Teapot (POT-1)", {"Price": ("24.90", "29.90"), "Compare-at price": (None, "34.90")}),
+        ("Mug, S (MUG-S)", {"Price": ("4.00", "3.50")}),
+        ("Bowl (BOWL-1)", {"Compare-at price": ("9.00", None)}),
+    ]
+    codes = ["4 mug-l sku_case_differs", "6 TWICE sku_ambiguous", "8 MUG-L too_many_decimals"]
+    counts = {"rows": 7, "matched": 3, "changed": 3, "unchanged": 0, "not_found": 1, "refused": 3}
+    tried = await twin.run(automation, Mode.TEST)
+    assert (tried.changes, twin.writes()) == (expected, 0)
+    came = await twin.run(automation)
+    assert (came.changes, set(came.outcomes)) == (expected, {"applied"})
+    refused = came.result["refused_rows"]
+    assert came.result == {**counts, "refused_rows": refused}
+    assert [f"{row['row']} {row['key']} {row['code']}" for row in refused] == codes
+    assert came.messages == ["+20.1 %. Row 2 of the sheet.", "-12.5 %. Row 3 of the sheet.", came.messages[2]]
+    assert twin.variants("Teapot")["POT-1"][:2] == ("29.90", "34.90")
+    assert twin.variants("Bowl")["BOWL-1"][:2] == ("8.00", None)
+    again = await twin.run(automation)
+    assert (again.changes, again.result["unchanged"]) == ([], 3)
 
 
 async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> None:
