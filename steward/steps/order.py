@@ -13,12 +13,16 @@ from steward.steps.items import History, Items, Outputs, Ran, Source
 
 @dataclass(slots=True)
 class Execution:
-    """One run of a step: its items by input and where they came from."""
+    """One run of a step: its items by input and where they came from.
+
+    `iteration` is how its row is numbered, where the order says so; else that follows from `run`.
+    """
 
     step: PlanStep
     run: int
     inputs: list[Items]
     sources: list[Source | None]
+    iteration: str | None = None
 
 
 @dataclass(slots=True)
