@@ -1,8 +1,8 @@
 """The order in which a flow's steps run: depth first, a for-each's body once an element (imports 8); pure.
 
 The caller takes an execution, runs it or replays what the journal has of it, and settles it here; a held one
-is settled later, once everything else has run (engine 10.1). What follows a step is told by its outputs: a port
-with no item starts nothing, one with an item starts its targets once, a for-each's body once for each item.
+is settled later, once everything else has run (engine 10.1). What follows a step is told by its outputs: a
+port with no item starts nothing, one with an item its targets once, a for-each's body once for each item.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LOOP = "loop_body"
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """The way to an execution, its last step first: what that handed on, and the element its body runs for."""
+    """The way to an execution, its last step first: what that handed on, or the element its body is for."""
 
     step: str
     item: Item
