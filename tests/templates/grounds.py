@@ -1,0 +1,98 @@
+"""A store of either platform with any goods and orders in it: read and written by its real connector."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from steward.connectors.base import ChangeOp, Part, Reader, WriteOutcome
+from steward.connectors.writing import WriteState
+from steward.model.change import Proposal
+from steward.model.connection import Connection
+from steward.outbound.client import Outbound
+from tests.connectors.outside import Connection as Connected
+from tests.connectors.outside import outside
+from tests.connectors.shopify.bench import NUMBER, Bench
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.store import ShopifyFake
+from tests.templates.goods import Goods, fill_shopify, fill_woocommerce
+from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
+from tests.templates.stage import SHOP, connection
+
+PLATFORMS = ("woocommerce", "shopify")
+
+
+@dataclass
+class Ground:
+    """One store: how a run sees it, and what writes to it."""
+
+    store: Connection
+    reader: Reader
+    changes: dict[str, ChangeOp[Any]]
+    outbound: Outbound
+    clock: FakeClock
+    woo: Any = None
+    shop: Connected | None = None
+    bench: Bench | None = None
+
+    async def apply(self, proposals: Sequence[Proposal]) -> list[WriteState]:
+        """All parts, grouped by their operation, in order; the states of all, what is open read back."""
+        bench = self.bench
+        if bench is None:
+            assert self.shop is not None
+            return await self.shop.apply(proposals)
+        states: list[WriteState] = []
+        for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
+            parts = [part for each in proposals for part in each.parts if part.operation == op]
+            for group in self.changes[op].group(parts):
+                sent = zip(group, await bench.send(bench.batch(group)), strict=True)
+                states += [(await self._settled(part, outcome)).state for part, outcome in sent]
+        return states
+
+    async def _settled(self, part: Part, outcome: WriteOutcome) -> WriteOutcome:
+        """Cancelling is a job the store does by and by: until then its outcome is open."""
+        return await self.reader.confirm(part) if outcome.state is WriteState.UNKNOWN else outcome
+
+    def prices(self) -> dict[str, tuple[str | None, str | None]]:
+        """Price and compare-at price of every variant, by its id."""
+        if self.bench is not None:
+            rows = self.bench.store.of("ProductVariant")
+            return {row["id"]: (row["price"], row["compareAtPrice"]) for row in rows}
+        rows = [*self.woo.products.values(), *self.woo.variations.values()]
+        return {str(row["id"]): (row["regular_price"], row["sale_price"]) for row in rows}
+
+
+async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int, str, str]]) -> Ground:
+    """A store that holds these and nothing else; `sold`: orders of `Cup 1`, (hours ago, state, total).
+
+    Every order has one of two customers.
+    """
+    clock = FakeClock()
+    hours_ago = [(clock.now() - timedelta(hours=hours), state, total) for hours, state, total in sold]
+    bought = [Bought(at, (("Cup 1", 1, total),), state) for at, state, total in hours_ago]
+    if platform == "woocommerce":
+        place = outside(clock)
+        woo = place.world.state.shop
+        fill_woocommerce(SimpleNamespace(world=place.world), goods)  # type: ignore[arg-type]
+        in_woocommerce(woo, bought)
+        for at, row in enumerate(woo.orders.values()):
+            row["customer_id"] = list(woo.customers)[at % 2]
+        shop = place.connection("woocommerce")
+        changes = dict(shop.connector.changes)
+        own = connection("woocommerce", SHOP)
+        return Ground(own, shop.reader(), changes, place.outbound, clock, woo=woo, shop=shop)
+    fake = ShopifyFake(now=clock.now)
+    bench = Bench(clock, fake)
+    fill_shopify(fake, goods)
+    in_shopify(fake, bought)
+    people = [fake.add_customer(name) for name in ("Ada", "Bo")]
+    for at, row in enumerate(fake.of("Order")):
+        row["customer"] = people[at % 2]["id"]
+    health = await bench.check()
+    facts = {
+        name: [[place.id, place.name, place.active] for place in getattr(health, name)]
+        for name in ("channels", "locations")
+    }
+    own = connection("shopify", NUMBER, facts=facts)
+    return Ground(own, bench.reader(), dict(bench.connector.changes), bench.outbound, clock, bench=bench)
