@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from steward.confined.pool import JAVASCRIPT, LIQUID, Children
-from steward.confined.protocol import TIMEOUT, Stopped, stopped
+from steward.confined.protocol import MEMORY, MESSAGE_BYTES, TIMEOUT, WORDS, Stopped, stopped
 from steward.expressions import message, problems
 from steward.expressions.native import natively
 from steward.expressions.template import Lang, Template, names_in
@@ -82,7 +82,13 @@ class Evaluator:
         the input: copy before changing them. Paths never leave the process; the rest goes in one message.
         """
         asked = list(range(len(world.items)) if places is None else places)
-        answers = [natively(template, world, asked) for template in templates]
+        answers, text = [], MESSAGE_BYTES
+        for template in templates:
+            answers.append(answer := natively(template, world, asked))
+            if answer is not None and not template.typed:
+                text -= sum(len(one) for one in answer if isinstance(one, str))
+            if text < 0:
+                raise CodeStopped(MEMORY, WORDS[MEMORY])
         left = [number for number, answer in enumerate(answers) if answer is None]
         if left and asked:
             found = await self._elsewhere([templates[number] for number in left], world, asked)

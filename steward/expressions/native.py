@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from steward.confined.protocol import MEMORY, MESSAGE_BYTES, WORDS
 from steward.expressions.paths import UNDEFINED, Inherited, Path, Root, Value, as_text, follow
 from steward.expressions.template import Lang, Template
-from steward.expressions.views import Fault, Outcome, Seen, Unpaired, World
+from steward.expressions.views import CodeStopped, Fault, Outcome, Seen, Unpaired, World
 from steward.model.json import JsonObject
 
 
@@ -21,7 +22,7 @@ def natively(template: Template, world: World, places: Sequence[int]) -> list[Ou
     try:
         if template.typed:
             return _typed(template, world, places)
-        return [_joined(template, world, place) for place in places]
+        return _each_joined(template, world, places)
     except Inherited:
         return None
 
@@ -49,7 +50,17 @@ def _outcome(path: Path, world: World, place: int) -> Outcome:
         return Fault(str(wrong))
 
 
-def _joined(template: Template, world: World, place: int) -> Outcome:
+def _each_joined(template: Template, world: World, places: Sequence[int]) -> list[Outcome]:
+    """Raises CodeStopped for more text than a message could bring (imports 5.3)."""
+    made: list[Outcome] = []
+    left = MESSAGE_BYTES
+    for place in places:
+        made.append(one := _joined(template, world, place, left))
+        left -= len(one) if isinstance(one, str) else 0
+    return made
+
+
+def _joined(template: Template, world: World, place: int, left: int) -> Outcome:
     parts: list[str] = []
     try:
         for part in template.parts:
@@ -62,6 +73,9 @@ def _joined(template: Template, world: World, place: int) -> Outcome:
             if text is None:
                 raise Inherited(part.code)
             parts.append(text)
+            left -= len(text)
+            if left < 0:
+                raise CodeStopped(MEMORY, WORDS[MEMORY])
     except _Wrong as wrong:
         return Fault(str(wrong))
     return "".join(parts)

@@ -120,6 +120,23 @@ class ReadHttp:
         document = documents.all[name]
         if not documents.only_reads(document):
             raise Refused("a read changes nothing")
+        return await self._told(document, variables)
+
+    async def ask_made(self, recipe: object, variables: Mapping[str, JsonValue]) -> Answer:
+        """As `ask`, with the query the platform's own compiler makes of a recipe; never with a text.
+
+        Raises Refused for a recipe that makes none, CallError.
+        """
+        documents = self._line.link.documents
+        if documents is None:
+            raise Refused("this account is not asked by documents")
+        try:
+            document = documents.made_of(recipe)
+        except ValueError as error:
+            raise Refused("only fields that are there are asked for", str(error)) from None
+        return await self._told(document, variables)
+
+    async def _told(self, document: Document, variables: Mapping[str, JsonValue]) -> Answer:
         ask = _asked(self._line, document, variables)
         answer = await self._tried(ask)
         if answer.status == 401 and isinstance(self._line.link.proof, Exchanged):

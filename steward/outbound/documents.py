@@ -5,9 +5,10 @@ Which fields exist is the connectors' own tests' matter; here a document is only
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 # Comments and texts can hold any word; they are taken out before words are looked at.
 _QUIET = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
@@ -38,15 +39,35 @@ class Document:
 
 
 class Documents:
-    """The documents of one platform; `reading` names root fields of mutations that only read."""
+    """The documents of one platform; `reading` names root fields of mutations that only read.
 
-    def __init__(self, path: str, documents: Iterable[Document], *, reading: frozenset[str]) -> None:
+    `compiler` makes the documents that are not constants, of a recipe of names. Raises ValueError.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        documents: Iterable[Document],
+        *,
+        reading: frozenset[str],
+        compiler: Callable[[Any], Document] | None = None,
+    ) -> None:
         listed = list(documents)
         self.path = path
         self.all: Mapping[str, Document] = MappingProxyType({each.name: each for each in listed})
         self._reading = reading
+        self._compiler = compiler
         if len(self.all) != len(listed):
             raise ValueError("two documents have one name")
+
+    def made_of(self, recipe: object) -> Document:
+        """The document of a recipe, always a query. Raises ValueError."""
+        if self._compiler is None:
+            raise ValueError("documents of this platform are constants")
+        document = self._compiler(recipe)
+        if document.kind != "query":
+            raise ValueError("what is made while the service runs only reads")
+        return document
 
     def only_reads(self, document: Document) -> bool:
         """Whether nothing of it can change a store (connectors 3 rule 3)."""

@@ -130,7 +130,8 @@ class Link:
     `base` has no query; for an AddressSecret it is scheme, host and port alone.
     `pace_key` is what shares one pace: the connection, or an account several connections use.
     `documents` are all that may be asked of a platform that is asked by documents; `result_hosts` suffixes
-    of the hosts where it leaves large results, which are fetched without any secret.
+    of the hosts where it leaves large results, which are fetched without any secret. `public_only`: it goes
+    where no operator sent it, so the operator's private hosts are as closed to it as any other private one.
     """
 
     connector: str
@@ -141,6 +142,7 @@ class Link:
     pace_key: str
     documents: Documents | None = None
     result_hosts: tuple[str, ...] = ()
+    public_only: bool = False
 
     @property
     def host(self) -> str:

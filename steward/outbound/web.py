@@ -5,6 +5,7 @@ from dataclasses import replace
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.address import origin_of
 from steward.outbound.answer import Answer
 from steward.outbound.errors import (
     CallError,
@@ -37,7 +38,20 @@ def _line(wire: Wire, org: OrgId, url: str) -> Line:
     if parts.username or parts.password:
         raise Refused("an address holds no name and password")
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-    return wire.line(org, NO_CONNECTION, Link(KIND, base, None, _TIMES, _PACE, f"web {org} {parts.netloc}"))
+    pace_key = f"web {org} {parts.netloc}"
+    link = Link(KIND, base, None, _TIMES, _PACE, pace_key, public_only=True)
+    return wire.line(org, NO_CONNECTION, link)
+
+
+def _followed(url: str, target: str) -> str:
+    """Where a redirect leads: only to the same scheme, host and port (connectors 5.3)."""
+    try:
+        following = urljoin(url, target)
+        if origin_of(following, ()) == origin_of(url, ()):
+            return following
+    except (Refused, ValueError):
+        pass
+    raise WrongAddress("The address leads to another host. Write the address it leads to into the step.")
 
 
 class WebReads:
@@ -48,7 +62,7 @@ class WebReads:
         self._org = org
 
     async def read(self, method: str, url: str, headers: Mapping[str, str]) -> Answer:
-        """The answer whatever its status; redirects are followed, each address judged. Raises CallError."""
+        """The answer whatever its status; redirects of its own host are followed. Raises CallError."""
         if method not in ("GET", "HEAD"):
             raise Refused("a read is a GET or HEAD")
         for _ in range(_REDIRECTS + 1):
@@ -56,10 +70,7 @@ class WebReads:
             target = answer.headers.get("location")
             if answer.status not in _MOVED or target is None:
                 return answer
-            following = urljoin(url, target)
-            if urlsplit(following).netloc != urlsplit(url).netloc:
-                headers = {}  # what was meant for one host is not told another
-            url = following
+            url = _followed(url, target)
         raise WrongAddress("The address leads on and on. Check it.")
 
     async def question(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:

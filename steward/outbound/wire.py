@@ -43,7 +43,7 @@ _PROCESS_CALLS = 200
 _POOLS = 50
 _AGENT = "Steward/1"
 
-Place = tuple[OrgId, IntegrationId | None, Origin]
+Place = tuple[OrgId, IntegrationId | None, Origin, bool]
 
 
 class Failed(Exception):
@@ -64,6 +64,12 @@ class Line:
     link: Link
     origin: Origin
     pace: Pace
+    private: frozenset[str] = frozenset()  # what it may reach beside public addresses over https
+
+    @property
+    def place(self) -> Place:
+        """Whose sockets it uses: never those of another organisation, connection or guard."""
+        return self.org, self.integration_id, self.origin, bool(self.private)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +125,14 @@ class Wire:
     def line(self, org: OrgId, integration_id: IntegrationId | None, link: Link) -> Line:
         """A connection's line; its secrets are entered in the register. Raises Refused on its address."""
         self.register.add(*_secrets(link.proof))
-        origin = origin_of(link.base, self.private)
-        return Line(org, integration_id, link, origin, self._paces.of(link.pace_key, link.pace))
+        private = frozenset() if link.public_only else self.private
+        origin = origin_of(link.base, private)
+        return Line(org, integration_id, link, origin, self._paces.of(link.pace_key, link.pace), private)
 
     async def send(self, line: Line, ask: Ask) -> Answer:
         """One request over `line`, paced, never repeated. Raises Failed."""
         try:
-            self._check(line.origin, ask)
+            self._check(line, ask)
             await line.pace.enter(write=ask.write, patience=ask.patience_s, points=ask.points)
         except CallError as error:
             raise Failed(error, not_sent=True) from None
@@ -175,13 +182,13 @@ class Wire:
 
         It takes no place of the pace: what it reads was paid for by the call that made it.
         """
-        self._check(line.origin, ask)
+        self._check(line, ask)
         left, until = LineCap(), self.clock.monotonic() + ask.total_s
         limits = _limits(line.link.timeouts, ask)
         request = httpx.Request(ask.method, ask.url, headers={"user-agent": _AGENT}, extensions=limits)
         try:
             async with self._places:
-                transport = await self._transport((line.org, line.integration_id, line.origin))
+                transport = await self._transport(line)
                 response = await transport.handle_async_request(request)
                 try:
                     if response.status_code != 200:
@@ -213,8 +220,8 @@ class Wire:
         except Refused as refusal:
             raise Failed(refusal, not_sent=True) from None
 
-    def _check(self, origin: Origin, ask: Ask) -> None:
-        if origin_of(ask.url, self.private) != origin:
+    def _check(self, line: Line, ask: Ask) -> None:
+        if origin_of(ask.url, line.private) != line.origin:
             raise Refused("a call goes to the host of its connection")
         if len(ask.content) > REQUEST_BYTES:
             raise Refused("a request is at most 2 MiB")
@@ -243,7 +250,7 @@ class Wire:
     async def _token(self, line: Line, account: Exchanged) -> str:
         async def post(url: str, content: bytes) -> Answer:
             link = replace(line.link, base=url, proof=None)
-            other = Line(line.org, line.integration_id, link, origin_of(url, self.private), line.pace)
+            other = replace(line, link=link, origin=origin_of(url, line.private))
             form = {"content-type": "application/x-www-form-urlencoded"}
             ask = Ask("POST", url, "token", content=content, headers=form, total_s=line.link.timeouts.read_s)
             for attempt in range(1, 4):
@@ -272,10 +279,9 @@ class Wire:
             content=ask.content or None,
             extensions=_limits(line.link.timeouts, ask, mark),
         )
-        place = (line.org, line.integration_id, line.origin)
         try:
             async with asyncio.timeout(ask.total_s), self._places:
-                return await self._answered(place, request, ask.most_bytes)
+                return await self._answered(line, request, ask.most_bytes)
         except CallError as error:
             # Before the request: refused or not resolved. After it: the answer was over a cap.
             raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
@@ -283,8 +289,8 @@ class Wire:
             words = "The account did not answer in time." if _is_timeout(error) else None
             raise Failed(Unavailable(words), not_sent=mark.not_sent(error)) from None
 
-    async def _answered(self, place: Place, request: httpx.Request, most_bytes: int) -> Answer:
-        transport = await self._transport(place)
+    async def _answered(self, line: Line, request: httpx.Request, most_bytes: int) -> Answer:
+        transport, place = await self._transport(line), line.place
         self._busy[place] = self._busy.get(place, 0) + 1
         try:
             response = await transport.handle_async_request(request)
@@ -308,12 +314,13 @@ class Wire:
                 body.feed(piece)
         return Answer(response.status_code, headers, body.whole(), self.register.clean)
 
-    async def _transport(self, place: Place) -> httpx.AsyncBaseTransport:
+    async def _transport(self, line: Line) -> httpx.AsyncBaseTransport:
         if self._given is not None:
             return self._given
+        place = line.place
         pool = self._pools.get(place)
         if pool is None:
-            backend = GuardedBackend(self._resolver, self.private)
+            backend = GuardedBackend(self._resolver, line.private)
             pool = self._pools[place] = GuardedTransport(backend, self._tls)
         self._pools.move_to_end(place)
         if len(self._pools) > _POOLS:

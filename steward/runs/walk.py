@@ -158,7 +158,7 @@ async def _go(walk: Walk) -> None:
         await _end(walk.tools, walk.taken, end)
     except TimedOut:
         limit = int(walk.tools.rules.time_limit.total_seconds())
-        words = f"The run took longer than {limit} seconds and was stopped at a step's border."
+        words = f"The run took longer than {limit} seconds and was stopped."
         await _close(walk, End(RunStatus.FAILED, "timed_out", words))
     except TooMuchData:
         words = "A step gave more data than a run may keep. Narrow down what the automation reads."

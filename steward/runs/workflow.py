@@ -1,17 +1,18 @@
 """A workflow's run: the items walk of steps/ with the run's rows as its journal (engine 10, imports 3)."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from steward.connectors.base import CallError
 from steward.expressions.evaluate import Evaluator
 from steward.model import kept_plan
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan, PlanStep, PlanTrigger, StepKind, StepStatus
+from steward.model.plan import OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
 from steward.runs import claim, context, held
 from steward.runs.apply import MustWait
@@ -24,11 +25,13 @@ from steward.steps.items import Items, of_trigger, read_outputs
 from steward.steps.kinds import Result, Scene
 from steward.steps.order import Execution
 from steward.steps.repeats import repeating
+from steward.steps.room import TooMuch
 from steward.steps.walking import Means, Settled, Waiting, walk
 from steward.store import plans
-from steward.store.steps import ValueState
+from steward.store.steps import TooMuchData, ValueState
 from steward.templates.base import LastWords
 
+T = TypeVar("T")
 SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory (engine 6)
 
 
@@ -72,6 +75,8 @@ async def advance(walk_: Walk) -> Ended | None:
         walked = await walk(plan, entry.name, _given(walk_, entry), means=means, journal=rows)
     except CallError as error:
         return await rows.call_failed(error)
+    except TooMuch:
+        raise TooMuchData from None
     if walked.too_many and walked.failed is not None:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
         return await rows.fail(walked.failed, "step_failed", words)
@@ -195,6 +200,17 @@ class Rows:
         self.began[self.key(execution)] = began
         self.walk.show(execution.step, began)
 
+    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work within what is left of the run's time. Raises TimedOut."""
+        limit = asyncio.timeout(self.walk.seconds_left())
+        try:
+            async with limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise TimedOut from None
+            raise
+
     async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
         """Writes its row. Raises MustWait for a wait that sleeps."""
         self.walk.tools.progress.pop(self.walk.run.id, None)
@@ -284,7 +300,8 @@ class Rows:
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.FAILED:
             code, words = self.walk.said.get(self.key(execution), (None, None))
-            return Settled(None, words, code)
+            stops = origin_of(execution.step).on_error is OnError.STOP or code == "outcome_unknown"
+            return Settled(None if stops else [], words, code)
         return _settled(value.output if isinstance(value.output, dict) else {})
 
     async def fail(self, execution: Execution, code: str, words: str) -> Ended:

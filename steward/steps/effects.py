@@ -11,6 +11,7 @@ from steward.model.run import Counts
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.steps.items import Item, Items
 from steward.steps.kinds import Call, ItemFailed, Result, StepBroke, error_item
+from steward.steps.room import WALK_BYTES, Gathered
 
 I = TypeVar("I")  # noqa: E741
 
@@ -40,12 +41,16 @@ def account_of(call: Call) -> AccountAccess:
     raise StepBroke("This step is bound to no connection that can be used. Bind one.")
 
 
-async def gathered(pages: AsyncIterator[Page[I]], most: int | None = None) -> list[I]:
-    """All that a read gives, or the first `most`. Raises ItemFailed; a wait passes through."""
+async def gathered(
+    pages: AsyncIterator[Page[I]], most: int | None = None, into: Gathered | None = None
+) -> list[I]:
+    """All that a read gives, or the first `most`. Raises ItemFailed, TooMuch; a wait passes through."""
     found: list[I] = []
     try:
         async for page in pages:
             found += page.items
+            if into is not None:
+                into.add(*page.items)
             if most is not None and len(found) >= most:
                 return found[:most]
     except CallError as error:
@@ -68,6 +73,7 @@ class Effects:
     proposals: list[Proposal] = field(default_factory=list)
     item_of: list[int] = field(default_factory=list)
     unchanged: int = 0
+    proposed: Gathered = field(default_factory=lambda: Gathered(WALK_BYTES))
 
     def fails(self, place: int, message: str) -> None:
         """An item that cannot be done. Raises ItemFailed when that stops the step."""
@@ -79,7 +85,8 @@ class Effects:
             self.failed.append(error_item(self.call.items[place], place, message))
 
     def planned(self, place: int, planned: Planned, item: Item) -> None:
-        """What one item's ask comes to: changes, nothing to change, or a fault of the item."""
+        """What one item's ask comes to: changes, nothing to change, or a fault. Raises TooMuch."""
+        self.proposed.add(*(part.arguments for one in planned.proposals for part in one.parts))
         if planned.problems:
             self.fails(place, " ".join(problem.message for problem in planned.problems))
             return

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from steward.confined.protocol import MEMORY, MESSAGE_BYTES, WORDS
 from steward.expressions import template
 from steward.expressions.evaluate import Evaluator
 from steward.expressions.template import Chunk, Lang, Template
@@ -31,6 +32,7 @@ from steward.steps.kinds import (
     all_of,
 )
 from steward.steps.order import Execution
+from steward.steps.room import weight
 
 EXPRESSION = frozenset(("expr", "lang", "chunks"))
 
@@ -268,10 +270,13 @@ async def _params(
     places = list(range(count)) if kind.per_item else list(range(min(count, 1)))
     answers = await bench.evaluator.evaluate(found, look(_names(found)), places)
     filled: dict[int, Params] = {}
+    known: dict[int, int] = {}
 
     def at(place: int) -> Params:
         if place not in filled:
             column = [answer[place] if place < len(answer) else UNDEFINED for answer in answers]
+            if sum(weight(value, known) for value in column) > MESSAGE_BYTES:
+                raise CodeStopped(MEMORY, WORDS[MEMORY])
             filled[place] = Params(_filled(tree, column))
         return filled[place]
 

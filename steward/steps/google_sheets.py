@@ -213,6 +213,7 @@ async def _read(call: Call, place: _Place) -> Result:
         found = [row for row in rows if _fits(row, wanted, one_is_enough=any_)]
         if wanted and not params.flag("options.returnAllMatches") and params.flag("options.returnFirstMatch"):
             found = found[:1]
+        call.gathered.add(*found)
         out += [Item(_unnumbered(row, call.version), same(number)) for row in found]
         if not wanted:
             break  # a read without filters is made once

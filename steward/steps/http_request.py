@@ -242,7 +242,7 @@ def _headers(params: Params, version: float) -> dict[str, str]:
 def _address(params: Params, version: float) -> str:
     url = js.text(params.get("url", "")).strip()
     parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if parts.scheme != "https" or not parts.netloc:
         raise ItemFailed("The address of this step is not a whole https address.")
     query = _query(params, version)
     pairs: list[tuple[str, str]] = []
@@ -327,7 +327,9 @@ async def _reads(call: Call) -> Result:
                 )
             except CallError as error:
                 raise in_words(error) from error
-            out += [Item(json_, same(place)) for json_ in _given(answer, params)]
+            given = _given(answer, params)
+            call.gathered.add(*given)
+            out += [Item(json_, same(place)) for json_ in given]
         except ItemFailed as failure:
             if call.on_error is OnError.STOP:
                 raise
@@ -458,7 +460,7 @@ def _document(params: Params) -> bytes:
 
 def _endpoint(params: Params) -> str:
     url = params.text("endpoint").strip()
-    if urlsplit(url).scheme != "https" and urlsplit(url).scheme != "http":
+    if urlsplit(url).scheme != "https":
         raise ItemFailed("The address of this step is not a whole https address.")
     return url
 
@@ -491,5 +493,7 @@ async def _questions(call: Call) -> Result:
             answer = await web.question(_endpoint(params), _document(params), _graphql_headers(params))
         except CallError as error:
             raise in_words(error) from error
-        out += [Item(json_, same(place)) for json_ in _given(answer, params)]
+        given = _given(answer, params)
+        call.gathered.add(*given)
+        out += [Item(json_, same(place)) for json_ in given]
     return Result([out], counts=Counts(read=len(out)))

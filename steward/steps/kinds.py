@@ -15,6 +15,7 @@ from steward.model.run import Counts, Mode
 from steward.steps.base import StepContext
 from steward.steps.items import Item, Items, Outputs, Source
 from steward.steps.js_values import UNDEFINED as UNDEFINED
+from steward.steps.room import Gathered
 
 TOO_DEEP = 5  # sub-workflows within sub-workflows (imports 6)
 
@@ -140,6 +141,7 @@ class Call:
     look: Callable[[Iterable[str] | None], World]
     scene: "Scene"
     memory: dict[str, Any] = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
 
     @property
     def items(self) -> Items:

@@ -9,6 +9,7 @@ from steward.expressions.views import CodeFailed
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items
 from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, all_of, each, same
+from steward.steps.room import STEP_BYTES, TooMuch, weight
 
 
 def names_of(value: Any) -> list[str]:
@@ -47,7 +48,10 @@ def split_out(params: Params, place: int, item: Item) -> Items:
     lists = [_elements(field_at(item.json, field, dots=dots)) for field in fields]
     rest = _rest(params, item, fields, include, dots=dots)
     out: Items = []
-    for number in range(max(len(one) for one in lists)):
+    count = max(len(one) for one in lists)
+    if weight(rest) * count > STEP_BYTES:
+        raise TooMuch
+    for number in range(count):
         into = dict(rest)
         for index, field in enumerate(fields):
             if number >= len(lists[index]):

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from steward.connectors.base import (
     OBJECTS,
@@ -35,7 +35,9 @@ from steward.steps.base import StoreAccess
 from steward.steps.effects import Effects, gathered, in_words, store_of
 from steward.steps.items import Item, Items
 from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, error_item, same
+from steward.steps.room import Gathered
 
+I = TypeVar("I", Product, Order)  # noqa: E741
 READS = frozenset(("get", "getAll"))
 _FILTERS = {
     "orderBy": "orderby",
@@ -167,7 +169,10 @@ class _StoreStep(StepType):
         failed: Items = []
         for place, item in enumerate(call.items):
             try:
-                out += [Item(one, same(place)) for one in await self.read(call.params(place), store)]
+                out += [
+                    Item(one, same(place))
+                    for one in await self.read(call.params(place), store, call.gathered)
+                ]
             except ItemFailed as failure:
                 if call.on_error is OnError.STOP:
                     raise
@@ -178,7 +183,7 @@ class _StoreStep(StepType):
         outputs = [out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out]
         return Result(outputs, counts=Counts(read=len(out)))
 
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
         """The objects one item asks for."""
         raise NotImplementedError
 
@@ -281,14 +286,14 @@ class WooCommerce(_StoreStep):
         if _operation(asked) == "update" and _resource(asked) == "customer":
             yield Problem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
         """One object, or a list."""
         resource = params.text("resource", "product")
         if params.text("operation", "get") == "get":
             number = js.text(params.get(f"{resource}Id", "")).strip()
             if not number:
                 raise ItemFailed("The id of the object to read is empty.")
-            return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, number)))
+            return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, number)), into=into)
         options = params.get("options", {})
         filters = tuple(
             (_FILTERS.get(name, _snake(name)), js.text(value))
@@ -296,7 +301,8 @@ class WooCommerce(_StoreStep):
             if not js.is_missing(value) and value != ""
         )
         limit = _limit(params)
-        return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, None, filters, limit)), limit)
+        asked = ObjectsAsk(resource, None, filters, limit)
+        return await gathered(store.reader.read(OBJECTS, asked), limit, into)
 
 
 class Shopify(_StoreStep):
@@ -320,7 +326,7 @@ class Shopify(_StoreStep):
                 words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
                 yield Problem("error", "parameter", words)
 
-    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
         """One object, or a list."""
         resource = params.text("resource", "order")
         limit = _limit(params) if params.text("operation", "get") == "getAll" else 1
@@ -330,7 +336,7 @@ class Shopify(_StoreStep):
         ids = (number,) if number else None
         if resource == "product":
             asked = ProductsAsk(ids=ids)
-            return [_product(one) for one in await gathered(store.reader.read(PRODUCTS, asked), limit)]
+            return _told(_product, await gathered(store.reader.read(PRODUCTS, asked), limit), into)
         zone = js_dates.zone_of("UTC")
         after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
         orders = OrdersAsk(
@@ -339,7 +345,13 @@ class Shopify(_StoreStep):
             created_before=js_dates.parse(before, zone) if before and zone else None,
             open_only=params.text("options.status", "any") == "open",
         )
-        return [_order(one) for one in await gathered(store.reader.read(ORDERS, orders), limit)]
+        return _told(_order, await gathered(store.reader.read(ORDERS, orders), limit), into)
+
+
+def _told(shown: Callable[[I], dict[str, Any]], found: list[I], into: Gathered) -> list[dict[str, Any]]:
+    told = [shown(one) for one in found]
+    into.add(*told)
+    return told
 
 
 def _number(value: str | None) -> int | str | None:

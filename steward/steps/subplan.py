@@ -53,6 +53,7 @@ class ExecuteWorkflow(StepType):
         out: Items = []
         for place, item in enumerate(call.items):
             made = await run_inner(plan, _in([item]))
+            call.gathered.add(*(one.json for one in made))
             out += [Item(one.json, same(place), one.error) for one in made]
         return Result([out])
 

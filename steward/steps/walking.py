@@ -4,11 +4,11 @@ One walk for all: a real run gives it a journal of rows (runs/), a sub-workflow 
 memory. It runs what the journal does not have, and replays the rest in the same order.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from steward.expressions.evaluate import Evaluator
 from steward.model.plan import Plan, PlanStep
@@ -16,7 +16,9 @@ from steward.steps.execute import Bench, Done, execute, origin_of
 from steward.steps.items import Item, Items, Outputs
 from steward.steps.kinds import TOO_DEEP, ItemFailed, Scene, StepBroke, StepType
 from steward.steps.order import Execution, Order
+from steward.steps.room import Room
 
+T = TypeVar("T")
 MOST_EXECUTIONS = 10_000
 
 
@@ -50,6 +52,10 @@ class Journal(Protocol):
         """It is about to run; raises when the run must not go on."""
         ...
 
+    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Lets a step work, never its changes be applied, within what is left of the run's time."""
+        ...
+
     async def decided(self, execution: Execution) -> Settled | None:
         """What a held one handed on once it was decided; None while it waits."""
         ...
@@ -76,10 +82,11 @@ class Means:
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
+    room: Room = field(default_factory=Room)
 
 
 async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: Journal) -> Walked:
-    """Runs the plan as far as it goes now."""
+    """Runs the plan as far as it goes now. Raises TooMuch when its steps hold more data than they may."""
     types = means.types
     order = Order(
         plan,
@@ -109,7 +116,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         execution = order.next()
         if execution is None:
             if walked.held:
-                if not await _release(walked, journal):
+                if not await _release(walked, journal) or walked.failed is not None:
                     return walked
             elif not order.start_waiting():
                 walked.starved = order.starved()
@@ -119,7 +126,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         if count > MOST_EXECUTIONS:
             walked.too_many, walked.failed = True, execution
             return walked
-        settled = await _one(bench, execution, journal)
+        settled = await _one(bench, execution, journal, means.room)
         if settled is Waiting.HELD:
             walked.held.append(execution)
         elif settled.outputs is None:
@@ -130,29 +137,36 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
             order.settle(execution, settled.outputs, settled.error)
 
 
-async def _one(bench: Bench, execution: Execution, journal: Journal) -> Settled | Waiting:
+async def _one(bench: Bench, execution: Execution, journal: Journal, room: Room) -> Settled | Waiting:
     settled = await journal.kept(execution)
     if settled is None:
         await journal.before(execution)
-        return await journal.keep(execution, await execute(bench, execution))
+        done = await journal.bounded(execute(bench, execution))
+        room.take(done.outputs)  # before it is written out: a value may stand in it a thousand times
+        return await journal.keep(execution, done)
     kind = bench.types.get(origin_of(execution.step).source_type)
     if kind is not None and kind.stateful and not origin_of(execution.step).disabled:
-        done = await execute(bench, execution)  # its memory is made again; nothing is kept twice
-        return Settled(done.outputs, done.error, done.code)
+        done = await journal.bounded(execute(bench, execution))  # its memory is made again; not kept twice
+        settled = Settled(done.outputs, done.error, done.code)
+    if isinstance(settled, Settled):
+        room.take(settled.outputs)
     return settled
 
 
 async def _release(walked: Walked, journal: Journal) -> bool:
-    """Lets what was decided go on, all of one round and in its order; false while one still waits."""
+    """Lets what was decided go on, all of one round and in its order; false while one still waits.
+
+    All that was approved has been applied by then; after one that failed nothing new starts (engine 10.1).
+    """
     decided = [(one, await journal.decided(one)) for one in walked.held]
     if any(settled is None for _, settled in decided):
         return False
     walked.held = []
     for execution, settled in reversed(decided):  # the first held goes on first: it comes to the stack's top
         if settled is not None:
-            walked.order.settle(
-                execution, settled.outputs if settled.outputs is not None else [], settled.error
-            )
+            walked.order.settle(execution, settled.outputs, settled.error)
+            if settled.outputs is None:
+                walked.failed, walked.failure = execution, settled
     return True
 
 
@@ -169,6 +183,10 @@ class InMemory:
     async def before(self, execution: Execution) -> None:
         """Noted."""
         self.ran.append((execution.step.name, execution.run))
+
+    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+        """The run around it has the limit."""
+        return await work
 
     async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
         """Handed on as it is."""
@@ -199,7 +217,8 @@ async def inner(plan: Plan, items: Items, *, means: Means, depth: int) -> Items:
     if entry is None:
         raise ItemFailed("The called workflow has no trigger.")
     scene = replace(means.scene, depth=depth, zone=plan.timezone or means.scene.zone)
-    walked = await walk(plan, entry.name, items, means=replace(means, scene=scene), journal=InMemory())
+    within = replace(means, scene=scene, room=means.room.within())
+    walked = await walk(plan, entry.name, items, means=within, journal=InMemory())
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not come to its end.")

@@ -1,5 +1,7 @@
 """Imported workflows run like any automation: rows, approval, the ledger, sleep and resumption."""
 
+import json
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -16,6 +18,11 @@ from steward.steps.microsoft_teams import MicrosoftTeams
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, chain, code, drafted, listed, node, told
 from tests.runs.shop import HOST, Shop
+from tests.runs.test_limits import rules
+
+ELSEWHERE = "elsewhere.example"
+# Where the database has no part in what is tested.
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def store(shop: Shop) -> IntegrationId:
@@ -113,6 +120,89 @@ async def test_what_was_approved_is_sent_though_what_was_applied_before_it_faile
     assert len(shop.applied()) == 1
 
 
+async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None:
+    """engine 10.1 rule 8: not on another branch either; and a tolerated failure stops nobody"""
+    for settings, last in ({}, "failed"), ({"onError": "continueRegularOutput"}, "succeeded"):
+        export = chain(listed(1), drafted() | settings)
+        export["nodes"] += [told(), node("After", "noOp", 1, {})]
+        export["connections"]["Products"]["main"][0].append({"node": "Tell", "type": "main", "index": 0})
+        export["connections"]["Tell"] = {"main": [[{"node": "After", "type": "main", "index": 0}]]}
+        bindings = {"Tell": bound(shop)}
+        automation = await automated(shop, export, integration_id=store(shop), bindings=bindings)
+        run = await shop.waiting(automation)
+        shop.fault("status", "PUT", "/wp-json/**", status=400, body={"code": "bad", "message": "No."})
+        await shop.approve(run)
+        ended = await shop.until_settled(run)
+        assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed"), ended
+        names = [row["name"] for row in await shop.steps(run)]
+        assert ("After" in names) is (last == "succeeded"), names
+
+
+@on_one_engine
+async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
+    """engine 10.1.9: a script without end is not waited for"""
+    rules(shop, time_limit=timedelta(seconds=0.3))
+    run = await shop.drained(await automated(shop, chain(code("Round", "while (true) {}"))))
+    assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
+    assert [row["name"] for row in await shop.steps(run)] == []
+
+
+@on_one_engine
+async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
+    """engine 3.5: what its steps give counts while it runs, though none of it is kept"""
+    text = "return [{json: {i: ($input.first().json.i ?? 0) + 1, text: 'x'.repeat(%d)}}]"
+    for most, ends in (3, RunStatus.SUCCEEDED), (20, RunStatus.FAILED):
+        within = chain(
+            code("Big", text % 4_000_000), node("Round", "if", 2.2, _below(most)), code("Out", "return {}")
+        )
+        within["nodes"][0] = node("Begin", "executeWorkflowTrigger", 1, {})
+        again = [{"node": "Big", "type": "main", "index": 0}]
+        within["connections"]["Round"] = {"main": [again, [{"node": "Out", "type": "main", "index": 0}]]}
+        asked = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
+        run = await shop.drained(await automated(shop, chain(node("Call", "executeWorkflow", 1.2, asked))))
+        assert run.status is ends, run.message
+        assert run.code == ("too_much_data" if ends is RunStatus.FAILED else None)
+
+
+def _below(most: int) -> dict[str, Any]:
+    """As long as a count is below `most`."""
+    compared = {
+        "leftValue": "={{ $json.i }}",
+        "rightValue": most,
+        "operator": {"type": "number", "operation": "lt"},
+    }
+    return {"conditions": {"options": {"version": 2}, "combinator": "and", "conditions": [compared]}}
+
+
+@on_one_engine
+async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Shop) -> None:
+    """safety 8, engine 3.5: the step ends at the answer that is one too many, not at the last item"""
+    fault = {"kind": "status", "path": "/long", "status": 200, "body": {"text": "x" * 3_000_000}, "count": -1}
+    long = shop.world.state.faults.make(fault)
+    asked = {"url": f"https://{ELSEWHERE}/long", "options": {}}
+    for items, code_, calls in (2, None, 2), (9, "too_much_data", 3):
+        many = code("Many", f"return Array.from({{length: {items}}}, (_, i) => ({{json: {{i}}}}))")
+        before = long.hits
+        run = await shop.drained(await automated(shop, chain(many, node("Ask", "httpRequest", 4.2, asked))))
+        assert run.code == code_, run
+        assert long.hits - before == calls
+
+
+@on_one_engine
+async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Shop) -> None:
+    """safety 7.4, connectors 5: neither read nor asked for, over http or https, nor where a redirect leads"""
+    open_ = shop.world.state.faults.make({"kind": "status", "path": "/long", "status": 200, "count": -1})
+    for url in f"http://{HOST}/long", f"https://{HOST}/long":
+        for method in "GET", "POST":
+            asked = {"method": method, "url": f"={{{{ '{url}' }}}}", "options": {}}
+            run = await shop.drained(await automated(shop, chain(node("Ask", "httpRequest", 4.2, asked))))
+            if run.status is RunStatus.WAITING_APPROVAL:
+                await shop.approve(run)
+                run = await shop.until_settled(run)
+            assert run.status is RunStatus.FAILED, run
+    assert open_.hits == 0
+
+
 async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
     """safety 8: a step of the service's own memory stays within it"""
     export = chain(
@@ -129,7 +219,7 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
     """imports 6.1, engine 12: nobody approves what is not shown, or what is cut without a word"""
     asked = {
         "method": "POST",
-        "url": f"={{{{ 'http://{HOST}/wp-json/elsewhere' }}}}",
+        "url": f"={{{{ 'https://{ELSEWHERE}/wp-json/elsewhere' }}}}",
         "sendHeaders": True,
         "headerParameters": {"parameters": [{"name": "X-Kind", "value": "odd"}]},
         "sendBody": True,
