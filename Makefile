@@ -11,6 +11,8 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binar
 PYTEST := $(PY) -m pytest
 # The date library and JMESPath that scripts of imported workflows find: built here, never committed.
 SCRIPTS := steward/confined/built/luxon.js
+# What flows may read of a Shopify store, distilled from its published schemas: never committed either.
+READABLE := steward/connectors/shopify/built/schema.json
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-emit-options
 
@@ -30,10 +32,10 @@ help: ## this list
 setup: $(DEV) ## install everything for running, testing and changing Steward into .venv
 	@echo "Steward is installed in $(VENV)"
 
-demo: $(WEB) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
+demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
 	@exec $(PY) -m steward demo $(ARGS)
 
-serve: $(WEB) ## the service with the settings of the environment (docs/settings.md after make docs)
+serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
 test: $(DEV) postgres browser shopify-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
@@ -57,7 +59,7 @@ web-check: $(WEB) ## the web app: types, lint, tests of its pure functions
 	@mkdir -p .cache; cd web && npm run --silent check >../.cache/web-check.txt 2>&1 || { cat ../.cache/web-check.txt; exit 1; }
 	@cd web && npm run --silent test -- --reporter=dot
 
-wheel: $(RUN) $(WEB) ## the package with the web app in it, into dist/
+wheel: $(RUN) $(WEB) $(READABLE) ## the package with the web app in it, into dist/
 	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-index --no-build-isolation -w dist .
 	@ls dist
 
@@ -96,6 +98,10 @@ $(SHOPIFY): tests/fakes/shopify/schemas.sha256
 		&& tar -xzf shopify-dev-mcp-1.16.0.tgz --strip-components=3 --wildcards 'package/dist/data/admin_*' \
 		&& rm shopify-dev-mcp-1.16.0.tgz && sha256sum --quiet --check ../../tests/fakes/shopify/schemas.sha256
 	@touch $@
+
+# Fetched while packages are being installed: nobody waits for it. Any Python will do.
+$(READABLE): schema_build.py $(SHOPIFY)
+	@$(PY) schema_build.py .cache/shopify $@
 
 schedule-cases: $(RUN) ## replay a file of schedule cases: make schedule-cases FILE=cases.json
 	@test -n "$(FILE)" || { echo "Name the file: make schedule-cases FILE=cases.json"; exit 2; }
@@ -141,7 +147,8 @@ $(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 		echo "Making .venv with $$found"; $$found -m venv $(VENV); \
 	}
 	@echo "Installing what Steward needs to run"
-	@$(INSTALL) -r requirements.txt -r requirements-build.txt
+	@$(MAKE) --silent $(READABLE) & fetching=$$!; \
+		$(INSTALL) -r requirements.txt -r requirements-build.txt && wait $$fetching
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
 

@@ -9,8 +9,11 @@ from steward.connectors.records import (
     Customer,
     DraftOrder,
     FileContent,
+    Metafield,
+    ObjectFields,
     Order,
     Product,
+    Redirect,
     Refund,
     SheetTable,
     Tab,
@@ -18,6 +21,7 @@ from steward.connectors.records import (
     Variant,
 )
 from steward.model.json import JsonValue
+from steward.model.plan import Patched
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -108,6 +112,57 @@ class ObjectsAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowObjectAsk:
+    """One object as a flow sees it: the values at `paths`, which begin with `root` (imports 8.2)."""
+
+    root: str
+    id: str
+    paths: tuple[str, ...]
+    patched: tuple[Patched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowObjectsAsk:
+    """Objects that a flow fetches: `root` is orders, products or customers, paths begin with it.
+
+    `query` is the platform's search, `sort` the flow's words for an order, `most` at most 100 (imports 8.3).
+    """
+
+    root: str
+    paths: tuple[str, ...]
+    query: str = ""
+    sort: str | None = None
+    most: int = 100
+    patched: tuple[Patched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetafieldAsk:
+    """A metafield of an object, which is named by its kind (Product, Order …) and its number."""
+
+    kind: str
+    id: str
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectAsk:
+    """The redirect of a path of the shop."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsAsk:
+    """Fields of one object by the platform's own names, as they are now: for changes of them."""
+
+    kind: str
+    id: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ById:
     """One object by the platform's id; a variation as `product_id/variation_id`."""
 
@@ -167,6 +222,13 @@ CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
+FLOW_OBJECT: ReadOp[FlowObjectAsk, dict[str, JsonValue]] = ReadOp(
+    "flow.object", FlowObjectAsk, dict, paged=False
+)
+FLOW_OBJECTS: ReadOp[FlowObjectsAsk, dict[str, JsonValue]] = ReadOp("flow.objects", FlowObjectsAsk, dict)
+METAFIELD = ReadOp("metafield", MetafieldAsk, Metafield, paged=False)
+REDIRECT = ReadOp("redirect", RedirectAsk, Redirect, paged=False)
+FIELDS = ReadOp("fields", FieldsAsk, ObjectFields, paged=False)
 FILES = ReadOp("files", FilesAsk, CloudFile)
 FILE = ReadOp("file", FileAsk, FileContent, paged=False)
 TABS = ReadOp("tabs", TabsAsk, Tab, paged=False)

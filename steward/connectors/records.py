@@ -1,10 +1,13 @@
 """The records every connector's readers give, so that a template is written once (connectors 2.2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
+
+from steward.model.json import JsonValue
 
 # A cell as the sheet holds it: numbers exact, never binary fractions; empty is null.
 Cell: TypeAlias = str | Decimal | bool | None
@@ -264,6 +267,37 @@ class Customer:
     def label(self) -> str:
         """Name, else address."""
         return self.name or self.email or self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Metafield:
+    """A value a merchant keeps with an object, as text of `type`; `digest` is the version that was read."""
+
+    namespace: str
+    key: str
+    type: str
+    value: str
+    digest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Where a path of the shop leads."""
+
+    id: str
+    path: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFields:
+    """An object with some of its fields by the platform's own names; `kind` is the platform's too."""
+
+    kind: str
+    id: str
+    label: str
+    values: Mapping[str, JsonValue]
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

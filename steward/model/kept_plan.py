@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import (
     DataMode,
     Edge,
     OnError,
     Origin,
+    Patched,
     Plan,
     PlanStep,
     PlanTrigger,
@@ -34,7 +35,7 @@ def to_kept(plan: Plan) -> JsonObject:
         "triggers": [_trigger(one) for one in plan.triggers],
         "steps": [_step(one) for one in plan.steps],
         "edges": [[one.source, one.port, one.target, one.input] for one in plan.edges],
-        "variables": [[one.root, list(one.paths), one.query] for one in plan.variables],
+        "variables": [_variable(one) for one in plan.variables],
         "inner": {name: to_kept(one) for name, one in plan.inner.items()},
     }
 
@@ -48,6 +49,17 @@ def _trigger(one: PlanTrigger) -> JsonObject:
         "replaced": one.replaced,
         "place": list(one.place),
     }
+
+
+def _variable(one: Variable) -> list[JsonValue]:
+    patched: list[JsonValue] = [[each.type, each.handle, each.namespace, each.key] for each in one.patched]
+    return [one.root, list(one.paths), one.query, patched]
+
+
+def _read_variable(
+    root: str, paths: Sequence[str], query: str, patched: Sequence[Sequence[str]] = ()
+) -> Variable:
+    return Variable(root, tuple(paths), query, tuple(Patched(*each) for each in patched))
 
 
 def _step(one: PlanStep) -> JsonObject:
@@ -94,7 +106,7 @@ def from_kept(kept: Mapping[str, Any]) -> Plan:
         timezone=kept["timezone"],
         mode=None if kept["mode"] is None else DataMode(kept["mode"]),
         triggers=tuple(_read_trigger(one) for one in kept["triggers"]),
-        variables=tuple(Variable(root, tuple(paths), query) for root, paths, query in kept["variables"]),
+        variables=tuple(_read_variable(*one) for one in kept["variables"]),
         inner={name: from_kept(one) for name, one in kept["inner"].items()},
     )
 

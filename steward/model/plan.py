@@ -110,12 +110,26 @@ class PlanTrigger:
 
 
 @dataclass(frozen=True, slots=True)
+class Patched:
+    """A metafield a flow reads as a field `handle` of objects of a type (imports 8.2)."""
+
+    type: str
+    handle: str
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
-    """Paths below one root that are read when a flow starts, and the query that reads them (imports 8.2)."""
+    """Paths below one root that are read when a flow starts, and the query that reads them (imports 8.2).
+
+    Paths begin with the root. `query` is what people are shown; what is sent is made of the paths anew.
+    """
 
     root: str
     paths: tuple[str, ...]
     query: str
+    patched: tuple[Patched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,10 @@ from steward.connectors.base import (
     WriteHttp,
 )
 from steward.connectors.listening import CHANGED, IDS
+from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS
 from steward.connectors.shopify.deliveries import Deliveries
 from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.hydration import document_of
 from steward.connectors.shopify.mutations import WRITES
 from steward.connectors.shopify.operations import SET_PRICE, SET_PUBLISHED, SET_STATUS, SET_STOCK, SET_TAGS
 from steward.connectors.shopify.order_operations import (
@@ -83,7 +85,7 @@ class Shopify:
         self._version = version
         self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S) if bounded else WRITE_S)
         path = f"/admin/api/{version}/graphql.json"
-        self._documents = Documents(path, (*READS, *WRITES), reading=READING_MUTATIONS)
+        self._documents = Documents(path, (*READS, *WRITES), reading=READING_MUTATIONS, compiler=document_of)
         self.events: EventSource | None = Deliveries()
         self.facts = Facts(
             "shopify",
@@ -98,7 +100,7 @@ class Shopify:
         )
         reads: tuple[ReadOp[Any, Any], ...] = (
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
-            *(CHANGED, IDS),
+            *(FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
         )
         changes: tuple[ChangeOp[Any], ...] = (
             *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),

@@ -16,6 +16,7 @@ from steward.connectors.shopify.answers import (
     whole,
 )
 from steward.connectors.shopify.documents import BULK, START_BULK
+from steward.connectors.shopify.hydration import Recipe
 from steward.outbound.answer import parse_json
 from steward.outbound.documents import Document
 
@@ -42,6 +43,10 @@ class Asking:
     async def told(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
         """The data of one answer. Raises CallError."""
         return data_of(await self._http.ask(document.name, variables or {}))
+
+    async def made(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
+        """The data of the query that is made of a recipe. Raises CallError."""
+        return data_of(await self._http.ask_made(recipe, variables))
 
     async def pages(
         self, document: Document, variables: Mapping[str, JsonValue], *names: str

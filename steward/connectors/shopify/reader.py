@@ -29,6 +29,7 @@ from steward.connectors.base import (
     WriteOutcome,
 )
 from steward.connectors.listening import ChangedAsk, Event, IdsAsk
+from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk
 from steward.connectors.shopify import current, documents
 from steward.connectors.shopify.answers import (
     Row,
@@ -41,6 +42,7 @@ from steward.connectors.shopify.answers import (
     sub,
     text,
 )
+from steward.connectors.shopify.flow_reads import FlowReads
 from steward.connectors.shopify.objects import (
     channels_of,
     customer_of,
@@ -95,6 +97,8 @@ class ShopifyReader:
             "customers": self._customers,
             "customer": self._customer,
             "draft_order": self._draft_order,
+            "flow.object": self._flow_object,
+            "flow.objects": self._flow_objects,
             "changed": self._changed,
             "ids": self._ids,
         }
@@ -362,6 +366,12 @@ class ShopifyReader:
         if found is None:
             raise NotFound
         yield Page((draft_of(row_of(found), domain=self._domain),), total=1)
+
+    async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+        yield Page((await FlowReads(self._ask).one(ask),), total=1)
+
+    async def _flow_objects(self, ask: FlowObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+        yield Page(tuple(await FlowReads(self._ask).many(ask)))
 
     async def _changed(self, ask: ChangedAsk) -> AsyncIterator[Page[Event]]:
         kind = KINDS[ask.object_type]

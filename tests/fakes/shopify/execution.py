@@ -185,8 +185,9 @@ def found(goods: Goods, name: str, given: dict[str, Any]) -> list[Row]:
     searched = {each: functools.partial(value, goods) for each, value in SEARCHED.get(name, {}).items()}
     test = matching(given.get("query"), searched)
     rows = [row for row in rows if test(row)]
-    if given.get("sortKey") == "UPDATED_AT":
-        rows.sort(key=lambda row: row["updatedAt"])
+    sorts = {"UPDATED_AT": "updatedAt", "CREATED_AT": "createdAt", "TITLE": "title"}
+    if given.get("sortKey") in sorts:
+        rows.sort(key=lambda row: row[sorts[given["sortKey"]]])
     return list(reversed(rows)) if given.get("reverse") else rows
 
 

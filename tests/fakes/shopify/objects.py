@@ -90,6 +90,13 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("Order", "fulfillmentOrders"): lambda goods, row, _: [
         goods.rows[each] for each in row["fulfillmentOrders"]
     ],
+    ("Order", "totalPrice"): lambda goods, row, _: row["totalPriceSet"]["shopMoney"]["amount"],
+    ("Product", "collections"): lambda goods, row, _: [
+        goods.rows[each] for each in row.get("collections", ())
+    ],
+    ("Product", "totalInventory"): lambda goods, row, _: sum(
+        available(goods, each["item"]) for each in variants_of(goods, row["id"])
+    ),
     ("LineItem", "product"): lambda goods, row, _: goods.rows.get(row["product"]),
     ("LineItem", "variant"): lambda goods, row, _: goods.rows.get(row["variant"]),
     ("OrderTransaction", "order"): lambda goods, row, _: goods.rows[row["order"]],
@@ -113,11 +120,16 @@ SEARCHED: dict[str, dict[str, Callable[[Goods, Row], Any]]] = {
     "orders": {
         "created_at": lambda goods, row: row["createdAt"],
         "updated_at": lambda goods, row: row["updatedAt"],
+        "fulfillment_status": lambda goods, row: row["displayFulfillmentStatus"].lower(),
+        "tag": lambda goods, row: row["tags"],
         "customer_id": lambda goods, row: number(goods.rows[row["customer"]]) if row["customer"] else "",
         "status": lambda goods, row: (
             "cancelled" if row["cancelledAt"] else "closed" if row["closedAt"] else "open"
         ),
     },
-    "customers": {"updated_at": lambda goods, row: row["updatedAt"]},
+    "customers": {
+        "updated_at": lambda goods, row: row["updatedAt"],
+        "tag": lambda goods, row: row["tags"],
+    },
     "urlRedirects": {"path": lambda goods, row: row["path"]},
 }

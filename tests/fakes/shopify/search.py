@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 _TERM = re.compile(
-    r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<word>AND|OR)\b|
+    r"""\s*(?:(?P<open>\()|(?P<close>\))|(?P<word>AND|OR|NOT)\b|
     (?P<name>[a-z_]+):(?P<sign>>=|<=|>|<)?(?:'(?P<quoted>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s()']+)))""",
     re.VERBOSE,
 )
@@ -56,10 +56,17 @@ def _both(tokens: list[re.Match[str]], fields: dict[str, Callable[[Row], Any]]) 
                 raise BadSearch("a bracket is open")
             tests.append(test)
             tokens = tokens[1:]
+        elif tokens[0]["word"] == "NOT" and len(tokens) > 1:
+            tests.append(_not(_term(tokens[1], fields)))
+            tokens = tokens[2:]
         else:
             tests.append(_term(tokens[0], fields))
             tokens = tokens[1:]
     return (lambda row: all(each(row) for each in tests)), tokens
+
+
+def _not(test: Test) -> Test:
+    return lambda row: not test(row)
 
 
 def _term(token: re.Match[str], fields: dict[str, Callable[[Row], Any]]) -> Test:

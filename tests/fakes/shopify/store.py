@@ -238,6 +238,8 @@ class ShopifyFake(Goods):
         reading = {f"read_{each.removeprefix('write_')}" for each in held if each.startswith("write_")}
         shop = {
             "__typename": "Shop",
+            "id": "gid://shopify/Shop/1",
+            "email": "owner@shop.example",
             "name": self.name,
             "myshopifyDomain": self.domain,
             "ianaTimezone": self.zone,

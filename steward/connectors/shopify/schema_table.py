@@ -1,0 +1,69 @@
+"""What may be read of a Shopify store below the objects flows are about: the table made at set-up.
+
+The table holds what is the same in every version the connector speaks (schema_build.py makes it).
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+_TABLE = Path(__file__).with_name("built") / "schema.json"
+
+
+class Shape(StrEnum):
+    """What a field gives; the values are the table's signs."""
+
+    LEAF = "s"
+    LEAVES = "t"
+    OBJECT = "o"
+    OBJECTS = "l"  # a list that comes whole
+    FIRST = "f"  # a list of which the first so many are asked for
+    CONNECTION = "c"
+    METAFIELD = "m"  # needs a key: read only where a flow names the metafield
+
+
+LISTS = frozenset((Shape.LEAVES, Shape.OBJECTS, Shape.FIRST, Shape.CONNECTION))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its shape, and the type of the value or of each object."""
+
+    shape: Shape
+    type: str
+
+
+class SchemaTable:
+    """The types with their fields; `versions` are those the table is true for."""
+
+    def __init__(self, found: Mapping[str, object]) -> None:
+        self._types: Mapping[str, Mapping[str, str]] = found["types"]  # type: ignore[assignment]
+        self._nodes = frozenset(found["nodes"])  # type: ignore[call-overload]
+        self._sorts: Mapping[str, list[str]] = found["sorts"]  # type: ignore[assignment]
+        self.versions: tuple[str, ...] = tuple(found["versions"])  # type: ignore[arg-type]
+
+    def field(self, kind: str, name: str) -> Field | None:
+        """The field of a type; None when there is none that can be read."""
+        sign = self._types.get(kind, {}).get(name)
+        return Field(Shape(sign[0]), sign[1:]) if sign is not None else None
+
+    def names(self, kind: str) -> list[str]:
+        """The fields of a type."""
+        return sorted(self._types.get(kind, {}))
+
+    def is_node(self, kind: str) -> bool:
+        """Whether an object of the type is found by its id alone."""
+        return kind in self._nodes
+
+    def sorts(self, root: str) -> tuple[str, ...]:
+        """By what a list that flows fetch may be sorted."""
+        return tuple(self._sorts.get(root, ()))
+
+
+@functools.cache
+def schema_table() -> SchemaTable:
+    """The table of this installation. Raises FileNotFoundError where it was not made (`make` does)."""
+    return SchemaTable(json.loads(_TABLE.read_text("utf-8")))

@@ -1,0 +1,171 @@
+"""What flows read of a store: paths compiled to queries that every version takes, and read to their ends."""
+
+import random
+from typing import Any
+
+import pytest
+from graphql import parse, validate
+
+from steward.connectors.base import Invalid, NotFound, Refused, TooLarge
+from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.shopify import flow_reads
+from steward.connectors.shopify.connector import VERSIONS
+from steward.connectors.shopify.hydration import (
+    FETCHED,
+    OBJECTS,
+    POINTS_MOST,
+    Reads,
+    Recipe,
+    compile_read,
+    compiled,
+    document_of,
+    recipe_of,
+    sort_of,
+    variables_of,
+)
+from steward.connectors.shopify.schema_table import LISTS, Shape, schema_table
+from steward.model.plan import Patched
+from tests.connectors.shopify.bench import NUMBER, ORG, Bench
+from tests.fakes.shopify import cost
+from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.schema import schema_of
+
+SEED = 20_261_122
+TIER = Patched("Customer", "loyaltyTier", "custom", "tier")
+
+
+def walked(chance: random.Random, root: str) -> str:
+    """A path that the schema has, found by walking at random."""
+    table, kind, names = schema_table(), {**OBJECTS, **FETCHED}[root], [root]
+    for _ in range(chance.randint(1, 5)):
+        name = chance.choice(table.names(kind))
+        found = table.field(kind, name)
+        assert found is not None
+        if found.shape is Shape.METAFIELD:
+            continue
+        names.append(name)
+        if found.shape in (Shape.LEAF, Shape.LEAVES):
+            break
+        kind = found.type
+    return ".".join(names)
+
+
+def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() -> None:
+    """imports 8.2: validated against the real schema; connectors 7.1 Pace: at most 1,000 points a query"""
+    assert schema_table().versions == VERSIONS
+    chance = random.Random(SEED)
+    dear = 0
+    for root in (*OBJECTS, *FETCHED) * 2:
+        paths = [walked(chance, root) for _ in range(chance.randint(1, 6))]
+        made = compile_read(root, paths)
+        text = parse(made.query)
+        for version in VERSIONS:
+            assert [each.message for each in validate(schema_of(version), text)] == [], (paths, made.query)
+        asked = cost.requested(schema_of("2026-10"), text, {})
+        assert asked <= made.points
+        if made.problems:
+            dear += 1
+        else:
+            assert made.points <= POINTS_MOST
+            assert document_of(recipe_of(root, paths)).points == made.points
+    assert dear < 5
+
+
+def test_what_cannot_be_read_is_told_path_by_path() -> None:
+    """imports 8.2: a path the schema does not have is a finding of its own, the others stand"""
+    paths = (
+        *("order.name", "order.bogus.x", "order.name.x", "order.metafields.tgg.breadcrumb", "product.title"),
+        *("order.customer.loyaltyTier.value", "order.lineItems.product.tags", "order.lineItems.size"),
+        "order." + ".".join(["customer", "lastOrder"] * 7),
+        "order.tags} } mutation { x",
+    )
+    made = compile_read("order", paths, [TIER])
+    assert {path for path, _ in made.problems} == {paths[1], paths[2], paths[3], paths[4], *paths[8:]}
+    assert made.lists == ("order.lineItems", "order.metafields")
+    assert made.types["order.name"] == made.types["order.customer.loyaltyTier.value"] == "String"
+    assert "mutation" not in made.query
+    assert '"' not in made.query
+    kept = recipe_of("order", ["order.customer.loyaltyTier.value"], [TIER, TIER])
+    assert set(variables_of(kept).values()) == {"custom", "tier"}
+    assert [path for path, _ in compile_read("checkout", ["checkout.id"]).problems] == ["checkout.id"]
+    with pytest.raises(ValueError, match="bogus"):
+        document_of(recipe_of("order", ["order.bogus"]))
+    many = [f"order.x{at}" for at in range(1_001)]
+    assert len(compile_read("order", many).problems) == 1
+    assert len(compile_read("order", many[1:]).problems) == 1_000
+
+
+async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
+    """imports 8.1: names as they are, lists plain, a metafield under its handle; long lists to the end"""
+    store = bench.store
+    person = store.add_customer("Ann", email="ann@shop.example")
+    store.make("Metafield", owner=person["id"], namespace="custom", key="tier", type="text", value="gold")
+    product = store.add_product("Bowl", tags=["presale"])
+    variants = [*store.owned(product["id"]), *store.of("ProductVariant")[:8]] * 7
+    order = store.add_order(variants, customer=person, note="soon")
+    paths = (
+        *("order.note", "order.totalPrice", "order.customer.loyaltyTier.value", "order.customer.displayName"),
+        *(
+            "order.lineItems.product.tags",
+            "order.lineItems.title",
+            "order.lineItems.product.collections.title",
+        ),
+        *("order.refunds.id", "order.totalPriceSet.shopMoney.amount"),
+    )
+    ask = FlowObjectAsk("order", str(number(order)), paths, (TIER,))
+    before = len(store.documents)
+    [found] = await bench.all(FLOW_OBJECT, ask)
+    assert found["note"] == "soon"
+    assert found["customer"]["loyaltyTier"]["value"] == "gold"
+    assert [each["title"] for each in found["lineItems"]] == [each["title"] for each in order["lineItems"]]
+    assert found["lineItems"][0]["product"]["tags"] == ["presale"]
+    assert found["refunds"] == []
+    assert set(store.documents[before:]) == {"FlowObject", "FlowMore"}
+    assert store.writes() == []
+    with pytest.raises(NotFound):
+        await bench.all(FLOW_OBJECT, FlowObjectAsk("order", "7", paths, (TIER,)))
+    [shop] = await bench.all(FLOW_OBJECT, FlowObjectAsk("shop", "", ("shop.name", "shop.currencyCode")))
+    assert (shop["name"], shop["currencyCode"]) == ("Teapots", "EUR")
+
+
+async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """imports 8.2: lists of at most 250; connectors 7.1"""
+    many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(251)))
+    few = bench.store.add_product("Few", options=tuple(f"Size {at}" for at in range(250)))
+    for row, length in ((many, 250), (few, 250)):
+        ask = FlowObjectAsk("product", str(number(row)), ("product.variants.title", "product.variants.id"))
+        [found] = await bench.all(FLOW_OBJECT, ask)
+        assert len(found["variants"]) == length
+    monkeypatch.setattr(flow_reads, "CALLS_MOST", 0)
+    paths = ("product.variants.title", "product.collections.products.variants.sku")
+    with pytest.raises(TooLarge):
+        await bench.all(FLOW_OBJECT, FlowObjectAsk("product", str(number(many)), paths))
+
+
+async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
+    """imports 8.3: get data by query, sort and maximum; at most 100"""
+    for at in range(110):
+        bench.store.add_product(f"More {at:03}", tags=["fresh"])
+    paths = ("products.title", "products.variants.sku")
+    found = await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "tag:fresh", "TITLE desc", 105))
+    assert [each["title"] for each in found] == [f"More {at:03}" for at in range(109, 9, -1)]
+    some = await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "tag:fresh", "title", 3))
+    assert [each["title"] for each in some] == ["More 000", "More 001", "More 002"]
+    with pytest.raises(Invalid):
+        await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "", "price"))
+    assert [sort_of("orders", text) for text in ("", "created_at:desc", "UPDATED_AT_ASC", "x", "id up")] == [
+        *(("ID", False), ("CREATED_AT", True), ("UPDATED_AT", False), None, None)
+    ]
+
+
+@pytest.mark.parametrize("recipe", [Recipe(Reads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"])
+async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
+    """connectors 3 rule 3: names go in, never text; a recipe that makes no query is refused"""
+    http = bench.outbound.reading(ORG, NUMBER, bench.connector.link(bench.secrets))
+    with pytest.raises((Refused, AttributeError)):
+        await http.ask_made(recipe, {})
+    assert bench.store.documents == []
+    assert all(field in LISTS or field for field in Shape)
+    assert compiled(Recipe(Reads.SHOP, "shop", ("shop.email",))).points <= 2
