@@ -1,19 +1,21 @@
-"""Walks an items plan from its trigger to its end or to a person's approval (imports 3; engine 10).
+"""Walks an imported plan from its trigger to its end or to a person's approval (imports 3, 8; engine 10).
 
 One walk for all: a real run gives it a journal of rows (runs/), a sub-workflow and the recorded cases one in
-memory. It runs what the journal does not have, and replays the rest in the same order.
+memory. It runs what the journal does not have, and replays the rest in the same order. `walk` is an items
+plan's; a flow's gives `follow` an order and a way to run a step of its own (steps/flow/).
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from steward.expressions.evaluate import Evaluator
 from steward.model.plan import Plan, PlanStep
 from steward.steps.execute import Bench, Done, execute, origin_of
-from steward.steps.items import Item, Items, Outputs
+from steward.steps.items import History, Item, Items, Outputs
 from steward.steps.kinds import TOO_DEEP, ItemFailed, Scene, StepBroke, StepType
 from steward.steps.order import Execution, Order
 from steward.steps.room import Room
@@ -65,12 +67,33 @@ class Journal(Protocol):
 class Walked:
     """How far a walk came. `failed`: the step that ended it. `held`: executions waiting for a decision."""
 
-    order: Order
+    order: "Ordering"
     failed: Execution | None = None
     failure: Settled | None = None
     held: list[Execution] = field(default_factory=list)
     starved: list[PlanStep] = field(default_factory=list)
     too_many: bool = False
+    history: History = field(default_factory=dict)  # what ran, of an items plan
+
+
+class Ordering(Protocol):
+    """Which execution is next, and what follows from what one handed on."""
+
+    def next(self) -> Execution | None:
+        """The next one; None when only held ones, or inputs that never come, are left."""
+        ...
+
+    def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
+        """It ended with these outputs; None: it failed and nothing follows."""
+        ...
+
+    def start_waiting(self) -> bool:
+        """Whether a step that waits for inputs is let run with what it has."""
+        ...
+
+    def starved(self) -> list[PlanStep]:
+        """Steps that wait for an input that never came."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +133,31 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         sleep=means.sleep,
         clock=means.clock,
     )
+    run = partial(execute, bench)
+    walked = await follow(order, run, journal=journal, room=means.room, anew=_anew(types))
+    walked.history = order.history
+    return walked
+
+
+def _anew(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
+    """Whether a step is run again when it is replayed, so that its memory is made again."""
+
+    def again(step: PlanStep) -> bool:
+        kind = types.get(origin_of(step).source_type)
+        return kind is not None and kind.stateful and not origin_of(step).disabled
+
+    return again
+
+
+async def follow(
+    order: Ordering,
+    run: Callable[[Execution], Coroutine[Any, Any, Done]],
+    *,
+    journal: Journal,
+    room: Room,
+    anew: Callable[[PlanStep], bool] = lambda step: False,
+) -> Walked:
+    """Takes executions in their order as far as it goes now. Raises TooMuch."""
     walked = Walked(order)
     count = 0
     while True:
@@ -126,7 +174,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         if count > MOST_EXECUTIONS:
             walked.too_many, walked.failed = True, execution
             return walked
-        settled = await _one(bench, execution, journal, means.room)
+        settled = await _one(run, execution, journal=journal, room=room, anew=anew)
         if settled is Waiting.HELD:
             walked.held.append(execution)
         elif settled.outputs is None:
@@ -137,16 +185,22 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
             order.settle(execution, settled.outputs, settled.error)
 
 
-async def _one(bench: Bench, execution: Execution, journal: Journal, room: Room) -> Settled | Waiting:
+async def _one(
+    run: Callable[[Execution], Coroutine[Any, Any, Done]],
+    execution: Execution,
+    *,
+    journal: Journal,
+    room: Room,
+    anew: Callable[[PlanStep], bool],
+) -> Settled | Waiting:
     settled = await journal.kept(execution)
     if settled is None:
         await journal.before(execution)
-        done = await journal.bounded(execute(bench, execution))
+        done = await journal.bounded(run(execution))
         room.take(done.outputs)  # before it is written out: a value may stand in it a thousand times
         return await journal.keep(execution, done)
-    kind = bench.types.get(origin_of(execution.step).source_type)
-    if kind is not None and kind.stateful and not origin_of(execution.step).disabled:
-        done = await journal.bounded(execute(bench, execution))  # its memory is made again; not kept twice
+    if anew(execution.step):
+        done = await journal.bounded(run(execution))  # nothing of it is kept twice
         settled = Settled(done.outputs, done.error, done.code)
     if isinstance(settled, Settled):
         room.take(settled.outputs)
@@ -197,12 +251,12 @@ class InMemory:
         return Settled([])
 
 
-def last_items(walked: Walked) -> Items:
+def last_items(history: History) -> Items:
     """The items of the step that ran last, which is what a called workflow gives back."""
-    names = [name for name, runs in walked.order.history.items() if runs]
+    names = [name for name, runs in history.items() if runs]
     last: Any = None
     for name in names:
-        for ran in walked.order.history[name]:
+        for ran in history[name]:
             if ran.outputs is not None:
                 last = ran
     found = [item for items in (last.outputs if last is not None else []) for item in items]
@@ -222,4 +276,4 @@ async def inner(plan: Plan, items: Items, *, means: Means, depth: int) -> Items:
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not come to its end.")
-    return last_items(walked)
+    return last_items(walked.history)

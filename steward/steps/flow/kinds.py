@@ -119,6 +119,7 @@ class FlowType:
     kind: StepKind = StepKind.DECIDE
     known: frozenset[str] = frozenset()  # the config fields it reads
     stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
+    of_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 
     def operation(self, asked: FlowAsked) -> str:
         """The public name of what it does (contract 3.6)."""

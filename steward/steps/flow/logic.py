@@ -95,6 +95,7 @@ class Count(_OfList):
     tasks = ("shopify::flow::count",)
     label = "Count"
     variable = "count"
+    of_store = True
 
     def operation(self, asked: FlowAsked) -> str:
         """count."""
@@ -111,6 +112,7 @@ class Sum(_OfList):
     tasks = ("shopify::flow::sum",)
     label = "Sum"
     variable = "sum"
+    of_store = True
 
     def operation(self, asked: FlowAsked) -> str:
         """sum."""

@@ -7,7 +7,7 @@ port with no item starts nothing, one with an item its targets once, a for-each'
 
 from dataclasses import dataclass
 
-from steward.model.json import JsonValue
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Edge, Plan, PlanStep
 from steward.steps.items import Item, Outputs
 from steward.steps.order import Execution
@@ -49,7 +49,8 @@ class _Arriving:
 class FlowOrder:
     """Which step runs next, from the trigger on."""
 
-    def __init__(self, plan: Plan, *, entry: str) -> None:
+    def __init__(self, plan: Plan, *, entry: str, given: JsonObject | None = None) -> None:
+        """`given` are the names the trigger itself hands on."""
         self._steps = {step.name: step for step in plan.steps}
         self._after: dict[str, list[Edge]] = {}
         for edge in plan.edges:
@@ -59,7 +60,8 @@ class FlowOrder:
         self._runs: dict[str, int] = {}
         self._arrivals: dict[tuple[str, tuple[int, ...]], int] = {}
         self._stack: list[_Arriving] = []
-        self._send_on([self._targets(entry, None, None, ())])
+        trail = Trail(entry, Item({"value": given or {}}), None)
+        self._send_on([self._targets(entry, None, trail, ())])
 
     def next(self) -> FlowExecution | None:
         """The next execution; None when only held ones are left."""

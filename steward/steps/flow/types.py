@@ -2,7 +2,22 @@
 
 from collections.abc import Mapping
 
+from steward.steps.flow.fetch import CUSTOMERS, ORDERS, PRODUCTS
+from steward.steps.flow.hydrate import ReadObjects
 from steward.steps.flow.kinds import FlowType
+from steward.steps.flow.logic import Condition, Count, ForEach, RunCode, Sum, Wait
 
-ALL: tuple[FlowType, ...] = ()
+ALL: tuple[FlowType, ...] = (
+    Condition(),
+    ForEach(),
+    Count(),
+    Sum(),
+    RunCode(),
+    Wait(),
+    ORDERS,
+    PRODUCTS,
+    CUSTOMERS,
+)
 FLOW_TYPES: Mapping[str, FlowType] = {task: one for one in ALL for task in one.tasks}
+# What a run has beside them: the steps that are put into its plan.
+RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}
