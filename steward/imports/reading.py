@@ -7,17 +7,19 @@ from typing import Any
 from steward.expressions import template
 from steward.expressions.evaluate import Evaluator
 from steward.expressions.template import Chunk, Lang, Template
-from steward.expressions.views import CodeStopped, Problem, Script, ToCheck
+from steward.expressions.views import CodeStopped, Mode, Problem, Script, ToCheck
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
 from steward.imports.report import Report
+from steward.imports.store_flow import read as store_flow
 from steward.imports.workflow_tool import read as workflow_tool
 from steward.model.finding import Finding, Level
-from steward.model.plan import OnError, Plan, PlanStep
+from steward.model.plan import DataMode, OnError, Plan, PlanStep
 from steward.steps.code import script_of
 from steward.steps.execute import EXPRESSION, raw_parameters
 
-SOURCES = (workflow_tool.SOURCE,)
+_READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
+SOURCES = tuple(_READERS)
 _SCRIPTS = frozenset(("code", "function", "functionItem"))
 
 
@@ -37,13 +39,15 @@ async def read_export(
 
     Without an evaluator nothing is compiled, only read.
     """
-    if source != workflow_tool.SOURCE:
-        raise Unreadable("Exports of this source cannot be read yet.")
-    found = workflow_tool.read(content, name)
+    reader = _READERS.get(source)
+    if reader is None:
+        raise Unreadable("Exports of this source are not known. Send one of n8n or of Shopify Flow.")
+    found = reader(content, name)
     findings = list(found.findings)
-    for step_name, place in _references(found.plan):
-        words = f"It asks for the step “{place[:80]}”, which is not there. Correct the name in the tool."
-        findings.append(Finding(step_name, Level.ERROR, "expression_feature", words))
+    if found.plan.mode is DataMode.ITEMS:
+        for step_name, place in _references(found.plan):
+            words = f"It asks for the step “{place[:80]}”, which is not there. Correct the name in the tool."
+            findings.append(Finding(step_name, Level.ERROR, "expression_feature", words))
     if evaluator is not None:
         findings += await _compiled(found.plan, evaluator)
     plan = _marked(found.plan, findings)
@@ -104,28 +108,47 @@ def _references(plan: Plan) -> list[tuple[str, str]]:
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
     """What compiling every expression and script found; nothing is run."""
     asked: list[tuple[PlanStep, str, Template]] = []
+    liquid: list[tuple[PlanStep, str, Template]] = []
     scripts: list[tuple[PlanStep, Script]] = []
     for step in plan.steps:
         if step.origin is None or not step.origin.supported:
             continue
-        asked += [(step, path, one) for path, one in templates_of(step) if one.lang is not Lang.LITERAL]
-        if step.origin.source_type in _SCRIPTS:
-            scripts.append((step, script_of(step.origin.source_type, raw_parameters(step.config))))
-    if not asked and not scripts:
+        for path, one in templates_of(step):
+            if one.lang is not Lang.LITERAL:
+                (liquid if one.lang is Lang.LIQUID else asked).append((step, path, one))
+        if (script := _script_of(step, plan)) is not None:
+            scripts.append((step, script))
+    if not asked and not scripts and not liquid:
         return []
     try:
         checked = await evaluator.check(
-            ToCheck(templates=[one for _, _, one in asked], scripts=[script for _, script in scripts])
+            ToCheck(
+                templates=[one for _, _, one in asked],
+                scripts=[script for _, script in scripts],
+                liquid=[one for _, _, one in liquid],
+            )
         )
     except CodeStopped as stopped:
         words = f"Its expressions could not be checked: {stopped.message}"
         return [Finding(None, Level.ERROR, "expression_feature", words)]
     found: list[Finding] = []
-    for (step, path, _), problems in zip(asked, checked.templates, strict=True):
+    told = [*checked.templates, *checked.liquid]
+    for (step, path, _), problems in zip([*asked, *liquid], told, strict=True):
         found += [_finding(step, problem, path) for problem in problems]
     for (step, _), problems in zip(scripts, checked.scripts, strict=True):
         found += [_finding(step, problem, "its code") for problem in problems]
     return list(dict.fromkeys(found))
+
+
+def _script_of(step: PlanStep, plan: Plan) -> Script | None:
+    """The script of a step; None: it is none that runs one."""
+    if step.origin is None:
+        return None
+    if plan.mode is DataMode.ENVIRONMENT:
+        return Script(str(step.config.get("script")), Mode.FLOW) if step.operation == "code" else None
+    if step.origin.source_type not in _SCRIPTS:
+        return None
+    return script_of(step.origin.source_type, raw_parameters(step.config))
 
 
 def _finding(step: PlanStep, problem: Problem, where: str) -> Finding:

@@ -62,7 +62,7 @@ def findings(plan: Plan) -> list[Finding]:
         )
         for name in _circles(plan)
     ]
-    return found + _reads_beside(plan)
+    return found + reads_beside(plan)
 
 
 def _circles(plan: Plan) -> list[str]:
@@ -90,7 +90,8 @@ def _reach(after: dict[str, list[str]], start: str) -> set[str]:
     return seen
 
 
-def _reads_beside(plan: Plan) -> list[Finding]:
+def reads_beside(plan: Plan) -> list[Finding]:
+    """Reads in another branch than a change of the same kind of object."""
     after: dict[str, list[str]] = {}
     for edge in plan.edges:
         after.setdefault(edge.source, []).append(edge.target)

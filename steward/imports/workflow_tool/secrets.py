@@ -45,10 +45,10 @@ def _clean(value: Any, path: str, found: list[str]) -> Any:
         cleaned = {}
         for name, one in value.items():
             where = f"{path}.{name}" if path else str(name)
-            named = _is_named(str(name)) or (
+            named = is_named(str(name)) or (
                 name == "value" and pair is not None and _NAMED.match(pair.strip())
             )
-            if named and _is_literal(one):
+            if named and is_literal(one):
                 found.append(where)
                 cleaned[name] = EMPTY
             else:
@@ -59,14 +59,20 @@ def _clean(value: Any, path: str, found: list[str]) -> Any:
     return _text(value, path, found) if isinstance(value, str) else value
 
 
-def _is_named(name: str) -> bool:
+def is_named(name: str) -> bool:
+    """Whether a field of this name holds a key."""
     return bool(_NAMED.match(name)) and not _IN_OBJECT.match(name)
 
 
-def _is_literal(value: object) -> bool:
+def is_named_header(name: str) -> bool:
+    """The same of a header or a parameter of an address, where fewer names are common."""
+    return bool(_NAMED.match(name.strip()))
+
+
+def is_literal(value: object) -> bool:
     """A value that holds something itself: no expression, not empty, no choice of the tool."""
     if isinstance(value, str):
-        return bool(value.strip()) and not (value.startswith("=") and "{{" in value) and len(value) > 3
+        return bool(value.strip()) and "{{" not in value and len(value) > 3
     return isinstance(value, int) and not isinstance(value, bool) and value > 9999
 
 
@@ -94,7 +100,7 @@ def _inside(text: str) -> str | None:
 
 
 def _written(hit: re.Match[str]) -> str:
-    if not (_is_named(hit[2]) and _is_literal(hit[5]) and "{{" not in hit[5]):
+    if not (is_named(hit[2]) and is_literal(hit[5])):
         return hit[0]
     return f"{hit[1]}{hit[2]}{hit[1]}{hit[3]}{hit[4]}{hit[4]}"
 

@@ -1,0 +1,280 @@
+"""Reads a flow's condition, in either of its two spellings, into one tree; pure (imports 7.3).
+
+The tree, as a plan keeps it: `{"and": [TREE…]}`, `{"or": [TREE…]}`, `{"path", "operator", "value", "type"}`
+(with `value_path` in place of `value` where the right side is a path) and
+`{"each": list path, "item": name, "operator": any|all|none, "holds": TREE}`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from steward.imports.store_flow.file import inner
+from steward.model.json import JsonObject, JsonValue
+
+WITH_VALUE: Final = (
+    "==", "!=", ">", ">=", "<", "<=", "start_with?", "not_start_with?", "end_with?", "not_end_with?",
+    "include?", "not_include?", "in?", "not_in?",
+)  # fmt: skip
+ALONE: Final = ("empty_or_nil?", "not_empty_and_not_nil?", "nil?", "not_nil?")
+OF_LISTS: Final = {"any?": "any", "all?": "all", "none?": "none"}
+DEEPEST: Final = 100
+MOST_PARTS: Final = 1000
+PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
+
+
+class Unclear(Exception):
+    """The condition is none that is known here; the message says what of it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def read_condition(text: str) -> JsonObject:
+    """The tree of a condition. Raises Unclear."""
+    found = inner(text)
+    if isinstance(found, Mapping):
+        return _Tree().of(found)
+    if found is not None or not text.strip():
+        raise Unclear("It has no condition.")
+    return _Text(text).read()
+
+
+def paths_in(tree: JsonObject) -> list[str]:
+    """The paths a tree asks for, items of its lists spelled as the members of their list."""
+    found: list[str] = []
+    open_: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
+    while open_:
+        here, items = open_.pop()
+        for one in _parts(here):
+            open_.append((one, items))
+        if "each" in here:
+            path = _spelled(str(here["each"]), items)
+            found.append(path)
+            holds = here["holds"]
+            if isinstance(holds, Mapping):
+                open_.append((holds, {**items, str(here["item"]): path}))
+        found += [_spelled(str(here[name]), items) for name in ("path", "value_path") if name in here]
+    return found
+
+
+def _parts(here: JsonObject) -> list[JsonObject]:
+    parts = here.get("and") or here.get("or") or ()
+    return [one for one in parts if isinstance(one, Mapping)] if isinstance(parts, list) else []
+
+
+def _spelled(path: str, items: Mapping[str, str]) -> str:
+    head, dot, rest = path.partition(".")
+    return f"{items[head]}{dot}{rest}" if head in items else path
+
+
+def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
+    """Parts under one word, those of the same word spelled on its level."""
+    flat: list[JsonValue] = []
+    for one in parts:
+        below = one.get(word)
+        flat += below if isinstance(below, list) else [one]
+    return {word: flat}
+
+
+def _path(given: Any) -> str:
+    if not isinstance(given, str) or not PATH.match(given):
+        raise Unclear(f"“{str(given)[:80]}” is no path.")
+    return given
+
+
+def _comparison(path: str, operator: str, value: JsonValue, type_: str | None) -> JsonObject:
+    if operator in ALONE:
+        return {"path": path, "operator": operator, "value": None, "type": type_}
+    if operator not in WITH_VALUE:
+        raise Unclear(f"The operator “{operator[:80]}” is not known.")
+    return {"path": path, "operator": operator, "value": value, "type": type_}
+
+
+class _Tree:
+    """The JSON spelling."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def of(self, node: Any, depth: int = 0) -> JsonObject:
+        self._count += 1
+        if depth > DEEPEST or self._count > MOST_PARTS:
+            raise Unclear("It is nested too deeply or has too many parts.")
+        if not isinstance(node, Mapping):
+            raise Unclear("A part of it is empty.")
+        if "array_path" in node:
+            return self._array(node, depth)
+        if node.get("operation_type") == "LogicalExpression" or node.get("operator") in ("AND", "OR"):
+            return self._logical(node, depth)
+        if node.get("operation_type") in ("Comparison", None) and isinstance(node.get("lhs"), Mapping):
+            return self._compared(node)
+        raise Unclear(f"A part of kind “{str(node.get('operation_type'))[:80]}” is not known.")
+
+    def _logical(self, node: Mapping[str, Any], depth: int) -> JsonObject:
+        word = {"AND": "and", "OR": "or"}.get(str(node.get("operator")))
+        if word is None:
+            raise Unclear(f"The operator “{str(node.get('operator'))[:80]}” is not known.")
+        left = self.of(node.get("lhs"), depth + 1)
+        if node.get("rhs") is None:
+            return left
+        return _joined(word, [left, self.of(node["rhs"], depth + 1)])
+
+    def _array(self, node: Mapping[str, Any], depth: int) -> JsonObject:
+        word = str(node.get("operator"))
+        if word not in ("ANY", "ALL", "NONE"):
+            raise Unclear(f"The operator “{word[:80]}” of a list is not known.")
+        item = _path(_environment(node.get("array_item_key")))
+        if "." in item:
+            raise Unclear(f"“{item[:80]}” is no name of an item.")
+        return {
+            "each": _path(_environment(node.get("array_path"))),
+            "item": item,
+            "operator": word.lower(),
+            "holds": self.of(node.get("operation"), depth + 1),
+        }
+
+    def _compared(self, node: Mapping[str, Any]) -> JsonObject:
+        path = _path(_environment(node["lhs"]))
+        given = node.get("value_type")
+        type_ = given.rpartition(":")[2] if isinstance(given, str) else None
+        right = node.get("rhs")
+        operator = str(node.get("operator"))
+        if operator in ALONE:
+            return _comparison(path, operator, None, type_)
+        if not isinstance(right, Mapping):
+            raise Unclear("A comparison has nothing to compare with.")
+        if right.get("comparison_value_type") == "EnvironmentValue":
+            found = dict(_comparison(path, operator, None, type_))
+            del found["value"]
+            return {**found, "value_path": _path(_environment(right))}
+        value = right.get("value")
+        if isinstance(value, Mapping) or right.get("comparison_value_type") not in ("LiteralValue", None):
+            raise Unclear("A comparison is with something other than a value or a path.")
+        return _comparison(path, operator, value, type_)
+
+
+def _environment(node: Any) -> Any:
+    if isinstance(node, str):
+        return node
+    if not isinstance(node, Mapping) or node.get("comparison_value_type") not in ("EnvironmentValue", None):
+        return None
+    return node.get("full_environment_path") or node.get("value")
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<mark>&&|\|\||[()|,\[\]])
+      | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | (?P<operator>==|!=|>=|<=|>|<|[a-z_]+\?)
+      | (?P<number>-?\d+(?:\.\d+)?(?![\w.]))
+      | (?P<name>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*))""",
+    re.VERBOSE,
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_WORDS: Mapping[str, JsonValue] = {"true": "true", "false": "false", "nil": None, "null": None}
+_END = ("end", "")
+
+
+class _Text:
+    """The text spelling: `(order.lineItems any? |x| (x.quantity > 2)) && …`; `&&` and `||` are not mixed."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, str]] = []
+        self._at = 0
+        at = 0
+        while at < len(text.rstrip()):
+            found = _TOKEN.match(text, at)
+            if found is None or len(self._tokens) > 20 * MOST_PARTS:
+                raise Unclear(f"It cannot be read from “{text[at : at + 40].strip()}” on.")
+            self._tokens.append((str(found.lastgroup), str(found[str(found.lastgroup)])))
+            at = found.end()
+
+    def read(self) -> JsonObject:
+        found = self._joined(0)
+        if self._at < len(self._tokens):
+            raise Unclear(f"It cannot be read from “{self._peek()[1][:40]}” on.")
+        return found
+
+    def _peek(self) -> tuple[str, str]:
+        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+
+    def _next(self) -> tuple[str, str]:
+        found = self._peek()
+        self._at += 1
+        return found
+
+    def _take(self, mark: str) -> None:
+        if self._next() != ("mark", mark):
+            raise Unclear(f"A “{mark}” is missing.")
+
+    def _joined(self, depth: int) -> JsonObject:
+        if depth > DEEPEST:
+            raise Unclear("It is nested too deeply.")
+        parts = [self._part(depth)]
+        marks: set[str] = set()
+        while self._peek() in (("mark", "&&"), ("mark", "||")):
+            marks.add(self._next()[1])
+            parts.append(self._part(depth))
+        if len(marks) > 1:
+            raise Unclear("It mixes “&&” and “||” without brackets.")
+        return _joined("and" if "&&" in marks else "or", parts) if marks else parts[0]
+
+    def _part(self, depth: int) -> JsonObject:
+        if self._peek() == ("mark", "("):
+            self._next()
+            found = self._joined(depth + 1)
+            self._take(")")
+            return found
+        kind, path = self._next()
+        if kind != "name":
+            raise Unclear(f"A path is missing before “{path[:40]}”.")
+        kind, operator = self._next()
+        if kind != "operator":
+            raise Unclear(f"An operator is missing after “{path[:80]}”.")
+        if operator in OF_LISTS:
+            return self._of_list(path, OF_LISTS[operator], depth)
+        if operator in ALONE:
+            return _comparison(path, operator, None, None)
+        kind, value = self._value()
+        found = _comparison(path, operator, value, None)
+        if kind != "name":
+            return found
+        return {name: one for name, one in found.items() if name != "value"} | {"value_path": value}
+
+    def _of_list(self, path: str, word: str, depth: int) -> JsonObject:
+        self._take("|")
+        kind, item = self._next()
+        if kind != "name" or "." in item:
+            raise Unclear(f"The items of “{path[:80]}” have no name.")
+        self._take("|")
+        self._take("(")
+        holds = self._joined(depth + 1)
+        self._take(")")
+        return {"each": path, "item": item, "operator": word, "holds": holds}
+
+    def _value(self) -> tuple[str, JsonValue]:
+        kind, text = self._next()
+        if kind == "text":
+            return kind, _ESCAPED.sub(lambda hit: hit[1], text[1:-1])
+        if kind == "number":
+            return kind, text
+        if kind == "name":
+            return ("word", _WORDS[text]) if text in _WORDS else (kind, text)
+        if (kind, text) == ("mark", "["):
+            return "list", self._list()
+        raise Unclear("A comparison has nothing to compare with.")
+
+    def _list(self) -> list[JsonValue]:
+        found: list[JsonValue] = []
+        while self._peek() != ("mark", "]"):
+            kind, value = self._value()
+            if kind in ("name", "list"):
+                raise Unclear("A list holds something other than values.")
+            found.append(value)
+            if self._peek() == ("mark", ","):
+                self._next()
+            elif self._peek() != ("mark", "]"):
+                raise Unclear("A list has no end.")
+        self._next()
+        return found

@@ -1,0 +1,227 @@
+"""Finds the flow in what was sent: its checksum, its tasks and links as they stand (imports 7.1)."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.imports.content import Unreadable
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Patched
+
+MOST_STEPS = 1000
+MOST_LINKS = 10_000
+VERSION = 0.1  # the only one seen, of files and of tasks
+TRIGGER = "TRIGGER"
+_PREFIX = re.compile(r"\ufeff?\s*([0-9A-Fa-f]{64}):")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step of the file. `fields` are its config values as texts; `wrong` says what of it cannot be read."""
+
+    id: str
+    task: str
+    version: float
+    type: str
+    fields: Mapping[str, str]
+    place: tuple[float, float]
+    name: str
+    note: str
+    wrong: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From one task's port to another task; a port the file does not name is ''."""
+
+    source: str
+    port: str
+    target: str
+
+
+@dataclass(slots=True)
+class Flow:
+    """The flow as found: one trigger and the tasks, in the order of the file."""
+
+    name: str
+    version: float
+    trigger: Task
+    tasks: list[Task]
+    links: list[Link]
+    patched: list[Patched]
+    strange: list[str] = field(default_factory=list)  # parts of the file that were left out, in words
+
+
+def split(text: str) -> tuple[str, bool | None]:
+    """The JSON of an export, and whether its checksum fits it; None: it has none (imports 7.1).
+
+    The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
+    """
+    found = _PREFIX.match(text)
+    if found is None:
+        return text, None
+    body = text[found.end() :]
+    bare = body.removesuffix("\n").removesuffix("\r")
+    digits = found[1].lower()
+    fits = digits in (hashlib.sha256(one.encode("utf-8")).hexdigest() for one in (bare, body))
+    return bare, fits
+
+
+def root_of(value: JsonValue) -> Mapping[str, Any]:
+    """The `root` of an export. Raises Unreadable when the JSON is none."""
+    root = value.get("root") if isinstance(value, Mapping) else None
+    if not isinstance(root, Mapping) or not isinstance(root.get("steps"), list):
+        raise Unreadable("This is not an export of the store's automation product: it has no list of steps.")
+    return root
+
+
+def flow_of(value: Mapping[str, Any]) -> Flow:
+    """The tasks and what links them.
+
+    Raises Unreadable: no step, too many, not exactly one trigger.
+    """
+    root = root_of(value)
+    raw = [one for one in root["steps"] if isinstance(one, Mapping)]
+    if len(raw) > MOST_STEPS:
+        raise Unreadable(f"This export has {len(raw)} steps; at most {MOST_STEPS} can be imported.")
+    tasks = [_task(one, number) for number, one in enumerate(raw, 1)]
+    triggers = [task for task in tasks if task.type == TRIGGER]
+    if len(triggers) != 1:
+        words = "no trigger" if not triggers else f"{len(triggers)} triggers"
+        raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
+    if len(tasks) < 2:
+        raise Unreadable("There is no step in this export but its trigger.")
+    flow = Flow(
+        name=plain(_text(root.get("workflow_name"))),
+        version=_version(_mapping(value.get("__metadata")).get("version")),
+        trigger=triggers[0],
+        tasks=[task for task in tasks if task.type != TRIGGER],
+        links=_links(root.get("links")),
+        patched=[],
+    )
+    _patched(flow, root.get("patched_fields"))
+    if root.get("variables"):
+        flow.strange.append("It holds variables of its own, which are not read here.")
+    if len(raw) != len(root["steps"]):
+        flow.strange.append("Some of its steps are no steps at all and were left out.")
+    return flow
+
+
+def plain(text: str) -> str:
+    """Text from a file as a line: no control characters."""
+    return _CONTROL.sub(" ", text).strip()
+
+
+def inner(text: str) -> JsonValue:
+    """The list or object a text is the JSON of; None: it is another text."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return None
+    try:
+        found: JsonValue = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, list | Mapping) else None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+def _task(raw: Mapping[str, Any], number: int) -> Task:
+    fields, wrong = _fields(raw.get("config_field_values"))
+    name = raw.get("task_id")
+    if not isinstance(name, str) or not name.strip():
+        wrong = "It does not say what it does (task_id)."
+    kind = raw.get("task_type")
+    if not isinstance(kind, str):
+        wrong = "It does not say what kind of step it is (task_type)."
+    return Task(
+        id=_id(raw.get("step_id")) or f"step {number}",
+        task=plain(_text(name)),
+        version=_version(raw.get("task_version")),
+        type=_text(kind),
+        fields=fields,
+        place=_place(raw.get("step_position")),
+        name=plain(_text(raw.get("name"))),
+        note=plain(_text(raw.get("note"))),
+        wrong=wrong,
+    )
+
+
+def _fields(raw: Any) -> tuple[dict[str, str], str | None]:
+    if not isinstance(raw, list):
+        return {}, "It has no list of settings (config_field_values)."
+    found: dict[str, str] = {}
+    wrong = None
+    for one in raw:
+        name = one.get("config_field_id") if isinstance(one, Mapping) else None
+        value = one.get("value") if isinstance(one, Mapping) else None
+        if not isinstance(name, str) or not (value is None or isinstance(value, str)):
+            wrong = "One of its settings is not of the shape the product writes."
+        elif name in found:
+            wrong = f"Its setting “{name[:80]}” is given twice."
+        elif value is not None:
+            found[name] = value
+    return found, wrong
+
+
+def _links(raw: Any) -> list[Link]:
+    rows = [one for one in raw if isinstance(one, Mapping)] if isinstance(raw, list) else []
+    if len(rows) > MOST_LINKS:
+        raise Unreadable(f"This export has more than {MOST_LINKS} connections.")
+    return [
+        Link(_id(one.get("from_step_id")), _text(one.get("from_port_id")), _id(one.get("to_step_id")))
+        for one in rows
+    ]
+
+
+def _patched(flow: Flow, raw: Any) -> None:
+    for one in raw if isinstance(raw, list) else ():
+        given = _mapping(one)
+        arguments = given.get("arguments")
+        found = _mapping(inner(arguments) if isinstance(arguments, str) else arguments)
+        texts = (given.get("patched_type"), given.get("handle"), found.get("namespace"), found.get("key"))
+        if given.get("field") == "metafield" and all(isinstance(text, str) and text for text in texts):
+            flow.patched.append(Patched(*(str(text) for text in texts)))
+        else:
+            handle = plain(_text(given.get("handle")))[:80]
+            flow.strange.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
+
+
+def _mapping(value: Any) -> JsonObject:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _id(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    return str(value)
+
+
+def _version(value: Any) -> float:
+    """A number as it stands or as text; what is none is 0; one that is absent is the known one."""
+    if value is None:
+        return VERSION
+    try:
+        found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+    return found if abs(found) < 1e6 else 0.0
+
+
+def _place(value: Any) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        return 0.0, 0.0
+    x, y = (
+        float(one) if isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < 1e12 else 0.0
+        for one in value
+    )
+    return x, y

@@ -1,0 +1,207 @@
+"""Reads an export of the store's own automation product into a Plan and findings; pure (imports 7, 8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.imports.content import Content, Unreadable, parsed
+from steward.imports.store_flow import file, paths, scope
+from steward.imports.store_flow.file import Flow, Task
+from steward.imports.store_flow.schedules import read_recurrence
+from steward.imports.store_flow.secrets import without_secrets
+from steward.imports.store_flow.steps import Names, port_of, step_of
+from steward.imports.store_flow.tasks import SCHEDULED, Started, label_of, started_by
+from steward.imports.workflow_tool import graph
+from steward.imports.workflow_tool.read import MOST_BOUND, Read
+from steward.imports.workflow_tool.triggers import wire
+from steward.model.finding import Finding, Level
+from steward.model.json import JsonObject
+from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
+from steward.steps.flow.kinds import ONWARD
+
+SOURCE = "store_flow"
+
+
+def read(content: Content, name: str | None = None) -> Read:
+    """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
+    text, fits = file.split(content.text)
+    found = read_value(parsed(text), content.sha256, name)
+    if fits is not True:
+        words = "Its checksum does not fit its text" if fits is False else "It has no checksum"
+        words += ": it was changed after it was exported, or cut. Look at every step, or export it again."
+        found.findings.insert(0, Finding(None, Level.WARNING, "checksum_mismatch", words))
+    return found
+
+
+def read_value(value: Any, sha256: str | None = None, name: str | None = None) -> Read:
+    """As `read`, of the JSON behind the checksum."""
+    file.root_of(value)
+    cleaned, secrets = without_secrets(value)
+    flow = file.flow_of(cleaned)
+    reading = _Reading(flow)
+    reading.about_file()
+    trigger = reading.start()
+    made = reading.steps()
+    edges = reading.edges(trigger.name)
+    reading.secrets(cleaned, secrets)
+    scopes = scope.scopes_of(made, edges, trigger.name)
+    reading.circles(scopes)
+    used = paths.used(made, scopes, paths.Given(reading.roots, reading.lost))
+    plan = Plan(
+        steps=tuple(made),
+        edges=tuple(dict.fromkeys(edges)),
+        source=SOURCE,
+        source_sha256=sha256,
+        name=name or flow.name,
+        timezone=reading.timezone,
+        mode=DataMode.ENVIRONMENT,
+        triggers=(trigger,),
+        variables=tuple(paths.variables(used, made, tuple(flow.patched))),
+    )
+    plan = graph.arranged(plan)
+    findings = reading.findings + used.findings + graph.reads_beside(plan)
+    if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
+        raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")
+    return Read(plan, findings, cleaned)
+
+
+@dataclass(slots=True)
+class _Reading:
+    flow: Flow
+    findings: list[Finding] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    made: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
+    roots: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    timezone: str | None = None
+    trigger_name: str = ""
+    order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
+
+    def find(self, step: str | None, level: Level, code: str, message: str) -> None:
+        """One more finding."""
+        self.findings.append(Finding(step, level, code, message))
+
+    def about_file(self) -> None:
+        """Its version, and parts that were left out."""
+        if self.flow.version != file.VERSION:
+            words = (
+                f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
+            )
+            self.find(None, Level.WARNING, "node_version", words)
+        for words in self.flow.strange:
+            self.find(None, Level.WARNING, "parameter", f"{words} Look whether anything needs it.")
+
+    def start(self) -> PlanTrigger:
+        """The start its trigger becomes (imports 10)."""
+        task = self.flow.trigger
+        if task.task == SCHEDULED:
+            return self._scheduled(task)
+        started = started_by(task.task)
+        self.trigger_name = self.names.name(task.name or (started.label if started else label_of(task.task)))
+        if started is None:
+            words = (
+                f"It starts by “{task.task[:80]}”, which starts nothing here. The automation's own trigger "
+            )
+            words += "replaces it: choose a schedule, a store event or start it by hand."
+            self.find(self.trigger_name, Level.WARNING, "foreign_trigger", words)
+            return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.place)
+        self.roots, self.lost = started.roots, started.lost
+        self._strict(task, started)
+        return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.place)
+
+    def _strict(self, task: Task, started: Started) -> None:
+        """What of a trigger differs: settings, version, a topic that is told oftener."""
+        if started.wider:
+            words = f"No event of the store is the same. {started.wider} Look whether that is right."
+            self.find(self.trigger_name, Level.WARNING, "foreign_trigger", words)
+        if task.version != file.VERSION:
+            words = (
+                f"Version {task.version:g} of this trigger is not known. Look whether it starts as it did."
+            )
+            self.find(self.trigger_name, Level.WARNING, "node_version", words)
+        for name, text in task.fields.items():
+            if text.strip():
+                words = f"Its setting “{name[:80]}” does not narrow what starts it here. Add a condition."
+                self.find(self.trigger_name, Level.WARNING, "parameter", words)
+
+    def _scheduled(self, task: Task) -> PlanTrigger:
+        self.trigger_name = self.names.name(task.name or "Scheduled time")
+        found = read_recurrence(task.fields.get("recurrence", ""))
+        self.timezone = found.zone
+        schedule: JsonObject | None = found.schedule
+        if schedule is None:
+            words = f"No cadence equals its schedule. The nearest is {found.nearest}; choose one at set-up."
+            self.find(self.trigger_name, Level.WARNING, "schedule_not_representable", words)
+            schedule = wire(cadence="manual")
+        return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.place)
+
+    def steps(self) -> list[PlanStep]:
+        """Every task that is a step."""
+        ports: dict[str, list[str]] = {}
+        for link in self.flow.links:
+            ports.setdefault(link.source, []).append(link.port)
+        found: list[PlanStep] = []
+        for task in self.flow.tasks:
+            step, findings = step_of(task, self.names, ports.get(task.id, ()))
+            found.append(step)
+            self.order.append(step.name)
+            self.findings += findings
+            if task.id in self.made or task.id == self.flow.trigger.id:
+                words = "Another step of the file has the same id, so what leads to it is not clear. "
+                words += "Export it again."
+                self.find(step.name, Level.ERROR, "parameter", words)
+            self.made.setdefault(task.id, step)
+        return found
+
+    def edges(self, trigger: str) -> list[Edge]:
+        """What links them; what leads nowhere is left out and said."""
+        found: list[Edge] = []
+        for link in self.flow.links:
+            target = self.made.get(link.target)
+            if target is None or link.target == self.flow.trigger.id:
+                words = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
+                self.find(None, Level.WARNING, "parameter", words)
+            elif link.source == self.flow.trigger.id:
+                found.append(Edge(trigger, ONWARD, target.name))
+            elif (source := self.made.get(link.source)) is None:
+                words = f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
+                self.find(None, Level.WARNING, "parameter", words)
+            elif (port := port_of(source, link.port)) is None:
+                words = (
+                    f"A connection leaves from its output “{link.port[:40]}”, which it does not have here. "
+                )
+                self.find(
+                    source.name, Level.ERROR, "parameter", words + "Build the step anew in the product."
+                )
+            else:
+                found.append(Edge(source.name, port, target.name))
+        return found
+
+    def secrets(self, cleaned: Mapping[str, Any], places: list[tuple[int | None, str]]) -> None:
+        """Each place a credential value was, by step and field."""
+        by_place = self._by_place(cleaned)
+        for place, where in places:
+            step = by_place.get(place) if place is not None else None
+            words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
+            self.find(step, Level.WARNING, "secret_removed", words)
+            if step is not None and where in ("headers", "url", "body") and step != self.trigger_name:
+                words = (
+                    f"Its {where} needs a key, which no connection holds here. Remove the step, or the key."
+                )
+                self.find(step, Level.ERROR, "credential", words)
+
+    def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
+        """Names by place in the file's own list."""
+        names = iter(self.order)
+        rows = cleaned["root"]["steps"]
+        return {
+            place: self.trigger_name if row.get("task_type") == file.TRIGGER else next(names)
+            for place, row in enumerate(rows)
+            if isinstance(row, Mapping)
+        }
+
+    def circles(self, scopes: scope.Scopes) -> None:
+        """Steps that lead back to themselves, which no flow of the product does."""
+        for name in scopes.circles:
+            words = "What follows it leads back to it, which a flow cannot. Export it again."
+            self.find(name, Level.ERROR, "parameter", words)

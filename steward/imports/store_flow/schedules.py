@@ -1,0 +1,144 @@
+"""A flow's recurrence rule as a schedule, where a cadence equals it (imports 10, RFC 5545); pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from steward.imports.store_flow.file import inner
+from steward.imports.workflow_tool.triggers import wire
+from steward.model.json import JsonObject
+from steward.scheduling.zones import zone
+
+_START = re.compile(
+    r"DTSTART(?:;TZID=(?P<zone>[^:;\s]+)|;VALUE=[A-Z-]+)*:"
+    r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)(?:T(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)?(?P<utc>Z)?)?\Z"
+)
+_DAYS: Final = {name: number for number, name in enumerate(("MO", "TU", "WE", "TH", "FR", "SA", "SU"), 1)}
+_KNOWN: Final = frozenset(
+    ("FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYHOUR", "BYMINUTE", "BYSECOND", "BYSETPOS", "WKST")
+)
+_NEAREST: Final = {"HOURLY": "hourly", "DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly"}
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """What a recurrence comes to: the schedule that equals it, or None and the nearest cadence in words."""
+
+    schedule: JsonObject | None
+    nearest: str
+    zone: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    weekday: int
+    day: int
+    hour: int
+    minute: int
+    zone: str | None
+
+
+def read_recurrence(text: str) -> Recurrence:
+    """The schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
+    found = inner(text)
+    rules = [one for one in found if isinstance(one, str)] if isinstance(found, list) else [text]
+    if not rules:
+        return Recurrence(None, "daily", None)
+    lines = [line.strip() for line in rules[0].replace("\\n", "\n").splitlines() if line.strip()]
+    starts = [line for line in lines if line.startswith("DTSTART")]
+    given = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
+    start = _start(starts[0]) if len(starts) == 1 else None
+    if len(given) != 1:
+        return Recurrence(None, "daily", start.zone if start else None)
+    parts = dict(part.partition("=")[::2] for part in given[0].upper().split(";") if part)
+    nearest = _NEAREST.get(parts.get("FREQ", ""), "monthly" if parts.get("FREQ") == "YEARLY" else "hourly")
+    exact = start is not None and len(rules) == 1 and len(lines) == 2 and set(parts) <= _KNOWN
+    schedule = _schedule(parts, start) if exact and start is not None else None
+    return Recurrence(schedule, nearest, start.zone if start else None)
+
+
+def _start(line: str) -> _Start | None:
+    """When it first runs; its day and time are those of every further run the rule says nothing about."""
+    found = _START.match(line)
+    if found is None:
+        return None
+    try:
+        day = date(int(found["y"]), int(found["m"]), int(found["d"]))
+    except ValueError:
+        return None
+    hour, minute = int(found["hour"] or 0), int(found["minute"] or 0)
+    if hour > 23 or minute > 59:
+        return None
+    name = "UTC" if found["utc"] else found["zone"]
+    known = name if name is not None and zone(name) is not None else None
+    return _Start(day.isoweekday(), day.day, hour, minute, known)
+
+
+def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
+    """The cadence equal to the rule; None: there is none."""
+    frequency, every = parts.get("FREQ"), parts.get("INTERVAL", "1")
+    if frequency == "HOURLY":
+        return _hourly(parts, start, every)
+    at = _at(parts, start)
+    if at is None or every != "1":
+        return None
+    days = [one for one in parts.get("BYDAY", "").split(",") if one]
+    if frequency == "MONTHLY":
+        return _monthly(parts, days, start, at)
+    if "BYMONTHDAY" in parts or "BYSETPOS" in parts or any(day not in _DAYS for day in days):
+        return None
+    if frequency == "DAILY" and not days:
+        return wire(cadence="daily", run_at=at)
+    if frequency not in ("DAILY", "WEEKLY"):
+        return None
+    numbers = sorted({_DAYS[day] for day in days}) or [start.weekday]
+    if len(numbers) == 7:
+        return wire(cadence="daily", run_at=at)
+    if len(numbers) == 1:
+        return wire(cadence="weekly", run_at=at, day_of_week=numbers[0])
+    return wire(cadence="weekdays", run_at=at, days=numbers)
+
+
+def _hourly(parts: Mapping[str, str], start: _Start, every: str) -> JsonObject | None:
+    if set(parts) - {"FREQ", "INTERVAL", "WKST", "BYMINUTE", "BYSECOND"}:
+        return None
+    if parts.get("BYMINUTE", str(start.minute)) not in ("0", "00"):
+        return None
+    if every == "1":
+        return wire(cadence="hourly")
+    return wire(cadence="every_6_hours") if every == "6" and start.hour % 6 == 0 else None
+
+
+def _at(parts: Mapping[str, str], start: _Start) -> str | None:
+    """HH:MM of every run; None when a rule has several times a day."""
+    hour, minute = parts.get("BYHOUR", str(start.hour)), parts.get("BYMINUTE", str(start.minute))
+    if not re.fullmatch(r"\d{1,2}", hour) or not re.fullmatch(r"\d{1,2}", minute):
+        return None
+    if int(hour) > 23 or int(minute) > 59:
+        return None
+    return f"{int(hour):02d}:{int(minute):02d}"
+
+
+def _monthly(parts: Mapping[str, str], days: list[str], start: _Start, at: str) -> JsonObject | None:
+    by_day = parts.get("BYMONTHDAY")
+    if not days:
+        if "BYSETPOS" in parts:
+            return None
+        number = by_day if by_day is not None else str(start.day)
+        if number == "-1":
+            return wire(cadence="monthly", run_at=at, day_of_month=31)  # here a short month's last day runs
+        if re.fullmatch(r"\d{1,2}", number) and 1 <= int(number) <= 28:
+            return wire(cadence="monthly", run_at=at, day_of_month=int(number))
+        return None
+    found = re.fullmatch(r"([+-]?\d)?([A-Z]{2})", days[0])
+    if by_day is not None or len(days) > 1 or found is None or found[2] not in _DAYS:
+        return None
+    position = parts.get("BYSETPOS")
+    if (found[1] is None) == (position is None):
+        return None
+    week = (found[1] or position or "").lstrip("+")
+    if week not in ("1", "2", "3", "4", "-1"):
+        return None
+    return wire(cadence="monthly", run_at=at, day_of_week=_DAYS[found[2]], week_of_month=int(week))

@@ -1,0 +1,107 @@
+"""Which names each step of a flow may look at: earlier outputs, and items of loops (imports 8.1); pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from steward.model.plan import Edge, PlanStep
+from steward.steps.repeats import circles
+
+LOOP_BODY: Final = "loop_body"
+LISTED: Final = frozenset(
+    ("count", "sum")
+)  # what is gone after a wait, beside what was fetched (imports 8.2)
+
+
+@dataclass(slots=True)
+class Scope:
+    """What one step sees. `items` are loop items with the list they come from, as the origin spells it."""
+
+    items: Mapping[str, str] = field(default_factory=dict)
+    earlier: int = 0
+    lasting: int = 0
+
+
+@dataclass(slots=True)
+class Scopes:
+    """The scopes of a flow's steps, and the steps that stand on a circle."""
+
+    steps: Sequence[PlanStep]
+    of: dict[str, Scope]
+    circles: list[str]
+    variables: dict[str, str]  # alias: the step's name
+    places: Mapping[str, int]
+
+    def ran(self, step: str, other: str) -> bool:
+        """Whether `other` comes before `step`."""
+        return bool(self.of[step].earlier >> self.places[other] & 1)
+
+    def lasts(self, step: str, other: str) -> bool:
+        """Whether what `other` gave is still there at `step`, with no wait between them."""
+        return bool(self.of[step].lasting >> self.places[other] & 1)
+
+    def spelled(self, step: str, path: str) -> str:
+        """A path with the items of loops spelled as the members of their lists."""
+        head, dot, rest = path.partition(".")
+        listed = self.of[step].items.get(head)
+        return path if listed is None else f"{listed}{dot}{rest}"
+
+
+def scopes_of(steps: Sequence[PlanStep], edges: Sequence[Edge], trigger: str) -> Scopes:
+    """The scopes, each step's out of those of the steps before it."""
+    places = {step.name: place for place, step in enumerate(steps)}
+    after: dict[str, list[Edge]] = {}
+    left: dict[str, int] = dict.fromkeys(places, 0)
+    for edge in edges:
+        after.setdefault(edge.source, []).append(edge)
+        left[edge.target] += 1
+    turning = circles({name: [edge.target for edge in out] for name, out in after.items()})
+    found = Scopes(
+        steps,
+        {name: Scope() for name in places},
+        sorted(
+            (min(one, key=lambda name: places.get(name, 0)) for one in turning),
+            key=lambda n: places.get(n, 0),
+        ),
+        {step.origin.alias: step.name for step in steps if step.origin is not None and step.origin.alias},
+        places,
+    )
+    gone = sum(1 << places[step.name] for step in steps if _goes(step))
+    ready = [trigger, *(name for name, count in left.items() if not count)]
+    done: set[str] = set()
+    while ready:
+        name = ready.pop()
+        if name in done:
+            continue
+        done.add(name)
+        for edge in after.get(name, ()):
+            _hand_on(found, edge, places, gone)
+            left[edge.target] -= 1
+            if not left[edge.target]:
+                ready.append(edge.target)
+    return found
+
+
+def _goes(step: PlanStep) -> bool:
+    """Whether a wait makes what the step gave unusable."""
+    task = step.origin.source_type if step.origin is not None else ""
+    return task.rpartition("::")[2] in LISTED or "::fetch::" in task
+
+
+def _hand_on(found: Scopes, edge: Edge, places: Mapping[str, int], gone: int) -> None:
+    """What a step sees, and its own output, to one that follows it."""
+    to = found.of[edge.target]
+    if edge.source not in places:
+        return
+    scope, step = found.of[edge.source], found.steps[places[edge.source]]
+    own = 1 << places[edge.source]
+    to.earlier |= scope.earlier | own
+    lasting = scope.lasting | own
+    to.lasting |= lasting & ~gone if step.operation == "wait" else lasting
+    items = scope.items
+    if edge.port == LOOP_BODY:
+        name, path = step.config.get("item"), step.config.get("list")
+        if isinstance(name, str) and isinstance(path, str):
+            items = {**items, name: found.spelled(edge.source, path)}
+    if items is not to.items:
+        to.items = items if not to.items else {**items, **to.items}

@@ -1,0 +1,67 @@
+"""Takes credential values out of a flow before anything is kept, naming step and field (imports 12.2)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from steward.imports.store_flow.file import inner
+from steward.imports.workflow_tool import secrets
+
+EMPTY = secrets.EMPTY
+
+
+def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
+    """The export with every credential value empty; (place in its list of steps or None, field) of each."""
+    found: list[tuple[int | None, str]] = []
+    root = dict(value["root"])
+    steps = []
+    for place, step in enumerate(root["steps"]):
+        rows = step.get("config_field_values") if isinstance(step, Mapping) else None
+        if not isinstance(rows, list):
+            steps.append(step)
+            continue
+        cleaned = [_row(row) for row in rows]
+        for row, now in zip(rows, cleaned, strict=True):
+            if now is not row:
+                found.append((place, str(row["config_field_id"])))
+        steps.append({**step, "config_field_values": cleaned})
+    rest, paths = secrets.without_secrets({**value, "root": {**root, "steps": steps}})
+    found += [_named(rest, path) for path in paths]
+    return rest, list(dict.fromkeys(found))
+
+
+def _row(row: Any) -> Any:
+    """One setting: a key by its own name, or headers as pairs with a key among them."""
+    if not isinstance(row, Mapping):
+        return row
+    name, text = row.get("config_field_id"), row.get("value")
+    if not isinstance(name, str) or not isinstance(text, str):
+        return row
+    if secrets.is_named(name) and secrets.is_literal(text):
+        return {**row, "value": EMPTY}
+    pairs = inner(text)
+    if not isinstance(pairs, list):
+        return row
+    cleaned = [_pair(one) for one in pairs]
+    if all(now is one for now, one in zip(cleaned, pairs, strict=True)):
+        return row
+    return {**row, "value": json.dumps(cleaned, ensure_ascii=False)}
+
+
+def _pair(pair: Any) -> Any:
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+        return pair
+    name, text = pair
+    return [name, EMPTY] if secrets.is_named_header(name) and secrets.is_literal(text) else pair
+
+
+def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
+    """The step and field of a path into the export."""
+    parts = path.split(".")
+    if parts[:2] != ["root", "steps"] or len(parts) < 4:
+        return None, path.removeprefix("root.")
+    place = int(parts[2])
+    if parts[3] == "config_field_values" and len(parts) > 4:
+        row = value["root"]["steps"][place]["config_field_values"][int(parts[4])]
+        return place, str(row.get("config_field_id"))
+    return place, ".".join(parts[3:])
