@@ -7,6 +7,7 @@ from steward.automations import checks, coming, due, from_plan, history, topics,
 from steward.automations.bindings import check_bindings
 from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
+from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.lanes import ending
 from steward.model import kept_plan
@@ -254,9 +255,11 @@ async def _check_workflow(
     known = await connections.among(tx, before.org, ids) if ids else {}
     store = None if wanted.integration_id is None else known.get(wanted.integration_id)
     if ask.is_integration_given and wanted.integration_id != before.integration_id:
-        platforms = from_plan.platforms_of(plan) or (() if before.platform is None else (before.platform,))
+        platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))
         if wanted.integration_id is None or not platforms:
             faults.add("integration_id", "What this workflow runs on cannot be taken away or added.")
+        elif store is not None and lacking(plan, store.kind):
+            check_platform(faults, plan, store)
         else:
             checks.check_store(faults, platforms, store, is_named=True)
     if isinstance(wanted.trigger, EventTrigger) and (ask.trigger is not None or ask.is_integration_given):

@@ -9,6 +9,7 @@ from typing import Any
 from steward.automations import checks, setup, workflows
 from steward.automations.bindings import check_bindings
 from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
+from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
 from steward.model import kept_plan
@@ -17,7 +18,7 @@ from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan
+from steward.model.plan import DataMode, Plan
 from steward.model.refusals import KeyReused
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
@@ -119,20 +120,10 @@ def trigger_of(faults: Faults, asked: TriggerAsk) -> Trigger:
     return EventTrigger(asked.topics)
 
 
-def platforms_of(plan: Plan) -> tuple[str, ...]:
-    """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
-    found = {
-        step.operation.partition(".")[0]
-        for step in kept_plan.needed(plan)
-        if step.origin is not None and step.origin.needs == "store"
-    }
-    return tuple(sorted(found))
-
-
 def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection | None) -> None:
     platforms = platforms_of(plan)
     is_event = ask.trigger.kind is TriggerKind.EVENT
-    if len(platforms) > 1:
+    if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
         faults.add(
             "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
         )
@@ -141,6 +132,8 @@ def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection
             faults.add("integration_id", "Choose the store it runs on.")
     elif not platforms and not is_event:
         faults.add("integration_id", "No step of this workflow needs a store.")
+    elif store is not None and store.kind in STORES and lacking(plan, store.kind):
+        check_platform(faults, plan, store)
     else:
         checks.check_store(faults, platforms or STORES, store, is_named=True)
 

@@ -7,6 +7,7 @@ from typing import Any
 from steward.automations import workflows
 from steward.automations.bindings import check_bindings
 from steward.automations.checks import Faults
+from steward.automations.platforms import lacking
 from steward.imports import keep
 from steward.model import kept_plan
 from steward.model.account import Actor
@@ -44,6 +45,7 @@ async def preview(
     faults.refuse()
     missing = workflows.unconfigured(read, bindings, store, known)
     changes, sends = effects_of(read)
+    elsewhere = [] if store is None else [one.wire() for one in lacking(read, store.kind)]
     readiness: JsonObject = {
         "ready": not missing,
         "missing": [],
@@ -52,7 +54,7 @@ async def preview(
     return {
         "plan": keep.shown_plan(plan),
         "readiness": readiness,
-        "issues": list(issues),
+        "issues": [*elsewhere, *issues],
         "would_wait_for_approval": bool(changes or sends),
         "store_changes": changes,
         "sends": sends,

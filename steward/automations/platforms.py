@@ -1,0 +1,78 @@
+"""Which stores an imported plan runs on, and which steps of a flow have no counterpart there (imports 8)."""
+
+from steward.automations.checks import Faults
+from steward.model import kept_plan
+from steward.model.connection import Connection
+from steward.model.finding import Finding, Level
+from steward.model.plan import DataMode, Plan, PlanStep
+from steward.steps.flow.hydrate import ReadObjects
+from steward.steps.flow.types import FLOW_TYPES
+from steward.templates.base import STORES
+
+_NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
+MOST_NAMED = 5  # steps in one refusal
+
+
+def platforms_of(plan: Plan) -> tuple[str, ...]:
+    """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
+    if plan.mode is DataMode.ENVIRONMENT:
+        if not plan.variables and not any(
+            _stores(one.origin.source_type) for one in _steps(plan) if one.origin
+        ):
+            return ()
+        return tuple(one for one in STORES if not lacking(plan, one))
+    found = {
+        step.operation.partition(".")[0]
+        for step in kept_plan.needed(plan)
+        if step.origin is not None and step.origin.needs == "store"
+    }
+    return tuple(sorted(found))
+
+
+def lacking(plan: Plan, platform: str) -> list[Finding]:
+    """What of a flow has no counterpart on a platform; nothing of a plan of another source."""
+    if plan.mode is not DataMode.ENVIRONMENT:
+        return []
+    name = _NAMES.get(platform, platform)
+    found = []
+    for step in _steps(plan):
+        stores = _stores(step.origin.source_type) if step.origin is not None else None
+        if stores is not None and platform not in stores:
+            words = f"It has no counterpart in {name}. Run it on another store, or remove the step."
+            found.append(Finding(step.name, Level.ERROR, "node_type", words))
+    roots = sorted(_roots(plan)) if platform not in (ReadObjects.stores or ()) else []
+    if roots:
+        words = f"Its fields of {', '.join(roots)} cannot be read of {name}. Run it on another store."
+        found.append(Finding(None, Level.ERROR, "parameter", words))
+    return found
+
+
+def check_platform(faults: Faults, plan: Plan, store: Connection) -> None:
+    """That a flow's steps have counterparts in the store; what has none is named."""
+    found = lacking(plan, store.kind)
+    names = [f"“{one.step}”" for one in found if one.step is not None]
+    if names:
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        words = f"These steps have no counterpart in {_NAMES.get(store.kind, store.kind)}: "
+        faults.add("integration_id", f"{words}{', '.join(names[:MOST_NAMED])}{more}.")
+    for one in found:
+        if one.step is None:
+            faults.add("integration_id", one.message)
+
+
+def _steps(plan: Plan) -> list[PlanStep]:
+    return [
+        step
+        for step in plan.steps
+        if step.origin is not None and step.origin.reachable and not step.origin.disabled
+    ]
+
+
+def _stores(task: str) -> frozenset[str] | None:
+    kind = FLOW_TYPES.get(task)
+    return None if kind is None else kind.stores
+
+
+def _roots(plan: Plan) -> set[str]:
+    aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
+    return {one.root for one in plan.variables if one.root not in aliases}
