@@ -1,4 +1,4 @@
-"""A workflow's run: the items walk of steps/ with the run's rows as its journal (engine 10, imports 3)."""
+"""A workflow's run: the walk of steps/ with the run's rows as its journal (engine 10, imports 3, 8)."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -12,7 +12,7 @@ from steward.expressions.evaluate import Evaluator
 from steward.model import kept_plan
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
+from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
 from steward.runs import claim, context, held
 from steward.runs.apply import MustWait
@@ -21,6 +21,8 @@ from steward.runs.state import TimedOut, Walk
 from steward.steps import BY_TYPE, js_dates
 from steward.steps.base import Produced, StepFailed
 from steward.steps.execute import Done, origin_of
+from steward.steps.flow.hydrate import with_reads
+from steward.steps.flow.walk import walk_flow
 from steward.steps.items import Items, of_trigger, read_outputs
 from steward.steps.kinds import Result, Scene
 from steward.steps.order import Execution
@@ -43,7 +45,11 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     )
     if kept is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
-    return kept_plan.from_kept(kept.plan), kept.bindings
+    plan = kept_plan.from_kept(kept.plan)
+    entry = plan.entry(walk_.taken.automation.trigger.kind)
+    if plan.mode is DataMode.ENVIRONMENT and entry is not None:
+        plan = with_reads(plan, entry.name)
+    return plan, kept.bindings
 
 
 async def advance(walk_: Walk) -> Ended | None:
@@ -72,7 +78,12 @@ async def advance(walk_: Walk) -> Ended | None:
     )
     rows = Rows(walk_, repeating(plan))
     try:
-        walked = await walk(plan, entry.name, _given(walk_, entry), means=means, journal=rows)
+        if plan.mode is DataMode.ENVIRONMENT:
+            began = run.slot_at or run.started_at or run.queued_at
+            at: JsonObject = {"scheduledAt": js_dates.utc_iso(began)} if entry.kind == "schedule" else {}
+            walked = await walk_flow(plan, entry.name, at, means=means, journal=rows)
+        else:
+            walked = await walk(plan, entry.name, _given(walk_, entry), means=means, journal=rows)
     except CallError as error:
         return await rows.call_failed(error)
     except TooMuch:
@@ -149,6 +160,8 @@ class Rows:
 
     def iteration(self, execution: Execution) -> str:
         """Which run of its step: counted from 1, empty for a step that can run only once."""
+        if execution.iteration is not None:
+            return execution.iteration
         return str(execution.run + 1) if execution.step.name in self.repeats else ""
 
     def key(self, execution: Execution) -> str:

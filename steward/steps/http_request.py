@@ -143,13 +143,20 @@ def _removed_keys(asked: Asked) -> Iterable[Problem]:
     for path in _PAIRS:
         rows = asked.get(path, [])
         for row in rows if isinstance(rows, list) else ():
-            name = str(row.get("name", "")) if isinstance(row, Mapping) else ""
-            if _KEYS.match(name.strip()) and row.get("value") in ("", None):
-                words = (
-                    f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
-                )
-                yield Problem("error", "credential", words)
-    url = str(asked.get("url", ""))
+            if isinstance(row, Mapping):
+                yield from removed_from_header(str(row.get("name", "")), row.get("value"))
+    yield from removed_from_address(str(asked.get("url", "")))
+
+
+def removed_from_header(name: str, value: object) -> Iterable[Problem]:
+    """A key a file had in a header or in the query, whose value was not kept."""
+    if _KEYS.match(name.strip()) and value in ("", None):
+        words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
+        yield Problem("error", "credential", words)
+
+
+def removed_from_address(url: str) -> Iterable[Problem]:
+    """A key a file had in an address, whose value was not kept."""
     for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
         if _KEYS.match(part):
             words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
@@ -228,6 +235,11 @@ def _headers(params: Params, version: float) -> dict[str, str]:
         given = _json_of(params.get("jsonHeaders", ""), "headers")
     else:
         given = _rows(params, "headerParameters.parameters")
+    return sendable(given)
+
+
+def sendable(given: Mapping[str, Any]) -> dict[str, str]:
+    """Headers as they are sent, those of the connection itself left out. Raises ItemFailed."""
     found = {}
     for name, value in given.items():
         text = js.text(value)
@@ -240,16 +252,25 @@ def _headers(params: Params, version: float) -> dict[str, str]:
 
 
 def _address(params: Params, version: float) -> str:
-    url = js.text(params.get("url", "")).strip()
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.netloc:
-        raise ItemFailed("The address of this step is not a whole https address.")
+    url = whole_address(js.text(params.get("url", "")))
     query = _query(params, version)
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
         for one in value if js.is_list(value) else [value]:
             pairs.append((name, js.json_text(one) if js.is_object(one) else js.text(one)))
-    return url + (("&" if parts.query else "?") + urlencode(pairs) if pairs else "")
+    return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
+
+
+def whole_address(text: str) -> str:
+    """The address without blanks around it. Raises ItemFailed for one that is not whole, or no https."""
+    url = text.strip()
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or not parts.netloc:
+        raise ItemFailed("The address of this step is not a whole https address.")
+    return url
 
 
 def _body(params: Params, version: float) -> tuple[bytes, str | None]:
@@ -459,10 +480,7 @@ def _document(params: Params) -> bytes:
 
 
 def _endpoint(params: Params) -> str:
-    url = params.text("endpoint").strip()
-    if urlsplit(url).scheme != "https":
-        raise ItemFailed("The address of this step is not a whole https address.")
-    return url
+    return whole_address(params.text("endpoint"))
 
 
 def _graphql_headers(params: Params) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from steward.steps.flow.fetch import CUSTOMERS, ORDERS, PRODUCTS
+from steward.steps.flow.http import HttpRequest
 from steward.steps.flow.hydrate import ReadObjects
 from steward.steps.flow.kinds import FlowType
 from steward.steps.flow.logic import Condition, Count, ForEach, RunCode, Sum, Wait
@@ -14,6 +15,7 @@ ALL: tuple[FlowType, ...] = (
     Sum(),
     RunCode(),
     Wait(),
+    HttpRequest(),
     ORDERS,
     PRODUCTS,
     CUSTOMERS,
