@@ -1,6 +1,6 @@
 """The rows of automations and their history; operations.py joins them to the table."""
 
-from steward.api import automation_history, automations
+from steward.api import automation_history, automation_plan, automations
 from steward.api.calls import Entry, Operation
 from steward.api.fields import Page
 from steward.model.account import Role, Scope
@@ -114,5 +114,14 @@ AUTOMATIONS = [
         query=Page,
         answer=automation_history.HistoryAnswer,
         summary="List the history of an automation",
+    ),
+    Operation(
+        method="GET",
+        path="/app/automations/{automation_id}/plan",
+        entry=Entry.APP,
+        role=Role.MEMBER,
+        function=automation_plan.find,
+        answer=automation_plan.AutomationPlanAnswer,
+        summary="Get the steps of a workflow automation",
     ),
 ]

@@ -231,6 +231,14 @@ class UnconfiguredRecord(msgspec.Struct):
     why: str
 
 
+class BindableStepRecord(msgspec.Struct):
+    """A step whose connection a person chooses, and where its file leads (web 6.5.3)."""
+
+    step: str
+    kind: str
+    target: StepTargetRecord | None
+
+
 class WorkflowReadinessRecord(msgspec.Struct):
     """Which steps of a workflow lack a connection (interface 2.7)."""
 
@@ -256,6 +264,7 @@ TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRe
 Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
 ProposedTrigger: TypeAlias = Annotated[Mapping[str, Any], _described(ProposedTriggerRecord)]
 PlanWire: TypeAlias = Annotated[Mapping[str, Any], _described(PlanRecord)]
+BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 
 DESCRIBED: tuple[type[msgspec.Struct], ...] = (
@@ -272,5 +281,6 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     FindingRecord,
     ProposedTriggerRecord,
     PlanRecord,
+    BindableStepRecord,
     WorkflowReadinessRecord,
 )

@@ -108,6 +108,7 @@ SPELLED: dict[str, Spelled] = {
     f"POST {_ONE}/archive": _STATE,
     f"POST {_ONE}/restore": _STATE,
     "GET /app/automations/{automation_id}/history": _PLAIN,
+    "GET /app/automations/{automation_id}/plan": _PLAIN,
     f"GET {PREFIX}/occurrences": Spelled(filters=_BOTH),
     f"POST {_OCCURRENCES}/move": Spelled(
         body=lambda ids: _slot(ids, run_at="2026-05-02T12:00:00Z", scope="this")

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { forAll, hasOthers, NOTHING, sent, toBind } from "./bindings";
+import { chosenOf, forAll, hasOthers, NOTHING, sent, toBind } from "./bindings";
 
 const missing = [
   { step: "Read", kind: "store", target: null, why: "needs_reconnecting" },
@@ -27,6 +27,14 @@ describe("bindings", () => {
       Tell: { integration_id: 9, kind: "teams", target: null },
     });
     expect(sent(rows, { Log: NOTHING })).toEqual({});
+  });
+
+  it("are read back as they were sent, a tab chosen elsewhere included", () => {
+    const bound = {
+      Log: { integration_id: 7, kind: "spreadsheet", target: { spreadsheet_id: "s2", sheet: "A" } },
+      Copy: { integration_id: 7, kind: "spreadsheet", target: null },
+    };
+    expect(sent(rows, chosenOf(bound))).toEqual(bound);
   });
 
   it("of one step are used for all of its kind that have none", () => {

@@ -7,6 +7,8 @@ export interface Bound {
   integration: number | null;
   /** Where, when the step's file leaves it open; its own spreadsheet and tab rule otherwise. */
   spreadsheet: string | null;
+  /** A tab chosen elsewhere than in this app; it stays while its spreadsheet does. */
+  sheet?: string | null;
 }
 
 export type Bindings = Readonly<Record<string, Bound>>;
@@ -38,10 +40,27 @@ export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, 
   for (const { step, kind } of rows) {
     const bound = chosen[step];
     if (!bound || bound.integration === null) continue;
-    const target = kind === "teams" || !bound.spreadsheet ? null : { spreadsheet_id: bound.spreadsheet, sheet: null };
+    const { spreadsheet, sheet = null } = bound;
+    const target = kind === "teams" || !(spreadsheet || sheet) ? null : { spreadsheet_id: spreadsheet || null, sheet };
     body[step] = { integration_id: bound.integration, kind, target };
   }
   return body;
+}
+
+/** What an automation has bound already, as it is chosen anew. */
+export function chosenOf(bindings: Readonly<Record<string, unknown>>): Bindings {
+  const read = bindings as Readonly<Record<string, BindingWire>>;
+  return Object.fromEntries(
+    Object.entries(read).map(([step, { integration_id, target }]) => [
+      step,
+      { integration: integration_id, spreadsheet: target?.spreadsheet_id ?? null, sheet: target?.sheet ?? null },
+    ]),
+  );
+}
+
+interface BindingWire {
+  integration_id: number;
+  target?: { spreadsheet_id?: string | null; sheet?: string | null } | null;
 }
 
 /** The other steps of the same kind that have no connection yet; none while this one has none. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { FindingRecord, PlanStepRecord } from "../api/schema";
-import { layered, portWords, stateOf, waysOut } from "./plan";
+import { layered, portWords, setAside, stateOf, waysOut } from "./plan";
 
 function plan(names: string, ...edges: string[]) {
   const steps = [...names].map(
@@ -44,10 +44,16 @@ describe("layers of a plan", () => {
 
 describe("words of a plan", () => {
   it("names ports", () => {
-    expect(["out:0", "out:1", "true", "false", "loop", "done", "error", "case:0", "fallback"].map(portWords)).toEqual([
-      null, "output 2", "true", "false", "loop", "done", "error", "case 1", "otherwise",
+    expect(["out:0", "out:1", "true", "false", "loop", "done", "error", "case:0", "fallback", "loop_body", "after"].map(portWords)).toEqual([
+      null, "output 2", "true", "false", "loop", "done", "error", "case 1", "otherwise", "loop", "done",
     ]);
     expect(waysOut(plan("abc", "abtrue", "acfalse"), "a")).toEqual([{ port: "true", to: "b" }, { port: "false", to: "c" }]);
+  });
+
+  it("counts what other connections set aside", () => {
+    expect(setAside([{ status: "running" }])).toBeNull();
+    expect(setAside([{ status: "queued" }, { status: "waiting_approval" }])).toMatch(/^1 run waiting to start and 1 approval will/);
+    expect(setAside([{ status: "waiting_approval" }])).toMatch(/^1 approval will/);
   });
 
   it("tells the worst state of a step", () => {

@@ -1,7 +1,7 @@
 /** The steps of a workflow as a graph (web 6.9.1): layers from what comes after what, ports and states in words. */
 
 import type { FindingRecord, PlanEdgeRecord, PlanStepRecord } from "../api/schema";
-import { plainName, STEP_KIND, type Shape, type Tone } from "./words";
+import { count, plainName, STEP_KIND, type Shape, type Tone } from "./words";
 
 /** A plan as the API shows it: of an import, or of an automation. */
 export interface GraphPlan {
@@ -38,6 +38,8 @@ export function portWords(port: string): string | null {
   if (name === "out") return number === "0" ? null : `output ${Number(number) + 1}`;
   if (name === "case") return `case ${Number(number) + 1}`;
   if (name === "fallback") return "otherwise";
+  if (name === "loop_body") return "loop";
+  if (name === "after") return "done";
   return name ? plainName(name).toLowerCase() : null;
 }
 
@@ -106,4 +108,12 @@ export function stateOf(name: string, supported: boolean, issues: readonly Findi
 /** What goes out of a step: `true → Log`. */
 export function waysOut(plan: GraphPlan, name: string): { port: string | null; to: string }[] {
   return plan.edges.filter(({ from }) => from === name).map(({ port, to }) => ({ port: portWords(port), to }));
+}
+
+/** What other bindings do to runs that have begun (web 6.5, Save bar); null when there are none. */
+export function setAside(runs: readonly { status: string }[]): string | null {
+  const of = (status: string) => runs.filter((one) => one.status === status).length;
+  const parts = [of("queued") ? `${count(of("queued"), "run")} waiting to start` : "", of("waiting_approval") ? count(of("waiting_approval"), "approval") : ""];
+  const words = parts.filter(Boolean).join(" and ");
+  return words ? `${words[0]!.toUpperCase()}${words.slice(1)} will be set aside: the steps would no longer be the ones asked about.` : null;
 }
