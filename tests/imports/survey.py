@@ -17,6 +17,12 @@ from steward.imports.reading import read_export
 from steward.imports.report import Survey
 
 SLOW_MS = 1000.0
+_SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}
+
+
+def exports_in(folder: Path) -> list[Path]:
+    """The exports of both tools in a folder."""
+    return sorted(path for path in folder.iterdir() if path.suffix in _SOURCES)
 
 
 async def survey(paths: Sequence[Path], children: Children | None) -> Survey:
@@ -26,7 +32,9 @@ async def survey(paths: Sequence[Path], children: Children | None) -> Survey:
     for path in paths:
         began = time.perf_counter()
         try:
-            reading = await read_export("workflow_tool", content_of(path.read_text("utf-8")), None, evaluator)
+            # Byte by byte: a flow's checksum is of its line ends too.
+            content = content_of(path.read_bytes().decode("utf-8"))
+            reading = await read_export(_SOURCES[path.suffix], content, None, evaluator)
             found.add(reading.plan, reading.report)
         except Unreadable:
             found.refused += 1
@@ -52,6 +60,4 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(
-        asyncio.run(_main(sorted(Path(sys.argv[1]).glob("*.json")), as_json="--json" in sys.argv[2:]))
-    )
+    raise SystemExit(asyncio.run(_main(exports_in(Path(sys.argv[1])), as_json="--json" in sys.argv[2:])))

@@ -184,11 +184,6 @@ class _Reading:
             step = by_place.get(place) if place is not None else None
             words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
             self.find(step, Level.WARNING, "secret_removed", words)
-            if step is not None and where in ("headers", "url", "body") and step != self.trigger_name:
-                words = (
-                    f"Its {where} needs a key, which no connection holds here. Remove the step, or the key."
-                )
-                self.find(step, Level.ERROR, "credential", words)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
         """Names by place in the file's own list."""

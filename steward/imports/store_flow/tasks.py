@@ -61,13 +61,6 @@ TRIGGERS: Final[Mapping[str, Started]] = {
     "location_created": Started("Location created", ("location",), ("locations/create",)),
 }
 
-# Sends of the origin itself that no connection kind fits.
-MESSAGES: Final[Mapping[str, str]] = {
-    "shopify::flow::send_email": "Send internal email",
-    "shopify::flow::send_internal_email": "Send internal email",
-    "shopify::flow::send_sms": "Send SMS",
-}
-
 
 def started_by(task: str) -> Started | None:
     """The trigger of an id; None: it has no counterpart here."""
@@ -77,21 +70,11 @@ def started_by(task: str) -> Started | None:
 def is_message(task: str) -> bool:
     """Whether a task that is not known here sends a message of some other service or of the store."""
     name = task.rpartition("::")[2]
-    return task in MESSAGES or (
-        name.startswith(("send_", "post_"))
-        and any(word in name for word in ("email", "mail", "message", "sms", "slack", "notification"))
-    )
+    words = ("mail", "message", "sms", "slack", "notification")
+    return name.startswith(("send_", "post_")) and any(word in name for word in words)
 
 
 def label_of(task: str) -> str:
     """A label made of an id: `shopify::admin::add_order_tags` is “Add order tags”."""
     words = task.rpartition("::")[2].replace("_", " ").strip()
     return (words[:1].upper() + words[1:]) or "Step"
-
-
-def camel(label: str) -> str:
-    """The variable of a label: “Get order data” is getOrderData."""
-    words = [word for word in "".join(c if c.isalnum() else " " for c in label).split() if word]
-    return "".join(
-        word.lower() if not n else word[:1].upper() + word[1:].lower() for n, word in enumerate(words)
-    )

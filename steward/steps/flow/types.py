@@ -7,6 +7,7 @@ from steward.steps.flow.http import HttpRequest
 from steward.steps.flow.hydrate import ReadObjects
 from steward.steps.flow.kinds import FlowType
 from steward.steps.flow.logic import Condition, Count, ForEach, RunCode, Sum, Wait
+from steward.steps.flow.mail import SendEmail
 
 ALL: tuple[FlowType, ...] = (
     Condition(),
@@ -16,6 +17,7 @@ ALL: tuple[FlowType, ...] = (
     RunCode(),
     Wait(),
     HttpRequest(),
+    SendEmail(),
     ORDERS,
     PRODUCTS,
     CUSTOMERS,

@@ -3,7 +3,7 @@ import { blocked, byLevel, counted, foundAndToDo, verdict, whyNot } from "./repo
 import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
 
 describe("an export as given", () => {
-  const flow = `${"a".repeat(64)}:{"__metadata":{"version":0.1},"root":{"steps":[],"name":"Tagged"}}`;
+  const flow = `${"a".repeat(64)}:{"__metadata":{"version":0.1},"root":{"steps":[],"workflow_name":"Tagged"}}`;
 
   it("is guessed by its shape", () => {
     expect(guessed('{"nodes":[],"connections":{}}')).toBe("workflow_tool");

@@ -26,7 +26,7 @@ export function guessed(text: string): Source | null {
 export function proposedName(text: string, file: string | null): string {
   const found = parsed(text.trimStart().replace(CHECKSUM, ""));
   const root = found?.root;
-  const own = [found?.name, isObject(root) ? root.name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
+  const own = [found?.name, isObject(root) ? root.workflow_name : null].find((one) => typeof one === "string" && one.trim()) as string | undefined;
   return (own ?? file?.replace(/\.[A-Za-z0-9]{1,8}$/, "") ?? "").trim().slice(0, MOST_NAME);
 }
 
