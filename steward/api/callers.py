@@ -101,10 +101,10 @@ async def verify(fittings: Fittings, token: str) -> TokenClaims:
     """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
     if not fittings.rules.api_access:
         raise NotConfigured
-    now = fittings.clock.now()
     try:
         return fittings.keys.verifier.verify(token)
     except BadToken as bad:
+        now = fittings.clock.now()
         if bad.why != "key" or not may_refresh(fittings.keys, now):
             raise Unauthenticated(token_sent=True) from None
     # Another process may have made a new key since this one read them.

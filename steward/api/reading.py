@@ -91,7 +91,7 @@ def parse(body: bytes, most_values: int) -> Any:
     try:
         if body.startswith(b"\xef\xbb\xbf"):
             raise Malformed("The body starts with a byte order mark. Send plain UTF-8.")
-        value = json.loads(body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant)
+        value = _DECODER.decode(body.decode("utf-8"))
         if _SURROGATE.search(body):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
@@ -146,3 +146,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise Malformed(f"{name} is not JSON.")
+
+
+# json.loads would make one for each body.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)

@@ -24,7 +24,7 @@ from steward.api.fields import (
 from steward.api.passed_on import Change, CurrentStep, RunSummary, Step
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId, RunId
-from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
@@ -168,6 +168,54 @@ def record(run: Run) -> RunRecord:
     )
 
 
+def shown(row: Row) -> RunRecord:
+    """As `record`, straight from a row of the store: what is asked again and again is not built twice."""
+    is_running = row["status"] == RunStatus.RUNNING
+    event = None
+    if row["event_id"] is not None:
+        event = EventRecord(row["event_id"], row["event_topic"], wire_time_of(row["event_received_at"]))
+    return RunRecord(
+        id=row["id"],
+        automation_id=row["automation_id"],
+        automation_name=row["automation_name"],
+        automation_version=row["automation_version"],
+        template_version=row["template_version"],
+        plan_version=row["plan_version"],
+        template_id=row["template_id"],
+        mode=row["mode"],
+        started_by=row["started_by"],
+        status=row["status"],
+        code=row["code"],
+        message=row["message"],
+        slot_at=_wire(row["slot_at"]),
+        event=event,
+        idempotency_key=row["idempotency_key"],
+        queued_at=wire_time_of(row["queued_at"]),
+        started_at=_wire(row["started_at"]),
+        waiting_since=_wire(row["waiting_since"]),
+        finished_at=_wire(row["finished_at"]),
+        cancel_requested_at=_wire(row["cancel_at"]),
+        expires_at=_wire(row["expires_at"]),
+        approval_id=row["approval_id"],
+        current_step=_kept(row["current_step"]) if is_running else None,
+        last_seq=row["last_seq"],
+        summary=_kept(row["summary"]),
+        result=_kept(row["result"]),
+        created_by=row["created_by"],
+        created_via=row["created_via"],
+        api_client_id=row["api_client_id"],
+    )
+
+
+def _wire(stored: int | None) -> str | None:
+    return None if stored is None else wire_time_of(stored)
+
+
+def _kept(stored: str | None) -> Any:
+    """JSON as it stands in the store, passed on as it is."""
+    return msgspec.Raw(stored.encode("utf-8")) if stored else None
+
+
 async def run_now(tx: Tx, call: Call) -> Answer:
     """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
     body: RunNowBody = call.body
@@ -196,8 +244,8 @@ async def find(tx: Tx, call: Call) -> Answer:
     found = await runs.find(tx, call.actor.org, wanted, limit=query.limit + 1, after=after)
     page = found[: query.limit]
     more = len(found) > query.limit
-    cursor = paging.next_cursor(call, [wire_time(page[-1].queued_at), page[-1].id]) if more else None
-    return RunsAnswer([record(run) for run in page], cursor)
+    cursor = paging.next_cursor(call, [wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
+    return RunsAnswer([shown(row) for row in page], cursor)
 
 
 async def get(tx: Tx, call: Call) -> Answer:
@@ -207,14 +255,14 @@ async def get(tx: Tx, call: Call) -> Answer:
     found, rows = await runs.shown(
         tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_AT_ONCE + 1
     )
-    answer = record(found)
+    answer = shown(found)
     answer.more_steps = len(rows) > STEPS_AT_ONCE
-    shown = rows[:STEPS_AT_ONCE]
-    names = {row["name"] for row in shown if row["changes_total"]}
+    log = rows[:STEPS_AT_ONCE]
+    names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     if names:
         first = await changes.first_of(tx, call.actor.org, run, names=names, most=CHANGES_SHOWN)
-    answer.steps = [_step(row, first) for row in shown]
+    answer.steps = [_step(row, first) for row in log]
     return RunAnswer(answer)
 
 

@@ -22,6 +22,7 @@ MOST_CONNECTIONS = 20
 MOST_TOPICS = 8
 LONGEST_TOPIC = 80
 LARGEST_INPUTS = 256 * 1024
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Faults:
 
 def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> JsonObject:
     """The inputs with their defaults; as they came when they are at fault."""
-    size = len(json.dumps(inputs, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
+    size = len(_ENCODER.encode(inputs).encode("utf-8"))
     if size > LARGEST_INPUTS:
         faults.add("inputs", f"The inputs are too large: at most {LARGEST_INPUTS // 1024} KiB.")
         return inputs
@@ -232,10 +233,12 @@ def label_of(
 
 def plain(value: JsonValue) -> JsonValue:
     """JSON in the form in which equal requests are equal: whole numbers without a fraction."""
+    if value is None or type(value) in (str, int, bool):
+        return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
     return value

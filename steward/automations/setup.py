@@ -26,6 +26,7 @@ from steward.templates.base import Template, World
 
 KEY_KIND = "automation"
 WORKFLOW_TEMPLATE = "imported-workflow"
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +48,18 @@ class CreateAsk:
         schedule = self.schedule
         if isinstance(schedule, Mapping):  # absent and null mean the same in a create (contract 1.2)
             schedule = {name: value for name, value in schedule.items() if value is not None}
-        asked = checks.plain(
-            [
-                self.template_id,
-                self.name,
-                self.inputs,
-                schedule,
-                self.integration_id,
-                [[one.integration_id, one.kind] for one in self.connections],
-                self.timezone,
-                self.trigger.kind.value,
-                list(self.trigger.topics),
-            ]
-        )
-        text = json.dumps(asked, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        asked = [
+            self.template_id,
+            self.name,
+            checks.plain(self.inputs),
+            checks.plain(schedule),
+            self.integration_id,
+            [[one.integration_id, one.kind] for one in self.connections],
+            self.timezone,
+            self.trigger.kind.value,
+            list(self.trigger.topics),
+        ]
+        return hashlib.sha256(_ENCODER.encode(asked).encode("utf-8")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

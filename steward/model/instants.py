@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _SHAPE = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})"
@@ -15,6 +16,22 @@ def wire_time(at: datetime) -> str:
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
     return at.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def wire_time_of(stored: int) -> str:
+    """The same for milliseconds since 1970 UTC, as instants are stored."""
+    minute, rest = divmod(stored, 60_000)
+    return f"{_minute(minute)}{_SECONDS[rest // 1000]}{_FRACTIONS[rest % 1000]}"
+
+
+@lru_cache(maxsize=4096)
+def _minute(number: int) -> str:
+    """The part of a minute after 1970 that its instants share."""
+    return (_EARLIEST + timedelta(minutes=number)).strftime("%Y-%m-%dT%H:%M:")
+
+
+_SECONDS = tuple(f"{number:02}" for number in range(60))
+_FRACTIONS = tuple(f".{number:03}Z" for number in range(1000))
 
 
 def wire_time_or_none(at: datetime | None) -> str | None:

@@ -22,6 +22,7 @@ _TIME_OF_DAY = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMED = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
 _LARGEST = 2**53 - 1
+_CADENCES = {cadence.value: cadence for cadence in Cadence}
 
 _CADENCE_WORDS = f"Choose one of {', '.join(Cadence)}."
 _TIME_WORDS = "Give the time of day as HH:MM, 00:00 to 23:59, for example 08:00."
@@ -162,7 +163,7 @@ def _used(schedule: Schedule) -> Schedule:
 
 
 def _cadence(value: object) -> Cadence | None:
-    return Cadence(value) if isinstance(value, str) and value in tuple(Cadence) else None
+    return _CADENCES.get(value) if isinstance(value, str) else None
 
 
 def _time_of_day(value: object) -> str | None:

@@ -118,7 +118,7 @@ def check(schema: JsonObject, inputs: JsonValue) -> Checked:
     All faults are named at once (contract 1.4 step 9); with faults, `inputs` is as it came.
     """
     errors: dict[str, list[str]] = {}
-    for fault in _validator(json.dumps(schema)).iter_errors(inputs):
+    for fault in _validator(schema).iter_errors(inputs):
         for path, words in _faults(fault):
             if words not in errors.setdefault(path, []):
                 errors[path].append(words)
@@ -214,9 +214,19 @@ def _expression(pattern: str) -> Any:
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
-@functools.lru_cache(maxsize=64)
-def _validator(schema: str) -> Any:
-    return _Validator(json.loads(schema))
+# By the identity of the schema, which is kept beside it: a template has one for good, and to compare or hash
+# its text took longer than most checks.
+_validators: dict[int, tuple[JsonObject, Any]] = {}
+_MOST_VALIDATORS = 64
+
+
+def _validator(schema: JsonObject) -> Any:
+    known = _validators.get(id(schema))
+    if known is None:
+        if len(_validators) >= _MOST_VALIDATORS:
+            _validators.clear()
+        known = _validators[id(schema)] = schema, _Validator(schema)
+    return known[1]
 
 
 def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, cast
 
 from steward.model.ids import OrgId
 from steward.model.json import JsonValue
@@ -179,12 +180,14 @@ def plain(value: object, dialect: Dialect) -> object:
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
-    if isinstance(value, datetime):
-        return ms(value)
-    if isinstance(value, Json):
-        return _ENCODE(value.value)
+    if kind is datetime:
+        return ms(cast("datetime", value))
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, Json):
+        return _ENCODE(value.value)
+    if isinstance(value, datetime):
+        return ms(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         items = [item if type(item) in _AS_IT_IS else plain(item, dialect) for item in value]
         return json.dumps(items) if dialect == "sqlite" else items
@@ -204,10 +207,11 @@ _MACROS: Mapping[Dialect, Mapping[str, str]] = {
 
 
 class Statement(NamedTuple):
-    """A statement in the driver's spelling and the names of its arguments in order."""
+    """A statement in the driver's spelling, the names of its arguments in order, and what takes them so."""
 
     text: str
     names: tuple[str, ...]
+    take: Callable[[Args], tuple[object, ...]]
 
 
 @lru_cache(maxsize=2048)
@@ -231,17 +235,24 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
             names.append(name)
         return f"{sign}{names.index(name) + 1}"
 
-    return Statement(_NAME.sub(number, text), tuple(names))
+    return Statement(_NAME.sub(number, text), tuple(names), _taker(names))
+
+
+def _taker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)  # all of them in one call
+    return lambda args: tuple(args[name] for name in names)
 
 
 _AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
 
 
-def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> list[object]:
+def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> Sequence[object]:
     """The statement's arguments in its order, converted; `now` is always there."""
     given = args or {}
-    bound: list[object] = []
-    for name in statement.names:
-        value = now if name == "now" and name not in given else given[name]
-        bound.append(value if type(value) in _AS_IT_IS else plain(value, dialect))
-    return bound
+    if "now" not in given and "now" in statement.names:
+        given = {**given, "now": now}
+    values = statement.take(given)
+    if _AS_IT_IS.issuperset(map(type, values)):
+        return values
+    return [value if type(value) in _AS_IT_IS else plain(value, dialect) for value in values]

@@ -61,7 +61,7 @@ class PostgresTx:
         """The instant a test has set for the database's clock."""
         return self.now if self._test else None
 
-    def _bound(self, sql: Sql, args: Args | None) -> tuple[str, list[object]]:
+    def _bound(self, sql: Sql, args: Args | None) -> tuple[str, Sequence[object]]:
         statement = prepare(sql, "postgresql")
         return statement.text, bind(statement, args, self.now, dialect="postgresql")
 

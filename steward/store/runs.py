@@ -145,17 +145,16 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
     return record(row)
 
 
-async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Run, Sequence[Row]]:
-    """The run, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
+async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Row, Sequence[Row]]:
+    """The run's row of `COLUMNS`, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
     row = await tx.one(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
     if row is None:
         raise NotFound
-    found = record(row)
     if tx.dialect == "postgresql":
-        return found, _decoded(row["steps"]) if row["steps"] else ()
-    if found.last_seq <= after_seq:
-        return found, ()
-    return found, await steps.after(tx, org, run, seq=after_seq, limit=limit)
+        return row, _decoded(row["steps"]) if row["steps"] else ()
+    if row["last_seq"] <= after_seq:
+        return row, ()
+    return row, await steps.after(tx, org, run, seq=after_seq, limit=limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +171,8 @@ class RunFilter:
 
 async def find(
     tx: Tx, org: OrgId, wanted: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
-) -> list[Run]:
-    """Runs newest first, then id descending; those after the key `after` of the page before."""
+) -> list[Row]:
+    """Rows of `COLUMNS`, newest first, then id descending; those after the key `after` of the page before."""
     where = ["runs.org_id = :org"]
     args: dict[str, object] = {"org": org, "limit": limit}
     for condition, name, value in (
@@ -190,12 +189,11 @@ async def find(
     if after:
         where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
         args |= {"at": after[0], "id": after[1]}
-    rows = await tx.all(
+    return await tx.all(
         f"SELECT {COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
         f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
         args,
     )
-    return [record(row) for row in rows]
 
 
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:

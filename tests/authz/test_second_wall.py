@@ -183,8 +183,8 @@ async def test_the_hook_really_takes_the_first_wall_away(
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
         found = await service.fittings.engine.read(service.clock.now(), look, org=orgs)
-        assert ours.run_id in {run.id for run in found}
-        return {theirs.run_id in {run.id for run in found}}
+        assert ours.run_id in {row["id"] for row in found}
+        return {theirs.run_id in {row["id"] for row in found}}
 
     assert await seen(both) == {False}
     without_the_first_wall(monkeypatch)

@@ -193,7 +193,7 @@ class World:
         found = await self.write(
             partial(runs.find, org=automation.org, wanted=wanted, limit=1000, after=None), automation.org
         )
-        return found[::-1]
+        return [runs.record(row) for row in found[::-1]]
 
     async def dispatch(self, rules: AutomationRules | None = None, *, until_done: bool = True) -> int:
         """The tick, again as long as it says there is more; how often it ran."""

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
+from steward.store.engine import ms
 
 
 def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:
@@ -38,6 +39,7 @@ def test_a_timestamp_is_read_as_the_instant_it_names(text: str, written: str) ->
     assert found is not None
     assert found.tzinfo is UTC
     assert wire_time(found) == written
+    assert wire_time_of(ms(found)) == written
 
 
 @pytest.mark.parametrize(
