@@ -13,6 +13,7 @@ from steward.model.run import Counts
 from steward.outbound.answer import Answer
 from steward.outbound.web import NO_CONNECTION
 from steward.steps import js_values as js
+from steward.steps.addresses import removed_from_address, removed_from_header, sendable, whole_address
 from steward.steps.effects import Effects, context_of, in_words
 from steward.steps.items import Item, Items
 from steward.steps.kinds import (
@@ -29,10 +30,6 @@ from steward.steps.kinds import (
 )
 
 _READS = frozenset(("GET", "HEAD"))
-_KEYS = re.compile(
-    r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
-    r"password|x-.*-(?:key|token|secret))\Z"
-)
 _NAMES = (
     "method requestMethod url authentication nodeCredentialType genericAuthType sendQuery specifyQuery"
     " queryParameters jsonQuery sendHeaders specifyHeaders headerParameters jsonHeaders sendBody contentType"
@@ -148,21 +145,6 @@ def _removed_keys(asked: Asked) -> Iterable[Problem]:
     yield from removed_from_address(str(asked.get("url", "")))
 
 
-def removed_from_header(name: str, value: object) -> Iterable[Problem]:
-    """A key a file had in a header or in the query, whose value was not kept."""
-    if _KEYS.match(name.strip()) and value in ("", None):
-        words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
-        yield Problem("error", "credential", words)
-
-
-def removed_from_address(url: str) -> Iterable[Problem]:
-    """A key a file had in an address, whose value was not kept."""
-    for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
-        if _KEYS.match(part):
-            words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
-            yield Problem("error", "credential", words)
-
-
 def _options(asked: Asked) -> Iterable[Problem]:
     options = asked.get("options", {})
     for name, value in options.items() if isinstance(options, Mapping) else ():
@@ -238,19 +220,6 @@ def _headers(params: Params, version: float) -> dict[str, str]:
     return sendable(given)
 
 
-def sendable(given: Mapping[str, Any]) -> dict[str, str]:
-    """Headers as they are sent, those of the connection itself left out. Raises ItemFailed."""
-    found = {}
-    for name, value in given.items():
-        text = js.text(value)
-        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or re.search(r"[\r\n\0]", text):
-            raise ItemFailed(f"The header “{name[:60]}” cannot be sent.")
-        if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
-            continue
-        found[name.lower()] = text
-    return found
-
-
 def _address(params: Params, version: float) -> str:
     url = whole_address(js.text(params.get("url", "")))
     query = _query(params, version)
@@ -259,18 +228,6 @@ def _address(params: Params, version: float) -> str:
         for one in value if js.is_list(value) else [value]:
             pairs.append((name, js.json_text(one) if js.is_object(one) else js.text(one)))
     return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
-
-
-def whole_address(text: str) -> str:
-    """The address without blanks around it. Raises ItemFailed for one that is not whole, or no https."""
-    url = text.strip()
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme != "https" or not parts.netloc:
-        raise ItemFailed("The address of this step is not a whole https address.")
-    return url
 
 
 def _body(params: Params, version: float) -> tuple[bytes, str | None]:

@@ -11,9 +11,9 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.answer import Answer
 from steward.outbound.web import NO_CONNECTION
+from steward.steps.addresses import removed_from_address, removed_from_header, sendable, whole_address
 from steward.steps.effects import in_words
 from steward.steps.flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem
-from steward.steps.http_request import removed_from_address, removed_from_header, sendable, whole_address
 
 _READS = frozenset(("GET", "HEAD"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
