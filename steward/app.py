@@ -246,6 +246,7 @@ def _options(settings: Settings) -> Options:
         bounded=settings.env is Environment.TEST,
         shopify_version=settings.shopify_api_version,
         shopify_url=settings.shopify_url,
+        own_address=settings.base_url,
     )
 
 

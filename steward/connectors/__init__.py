@@ -27,6 +27,7 @@ class Options:
     shopify_url: str | None = None
     google_client_id: str | None = None
     google_client_secret: str | None = None
+    own_address: str | None = None  # where stores deliver events to
 
 
 def build(options: Options) -> Mapping[str, Connector]:
@@ -41,7 +42,12 @@ def build(options: Options) -> Mapping[str, Connector]:
             read_s=options.read_s,
             bounded=options.bounded,
         ),
-        WooCommerce(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
+        WooCommerce(
+            private_hosts=options.private_hosts,
+            read_s=options.read_s,
+            bounded=options.bounded,
+            own_address=options.own_address,
+        ),
         Spreadsheet(
             sheets_url=options.sheets_url,
             token_url=options.token_url,

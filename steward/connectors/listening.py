@@ -188,6 +188,12 @@ class EventSource(Protocol):
         empty: they are signed with `Wanted.secret`, which is made for the connection."""
         ...
 
+    @property
+    def of_keys(self) -> tuple[str, ...]:
+        """Native topics that no automation can wait for: asked for beside those some do, they tell that the
+        connection's keys may have been taken away."""
+        ...
+
     async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """Makes, mends and removes until the platform has exactly what is wanted; one row a native topic.
 

@@ -158,6 +158,7 @@ async def _begin(tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId
     topics = await subscriptions.topics_wanted(tx, org, integration)
     specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
     natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
+    natives += connector.events.of_keys if natives else ()
     before = await _follow(tx, org, integration, before, natives)
     kept = [one for one in before.subscribed.values() if not _is_over(one, tx.now)]
     if not kept and not any(one.remote_id for one in before.subscribed.values()):

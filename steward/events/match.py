@@ -168,6 +168,8 @@ async def _match_store(
     done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
     topical = await _topics(tx, tools, store, source, ready, done=done)
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
+    if any(one.kept.native in source.of_keys for one in ready):
+        await connections.check_soon(tx, org, [integration])  # an event is a pointer: the keys are tried
     wanted = sorted({topic for one in topical for topic in one.topics if topic in waiting})
     if not wanted:
         return

@@ -24,6 +24,7 @@ from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
 from steward.outbound.grant import WriteGrant
+from steward.runs import doubts
 from steward.runs.tools import CancelAsked, Fenced, Tools
 from steward.store import changes, effects, own_changes, run_queue
 from steward.store.effects import Effect, EffectState, Intent
@@ -250,8 +251,14 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
     wait = getattr(error, "wait_s", None)
     if wait is not None and wait > SHORT_WAIT_SECONDS:
         raise MustWait(wait)
+    await _doubt(applying, pieces, [error.kind])
     words = f"It could not be read again before the change, so nothing was sent. {error.message}"
     await _settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
+
+
+async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[str | None]) -> None:
+    asked = [piece.part.integration_id for piece in pieces]
+    await doubts.look_soon(applying.tools, applying.lease.org, asked, kinds=kinds)
 
 
 async def _send(applying: Applying, pieces: list[Piece], *, reread_at: float) -> float | None:
@@ -288,6 +295,7 @@ async def _send(applying: Applying, pieces: list[Piece], *, reread_at: float) ->
     settle = partial(_settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await tools.engine.write(tools.clock.now(), settle, org=lease.org)
     crashpoint("after_outcome")
+    await _doubt(applying, pieces, [outcome.error for outcome in outcomes])
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome.state is not WriteState.NOT_SENT:
             state, words = _effect_of(outcome)

@@ -15,7 +15,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
-from steward.runs import approval, claim, context, finish, held, reconcile, workflow
+from steward.runs import approval, claim, context, doubts, finish, held, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, Taken
@@ -306,6 +306,7 @@ async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: 
     wait = getattr(error, "wait_s", None)
     if wait is not None and await walk.is_patient(step.name):
         raise MustWait(wait, reading=step.name) from error
+    await doubts.look_soon(walk.tools, walk.run.org, walk.opened.touched, kinds=[error.kind])
     return await _fail(walk, step, started_at, code=error.kind, message=error.message)
 
 

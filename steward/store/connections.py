@@ -137,6 +137,16 @@ async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, at: datetim
     )
 
 
+async def check_soon(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
+    """They are looked at at the next tick, unless that is due already."""
+    for integration in sorted(integrations):
+        await tx.execute(
+            "UPDATE connections SET check_at = :now"
+            " WHERE org_id = :org AND integration_id = :integration AND check_at > :now",
+            {"org": org, "integration": integration, "now": tx.now},
+        )
+
+
 async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:
     """The connection's sealed secrets."""
     rows = await tx.all(

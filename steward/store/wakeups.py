@@ -10,7 +10,7 @@ import asyncpg
 from steward.clock import Clock
 
 CHANNEL = "steward_wake"
-KINDS = frozenset({"ready", "due", "event", "settle", "catch_up"})
+KINDS = frozenset({"ready", "due", "event", "settle", "listen", "catch_up"})
 # Later hints of a kind merge into one; the poll behind them is not much slower.
 APART_SECONDS = 0.1
 LONGEST_RETRY_SECONDS = 30.0

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from steward.connections.health import Upkeep, check_due
+from steward.connectors.woocommerce.connector import WooCommerce
+from steward.connectors.woocommerce.reach import why_not_reached
 from steward.model.connection import Connection, ConnectionState
+from steward.model.run import RunStatus
 from steward.store import connections
+from tests.connectors.outside import ORG, Outside
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 
@@ -71,6 +75,55 @@ async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop)
     assert lost.state is ConnectionState.NEEDS_RECONNECTING
     assert lost.last_error
     assert bare.world.described()["woocommerce"]["consumer_secret"] not in repr(lost)
+
+
+async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Shop) -> None:
+    """connectors 4, Unauthorized: found out by a run's read, or just before its changes are written"""
+    kept = dict(bare.world.state.shop.keys)
+    automation = await bare.hiding()
+    waiting = await bare.waiting(automation)
+    bare.world.state.shop.keys.clear()
+    await bare.approve(waiting)
+    await bare.drain()
+    assert (await bare.run(waiting)).status is RunStatus.FAILED
+    assert "doubted_at" in (await looked(bare)).facts
+    bare.world.state.shop.keys.update(kept)
+    await bare.clock.advance(60)
+    assert "doubted_at" not in (await looked(bare)).facts
+    bare.world.state.shop.keys.clear()
+    assert (await bare.drained(automation)).status is RunStatus.FAILED
+    assert "doubted_at" in (await looked(bare)).facts
+    await bare.clock.advance(60)
+    assert (await looked(bare)).state is ConnectionState.NEEDS_RECONNECTING
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("https://steward.example", None),
+        ("https://steward.example:8080", None),
+        ("http://[2606:4700::1111]", None),
+        ("https://steward.example:8443", "ports 80, 443 and 8080"),
+        ("http://127.0.0.1:8400", "within a network"),
+        ("http://10.1.2.3", "within a network"),
+        ("http://[fd00::1]", "within a network"),
+        ("http://localhost:8080", "within a network"),
+        ("https://steward.shop.lan", "within a network"),
+    ],
+)
+async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
+    world: Outside, address: str, why: str | None
+) -> None:
+    """connectors 9.3, Address reachable: WordPress refuses private hosts and other ports"""
+    assert (why or "") in (why_not_reached(address) or "")
+    shop = world.connection("woocommerce")
+    http = world.outbound.upkeep(ORG, shop.number, shop.connector.link(shop.secrets))
+    for near, expected in (((), why), (("127.0.0.1:8500",), None)):
+        connector = WooCommerce(private_hosts=near, read_s=20.0, own_address=address)
+        health = await connector.check(http, shop.secrets)
+        told = [warned.words for warned in health.warnings if warned.code == "events_not_reached"]
+        assert (health.ok, len(told)) == (True, expected is not None)
+        assert not told or expected is None or expected in told[0]
 
 
 async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> None:

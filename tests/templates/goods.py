@@ -151,7 +151,7 @@ class Twin:
 
     def stock_event(self, title: str, sku: str) -> StoreEvent:
         """The event the store tells when the stock of a variant changes."""
-        topic, row = "inventory_levels/update", self._product(title)
+        topic, row = "inventory_levels/update", self.row(title)
         if self.platform == "shopify":
             [item] = [each["item"] for each in self.fake.owned(row["id"]) if (each["sku"] or "") == sku]
             return StoreEvent(topic, "inventory", f"item:{item.rpartition('/')[2]}")
@@ -167,14 +167,14 @@ class Twin:
 
     def tags(self, title: str) -> list[str]:
         """The product's tags, sorted."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             return sorted(row["tags"])
         return sorted(each["name"] for each in row["tags"])
 
     def is_visible(self, title: str) -> bool:
         """Whether people see the product (on Shopify: in the online store)."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             online = next(
                 each["id"] for each in self.fake.of("Publication") if each["name"] == "Online Store"
@@ -184,7 +184,7 @@ class Twin:
 
     def variants(self, title: str) -> dict[str, tuple[str, str | None, int | None]]:
         """Price, compare-at price and stock of each variant by SKU."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             return {each["sku"] or "": self._shopify(each) for each in self.fake.owned(row["id"])}
         shop = self.shop.world.state.shop
@@ -200,7 +200,7 @@ class Twin:
 
     def set_price(self, title: str, price: str) -> None:
         """A person gives every variant of a product another price, without a compare-at price."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             for each in self.fake.owned(row["id"]):
                 each.update(price=price, compareAtPrice=None)
@@ -212,7 +212,7 @@ class Twin:
 
     def set_stock(self, title: str, count: int) -> None:
         """Every variant of a product has another stock."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             for each in self.fake.owned(row["id"]):
                 for level in self.fake.owned(each["item"]):
@@ -246,7 +246,7 @@ class Twin:
 
     def remove(self, title: str) -> None:
         """A person deletes a product."""
-        row = self._product(title)
+        row = self.row(title)
         if self.platform == "shopify":
             for each in self.fake.owned(row["id"]):
                 del self.fake.rows[each["id"]]
@@ -254,7 +254,7 @@ class Twin:
         else:
             del self.shop.world.state.shop.products[row["id"]]
 
-    def _product(self, title: str) -> dict[str, Any]:
+    def row(self, title: str) -> dict[str, Any]:
         if self.platform == "shopify":
             return next(each for each in self.fake.of("Product") if each["title"] == title)
         rows = self.shop.world.state.shop.products.values()

@@ -39,6 +39,7 @@ class Deliveries:
     """The events of a store, signed with the app's secret; keeps nothing itself."""
 
     signed_by: tuple[str, ...] = ("client_secret", "webhook_secret")
+    of_keys: tuple[str, ...] = (topics.UNINSTALLED,)
 
     async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """One subscription of ours a native topic, found by its address; doubles and unwanted ones go.
@@ -112,7 +113,7 @@ class Deliveries:
         return found
 
     async def _one(self, http: UpkeepHttp, wanted: Wanted, native: str, held: _Made | None) -> Subscription:
-        told, known = topics.TOLD.get(native), wanted.known.get(native)
+        told, known = topics.ASKED_FOR.get(native), wanted.known.get(native)
         if told is None:
             return Subscription(native, None, SubscriptionState.FAILED, reason="The store has no such topic.")
         fields: list[JsonValue] = [*told.fields]

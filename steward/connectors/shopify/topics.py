@@ -67,6 +67,9 @@ TOLD: Mapping[str, Told] = {
     "LOCATIONS_CREATE": Told("locations/create", "location", _PLAIN),
 }
 TOPICS: Mapping[str, TopicSpec] = {told.canonical: TopicSpec((native,)) for native, told in TOLD.items()}
+# Not offered to automations: the app was taken off the store, so its keys are looked at again.
+UNINSTALLED = "APP_UNINSTALLED"
+ASKED_FOR: Mapping[str, Told] = {**TOLD, UNINSTALLED: Told("app/uninstalled", "shop", ("id",))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def native_of(header: str) -> str:
 
 def read_event(event: StoredEvent) -> Event:
     """The pointer in a stored body; over the cap there is none and the id is null. Raises Broken."""
-    told = TOLD.get(event.native)
+    told = ASKED_FOR.get(event.native)
     if told is None:
         raise Broken("a delivery of an unknown topic")
     if event.body is None:
@@ -140,7 +143,7 @@ def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> 
     """The native topic is the canonical one; of what was read, not delivered, the others are worked out."""
     told = TOLD.get(event.native)
     if told is None:
-        return Derived((), dropped="unknown_topic")
+        return Derived((), dropped=None if event.native in ASKED_FOR else "unknown_topic")
     if event.native.endswith("_DELETE"):
         return Derived((told.canonical,), forget=True)
     topics = [told.canonical]

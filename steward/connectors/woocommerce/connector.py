@@ -1,6 +1,7 @@
 """WooCommerce over REST wc/v3: what it offers and how a shop is connected (connectors 7.2)."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,6 +35,7 @@ from steward.connectors.base import (
     Timeouts,
     TopicSpec,
     UpkeepHttp,
+    Warned,
     WriteHttp,
 )
 from steward.connectors.listening import CHANGED, IDS
@@ -48,6 +50,7 @@ from steward.connectors.woocommerce.operations_orders import (
     SET_ORDER_TAGS,
     SET_STATUS,
 )
+from steward.connectors.woocommerce.reach import why_not_reached
 from steward.connectors.woocommerce.reader import WooCommerceReader
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.connectors.woocommerce.writer import WooCommerceWriter
@@ -87,8 +90,16 @@ class WooCommerce:
     topics: Mapping[str, TopicSpec] = TOPICS
     events: EventSource | None = Hooks()
 
-    def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        private_hosts: Collection[str],
+        read_s: float,
+        bounded: bool = False,
+        own_address: str | None = None,
+    ) -> None:
         self._private = frozenset(private_hosts)
+        self._own_address = own_address
         times = Timeouts(read_s=max(read_s, READ_AT_LEAST_S), write_s=WRITE_S)
         self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S)) if bounded else times
         self.facts = Facts(
@@ -136,7 +147,14 @@ class WooCommerce:
 
     async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
         """Whether this is a WooCommerce, what the key may do, zone, currency, order storage."""
-        return await check_shop(http, domain=_domain(secrets.plain["url"]))
+        health = await check_shop(http, domain=_domain(secrets.plain["url"]))
+        parts = urlsplit(secrets.plain["url"])
+        # A shop let in by a private address is of the service's own network, and may be set up to reach it.
+        is_near = f"{parts.hostname}:{parts.port or 443}" in self._private
+        words = None if self._own_address is None or is_near else why_not_reached(self._own_address)
+        if words is None or not health.ok:
+            return health
+        return replace(health, warnings=(*health.warnings, Warned("events_not_reached", words)))
 
     async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
         """A shop has none."""

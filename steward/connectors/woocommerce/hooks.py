@@ -46,6 +46,7 @@ class Hooks:
     """The events of a shop; keeps nothing itself."""
 
     signed_by: tuple[str, ...] = ()  # with a secret of the connection's own
+    of_keys: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
 
     async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.

@@ -1,0 +1,28 @@
+"""Whether a WordPress would deliver to the service's own address; whether it gets there is the network's."""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+# What WordPress sends requests to by itself (`wp_http_validate_url`).
+PORTS = (80, 443, 8080)
+_LOCAL = ("localhost", "local", "internal", "lan", "home.arpa")
+
+
+def why_not_reached(address: str) -> str | None:
+    """In words why a shop tells nothing to an address like that; None when nothing speaks against it."""
+    parts = urlsplit(address)
+    host = (parts.hostname or "").rstrip(".").lower()
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    words = f"Events cannot start automations of this shop: it does not deliver to {parts.netloc}, since"
+    if _is_private(host):
+        return f"{words} that is an address within a network. Give Steward a public address."
+    if port not in PORTS:
+        return f"{words} WordPress uses the ports 80, 443 and 8080 alone. Put Steward behind one of them."
+    return None
+
+
+def _is_private(host: str) -> bool:
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(tuple(f".{name}" for name in _LOCAL))

@@ -1,0 +1,24 @@
+"""A call of a run that the account refused for its key brings the connection's own check forward.
+
+Whether the key is good is that check's to find out, and only after a second no (connectors 4).
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.errors import Unauthorized, WrongAddress
+from steward.runs.tools import Tools
+from steward.store import connections
+
+_OF_KEYS = (Unauthorized.kind, WrongAddress.kind)
+
+
+async def look_soon(
+    tools: Tools, org: OrgId, integrations: Iterable[IntegrationId], *, kinds: Iterable[str | None]
+) -> None:
+    """Has the connections looked at when one of `kinds`, of errors, says that a key no longer opens."""
+    asked = set(integrations)
+    if asked and not set(_OF_KEYS).isdisjoint(kinds):
+        soon = partial(connections.check_soon, org=org, integrations=asked)
+        await tools.engine.write(tools.clock.now(), soon, org=org)

@@ -1,0 +1,173 @@
+"""A store tells what happened, over HTTP and signed, and a template's run comes of it (contract 2.11)."""
+
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.automations import lifecycle, setup
+from steward.automations.checks import TriggerAsk
+from steward.automations.lifecycle import StateAsk
+from steward.automations.setup import CreateAsk
+from steward.connections.health import Upkeep, check_due
+from steward.model.automation import Automation
+from steward.model.connection import ConnectionState
+from steward.model.run import Run, RunStatus
+from steward.model.trigger import EventTrigger, Listening, TriggerKind
+from steward.store import automations, connections, runs
+from steward.store.engine import Tx
+from tests.fakes.shopify.goods import number
+from tests.service import Service
+from tests.templates.both import lines_of
+from tests.templates.goods import Goods, Item, Twin
+
+TOPIC = "inventory_levels/update"
+
+
+class Heard:
+    """A store whose deliveries lead to the service, and what its automations made of them."""
+
+    def __init__(self, twin: Twin) -> None:
+        self.twin, self.shop = twin, twin.shop
+        service = Service(self.shop.service.fittings, self.shop.clock, lines=[], told=[])
+        door = httpx.ASGITransport(app=service.app)
+        self.shop.world.deliver_through(door)
+        twin.fake.deliver = door
+
+    async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:
+        """One that listens to the store."""
+        ask = CreateAsk(
+            template_id=template,
+            name=template,
+            inputs=inputs,
+            schedule={"cadence": "manual"},
+            integration_id=self.shop.connections[self.twin.platform].integration_id,
+            trigger=TriggerAsk(TriggerKind.EVENT, (topic,)),
+        )
+        rules, owner = self.shop.service.tools.automation_rules, self.shop.owner
+        made = (await self.shop.write(partial(setup.create, actor=owner, ask=ask, rules=rules))).automation
+        wish = StateAsk(made.id)
+        await self.shop.write(partial(lifecycle.resume, actor=owner, ask=wish, rules=rules))
+        await self.shop.drain()
+        now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
+        assert isinstance(now.trigger, EventTrigger)
+        assert now.trigger.listening is Listening.YES, now.trigger
+        return made
+
+    async def sold(self, title: str, sku: str, left: int) -> None:
+        """Somebody buys; what that causes is delivered."""
+        if self.twin.platform == "shopify":
+            fake = self.twin.fake
+            [item] = [each["item"] for each in fake.of("ProductVariant") if each["sku"] == sku]
+            for level in fake.owned(item):
+                fake.touch(level, available=left)
+                assert await fake.tell("INVENTORY_LEVELS_UPDATE", level) == [200]
+        else:
+            row = self.twin.row(title)
+            rows = self.shop.world.state.shop.variations
+            own = [each for each in row["variations"] if rows[each]["sku"] == sku]
+            path = f"/products/{row['id']}" + (f"/variations/{own[0]}" if own else "")
+            keys = self.shop.world.described()["woocommerce"]
+            auth = (keys["consumer_key"], keys["consumer_secret"])
+            async with httpx.AsyncClient(transport=self.shop.world.transport(), auth=auth) as client:
+                url = f"{keys['url']}/wp-json/wc/v3{path}"
+                assert (await client.put(url, json={"stock_quantity": left})).status_code == 200
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Deliveries have arrived, and what they start has come as far as it can."""
+        await self.shop.world.settle()
+        await self.shop.drain()
+
+    async def runs(self, automation: Automation) -> list[Run]:
+        """Its runs, in the order of their events."""
+        org = self.shop.owner.org
+
+        async def look(tx: Tx) -> list[Run]:
+            sql = "SELECT id FROM runs WHERE org_id = :org AND automation_id = :automation"
+            rows = await tx.all(sql, {"org": org, "automation": automation.id})
+            return [await runs.get(tx, org, row["id"]) for row in rows]
+
+        # Events of one moment have ids that rise; those of runs made in it do not.
+        return sorted(await self.shop.read(look), key=lambda run: run.event.id if run.event else "")
+
+
+@pytest.fixture
+def heard(twin: Twin) -> Heard:
+    """One of the two stores, once for each platform."""
+    return Heard(twin)
+
+
+_GOODS = (
+    Goods("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=3)}),
+    Goods("Teapot", Item("POT-1", stock=0)),
+)
+
+
+async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -> None:
+    """Templates 5.4 on events; connectors 9.5: one product is read, and the change made is no event."""
+    twin = heard.twin
+    twin.stock(*_GOODS)
+    made = await heard.automation("hide-out-of-stock-products")
+    await heard.sold("Mug", "MUG-L", 2)
+    [first] = await heard.runs(made)
+    assert (first.status, first.result and first.result["checked"]) == (RunStatus.SUCCEEDED, 1)
+    await heard.sold("Mug", "MUG-L", 0)
+    [_, second] = await heard.runs(made)
+    assert (second.status, second.event and second.event.topic) == (RunStatus.WAITING_APPROVAL, TOPIC)
+    await twin.shop.approve(second)
+    await heard.settled()
+    ended = await twin.shop.run(second)
+    assert (ended.status, ended.result) == (
+        RunStatus.SUCCEEDED,
+        {
+            "checked": 1,
+            "sold_out": 1,
+            "hidden": 1,
+            "already_hidden": 0,
+            "products": [{"label": "Mug", "stock": 0}],
+        },
+    )
+    assert (twin.is_visible("Mug"), twin.tags("Mug"), twin.is_visible("Teapot")) == (
+        False,
+        ["auto-hidden"],
+        True,
+    )
+    assert len(await heard.runs(made)) == 2
+
+
+async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
+    """Templates 5.1 on events: only the variants of the inventory item in the event."""
+    twin = heard.twin
+    twin.stock(*_GOODS)
+    made = await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    for left in (3, 2, 1):
+        await heard.sold("Mug", "MUG-L", left)
+    told = [lines_of(message)[-1] for message in twin.both.posted()]
+    assert told == ["Mug, L (MUG-L): 2 left"]
+    assert {run.status for run in await heard.runs(made)} == {RunStatus.SUCCEEDED}
+
+
+async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Heard) -> None:
+    """Connectors 8, app/uninstalled: an event is a pointer, so the keys are tried, twice."""
+    twin, shop = heard.twin, heard.shop
+    if twin.platform != "shopify":
+        pytest.skip("a WooCommerce shop does not tell that a key was taken away")
+    await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
+    own = shop.connections["shopify"].integration_id
+
+    async def state() -> ConnectionState:
+        found = await shop.read(partial(connections.get, org=shop.owner.org, integration=own))
+        assert found is not None
+        return found.state
+
+    twin.fake.app.installed = False
+    twin.fake.tokens.clear()
+    row = {"__typename": "Shop", "id": "gid://shopify/Shop/1"}
+    assert (number(row), await twin.fake.tell("APP_UNINSTALLED", row)) == (1, [200])
+    tools = shop.service.tools
+    for seconds, expected in ((1, ConnectionState.CONNECTED), (60, ConnectionState.NEEDS_RECONNECTING)):
+        await shop.pass_time(seconds=seconds)
+        await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+        assert await state() is expected
