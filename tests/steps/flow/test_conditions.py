@@ -1,0 +1,159 @@
+"""Every operator of a flow's conditions, and what they do with values that are not there (imports 7.3)."""
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from steward.model.json import JsonValue
+from steward.steps.flow.conditions import compared, holds
+from steward.steps.flow.environment import Environment
+from steward.steps.kinds import ItemFailed, UnknownInTest
+
+ZONE = ZoneInfo("America/New_York")
+TRUE: list[tuple[JsonValue, str, JsonValue, str | None]] = [
+    ("Berlin", "==", "BERLIN", "String"),
+    ("Straße", "==", "STRASSE", "String"),
+    ("ACTIVE", "==", "active", "ProductStatus"),
+    (None, "==", None, None),
+    ("", "!=", None, "String"),
+    (None, "!=", "x", "String"),
+    (True, "==", "true", "Boolean"),
+    (False, "!=", "true", "Boolean"),
+    ("500.00", "==", "500", "Decimal"),
+    ("500.00", "==", "500", None),
+    ("007", "!=", "7", None),
+    ("1e3", "!=", "1000", None),
+    (9, "<", "10", "Int"),
+    ("9", ">", "10", "String"),
+    ("9.5", "<", "10", None),
+    ({"amount": "12.50", "currencyCode": "EUR"}, ">=", "12.5", "Money"),
+    (2**60 + 1, ">", str(2**60), "UnsignedInt64"),
+    ("2026-03-01T10:00:00Z", "<", "2026-03-01T06:00:00", "DateTime"),
+    ("2026-03-01T03:00:00Z", "==", "2026-02-28", "Date"),
+    ("2026-03-01T10:00:00Z", "<=", "2026-03-01T10:00:00+00:00", "DateTime"),
+    ("Gift card", "start_with?", "gift", "String"),
+    ("Gift card", "end_with?", "CARD", "String"),
+    ("Gift card", "include?", "t C", "String"),
+    ("Gift card", "not_start_with?", "card", "String"),
+    ("Gift card", "not_end_with?", "gift", "String"),
+    ("Gift card", "not_include?", "x", "String"),
+    (None, "not_start_with?", "a", "String"),
+    (None, "not_include?", "a", "String"),
+    (None, "not_in?", "a,b", "String"),
+    (["VIP", "new"], "include?", "vip", "String"),
+    (["VIP"], "not_include?", "vi", "String"),
+    ("PAID", "in?", "pending, paid", "Status"),
+    ("PAID", "in?", ["paid"], "Status"),
+    ("PAID", "in?", '["paid", "x"]', "Status"),
+    (5, "in?", ["4", "5.0"], "Int"),
+    ("x", "not_in?", "", "String"),
+    ("", "empty_or_nil?", None, None),
+    ([], "empty_or_nil?", None, None),
+    (None, "empty_or_nil?", None, None),
+    (0, "not_empty_and_not_nil?", None, None),
+    (False, "not_empty_and_not_nil?", None, None),
+    ("x", "not_empty_and_not_nil?", None, None),
+    (None, "nil?", None, None),
+    ("", "not_nil?", None, None),
+]
+FALSE: list[tuple[JsonValue, str, JsonValue, str | None]] = [
+    (None, ">", "1", "Int"),
+    (None, "<=", "1", "Int"),
+    (None, "==", "x", "String"),
+    (None, "start_with?", "", "String"),
+    (None, "in?", "a", "String"),
+    ("a", "==", None, "String"),
+    ("a", "nil?", None, None),
+    ("", "not_empty_and_not_nil?", None, None),
+    ("paid", "in?", "", "Status"),
+]
+BROKEN: list[tuple[JsonValue, str, JsonValue, str | None]] = [
+    ("ten", ">", "1", "Int"),
+    (5, ">", "many", "Int"),
+    (True, ">", "1", "Int"),
+    ("soon", "<", "2026-01-01", "DateTime"),
+    (["a"], "==", "a", "String"),
+    ({"a": 1}, "==", "a", "String"),
+    ("a", "matches?", "a", "String"),
+]
+
+
+@pytest.mark.parametrize(("left", "operator", "right", "type_"), TRUE)
+def test_it_holds(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
+    """imports 7.3"""
+    assert compared(left, operator, right, type_=type_, zone=ZONE) is True
+
+
+@pytest.mark.parametrize(("left", "operator", "right", "type_"), FALSE)
+def test_it_does_not_hold(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
+    """imports 7.3"""
+    assert compared(left, operator, right, type_=type_, zone=ZONE) is False
+
+
+@pytest.mark.parametrize(("left", "operator", "right", "type_"), BROKEN)
+def test_what_cannot_be_compared_is_said(
+    left: JsonValue, operator: str, right: JsonValue, type_: str | None
+) -> None:
+    """imports 1 rule 2: never guessed"""
+    with pytest.raises(ItemFailed):
+        compared(left, operator, right, type_=type_, zone=ZONE)
+
+
+def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
+    below = {"path": "line.quantity", "operator": ">", "value": "2", "type": "Int"}
+    return {"each": path, "item": "line", "operator": operator, "holds": below}
+
+
+@pytest.mark.parametrize(
+    ("quantities", "expected"),
+    [
+        ([1, 3], (True, False, False)),
+        ([3, 4], (True, True, False)),
+        ([1], (False, False, True)),
+        ([], (False, True, True)),
+    ],
+)
+def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
+    """imports 7.3"""
+    seen = Environment({"order": {"lines": [{"quantity": one} for one in quantities]}})
+    assert tuple(holds(_each(one), seen, ZONE) for one in ("any", "all", "none")) == expected
+
+
+def test_lists_within_lists_and_paths_on_both_sides() -> None:
+    """imports 7.3: an item is a name as any other, also for the list within"""
+    tags = {
+        "each": "line.tags",
+        "item": "tag",
+        "operator": "any",
+        "holds": {"path": "tag", "operator": "==", "value_path": "order.wanted"},
+    }
+    tree = {
+        "and": [
+            {
+                "or": [
+                    {"path": "order.none", "operator": "not_nil?"},
+                    {"each": "order.lines", "item": "line", "operator": "all", "holds": tags},
+                ]
+            }
+        ]
+    }
+    lines = [{"tags": ["a", "PRE"]}, {"tags": ["pre"]}]
+    assert holds(tree, Environment({"order": {"wanted": "Pre", "lines": lines}}), ZONE)
+    assert not holds(tree, Environment({"order": {"wanted": "a", "lines": lines}}), ZONE)
+
+
+def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
+    """engine 10.2"""
+    known = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
+    not_known = {"path": "made.id", "operator": "not_nil?"}
+    seen = Environment({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
+    assert not holds({"and": [known, not_known]}, seen, ZONE)
+    assert holds({"path": "made.name", "operator": "==", "value": "X"}, seen, ZONE)
+    for tree in (
+        {"or": [known, not_known]},
+        {"path": "made.id.below", "operator": "nil?"},
+        {"path": "made", "operator": "nil?"},
+    ):
+        with pytest.raises(UnknownInTest):
+            holds(tree, seen, ZONE)

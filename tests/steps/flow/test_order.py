@@ -1,0 +1,121 @@
+"""The order of a flow's steps against a model that simply calls itself (imports 8, engine 10.1)."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steward.model.plan import Edge, Origin, Plan, PlanStep, StepKind
+from steward.steps.flow.order import LOOP, FlowExecution, FlowOrder
+from steward.steps.items import Item, Outputs
+
+PORTS = {"plain": ("out:0",), "branch": ("true", "false"), "loop": (LOOP, "after")}
+Way = list[tuple[str, tuple[int, ...]]]
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
+    """A flow without circles, and what each of its steps hands on."""
+    count = draw(st.integers(1, 7))
+    steps, edges, outputs = [], [], dict[str, Outputs]()
+    for number in range(count):
+        name, kind = f"s{number}", draw(st.sampled_from(sorted(PORTS)))
+        place = (float(draw(st.integers(0, 2))), float(draw(st.integers(0, 2))))
+        steps.append(
+            PlanStep(name, name, StepKind.DECIDE, kind, {}, Origin(kind, 1.0, ports=PORTS[kind], place=place))
+        )
+        item = Item({"value": name})
+        if kind == "loop":
+            outputs[name] = [[item] * draw(st.integers(0, 3)), [item]]
+        elif kind == "branch":
+            outputs[name] = draw(st.sampled_from([[[item], []], [[], [item]]]))
+        else:
+            outputs[name] = draw(st.sampled_from([[[item]], [[item]], [[]]]))
+        for before in range(number):
+            if draw(st.integers(0, 2)) == 0:
+                port = draw(st.sampled_from(PORTS[steps[before].operation]))
+                edges.append(Edge(f"s{before}", port, name))
+        if draw(st.integers(0, 2)) == 0 or number == 0:
+            edges.append(Edge("trigger", "out:0", name))
+    return Plan(tuple(steps), tuple(edges)), outputs
+
+
+def _height(step: PlanStep) -> tuple[float, float]:
+    assert step.origin is not None
+    return step.origin.place[1], step.origin.place[0]
+
+
+def modelled(plan: Plan, outputs: dict[str, Outputs], without: frozenset[str] = frozenset()) -> Way:
+    """What runs, in order; nothing follows the steps in `without`."""
+
+    def targets(name: str, port: str | None) -> list[str]:
+        edges = [edge for edge in plan.edges if edge.source == name and port in (None, edge.port)]
+        return [step.name for step in sorted((plan.step(edge.target) for edge in edges), key=_height)]
+
+    def visit(name: str, path: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+        yield name, path
+        if name in without:
+            return
+        for port, items in zip(PORTS[plan.step(name).operation], outputs[name], strict=True):
+            rounds = [(*path, number) for number in range(1, len(items) + 1)] if port == LOOP else [path]
+            for below in rounds if items else []:
+                for target in targets(name, port):
+                    yield from visit(target, below)
+
+    return [one for name in targets("trigger", None) for one in visit(name, ())]
+
+
+def walked(
+    order: FlowOrder, outputs: dict[str, Outputs], held: frozenset[str]
+) -> tuple[Way, list[FlowExecution]]:
+    """Runs until nothing is left but what is held."""
+    ran: Way = []
+    waiting: list[FlowExecution] = []
+    while (execution := order.next()) is not None:
+        ran.append((execution.step.name, execution.path))
+        if execution.step.name in held:
+            waiting.append(execution)
+        else:
+            order.settle(execution, outputs[execution.step.name])
+    return ran, waiting
+
+
+@given(flows())
+def test_one_branch_is_finished_before_the_next_begins(made: tuple[Plan, dict[str, Outputs]]) -> None:
+    """imports 8"""
+    plan, outputs = made
+    order = FlowOrder(plan, entry="trigger")
+    ran, _ = walked(order, outputs, frozenset())
+    assert ran == modelled(plan, outputs)
+
+
+@given(flows(), st.sets(st.integers(0, 6)))
+def test_what_does_not_follow_a_held_step_does_not_wait(
+    made: tuple[Plan, dict[str, Outputs]], numbers: set[int]
+) -> None:
+    """engine 10.1 rules 2-6: a round runs all that no held execution leads to; in the end all ran once"""
+    plan, outputs = made
+    held = frozenset(f"s{number}" for number in numbers)
+    order = FlowOrder(plan, entry="trigger")
+    ran, waiting = walked(order, outputs, held)
+    assert ran == modelled(plan, outputs, without=held)
+    while waiting:
+        for execution in reversed(waiting):
+            order.settle(execution, outputs[execution.step.name])
+        more, waiting = walked(order, outputs, held)
+        ran += more
+    assert sorted(ran) == sorted(modelled(plan, outputs))
+
+
+@given(flows())
+def test_each_execution_has_a_number_of_its_own(made: tuple[Plan, dict[str, Outputs]]) -> None:
+    """contract 3.3: in a loop the number of its element, so that a row is one execution's"""
+    plan, outputs = made
+    order = FlowOrder(plan, entry="trigger")
+    seen: set[tuple[str, str | None]] = set()
+    while (execution := order.next()) is not None:
+        key = (execution.step.name, execution.iteration)
+        assert key not in seen
+        seen.add(key)
+        assert f"{execution.iteration}.".startswith("".join(f"{number}." for number in execution.path))
+        order.settle(execution, outputs[execution.step.name])

@@ -1,0 +1,107 @@
+"""Inputs and outputs of run-code steps, and paths through lists (imports 8.3, 8.4)."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steward.model.json import JsonValue
+from steward.steps.flow.environment import Environment, follow
+from steward.steps.flow.selection import Misfit, Unreadable, cut, fitted, read_schema, read_selection
+from steward.steps.kinds import UnknownInTest
+
+ORDER = {
+    "name": "#1",
+    "customer": None,
+    "lines": [{"title": "A", "tags": ["x"]}, {"title": "B", "tags": ["y", "z"]}, {"tags": []}],
+}
+
+
+def test_a_selection_cuts_the_environment() -> None:
+    """imports 8.3: of lists the same of each element; what is not there is null"""
+    text = "query Input {\n order { # mine\n name, lines { title } buyer: customer { id } nope } }"
+    seen = Environment({"order": ORDER, "secret": 1})
+    lines = [{"title": "A"}, {"title": "B"}, {"title": None}]
+    assert cut(seen, read_selection(text)) == {
+        "order": {"name": "#1", "lines": lines, "buyer": None, "nope": None}
+    }
+    assert read_selection(text).paths() == [
+        "order.name",
+        "order.lines.title",
+        "order.customer.id",
+        "order.nope",
+    ]
+    with pytest.raises(UnknownInTest):
+        cut(Environment({"order": ORDER}, frozenset(("order.name",))), read_selection(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ a(first: 1) }",
+        "{ ...on B { c } }",
+        "{ a @skip }",
+        "query { a",
+        "mutation { a }",
+        "a",
+        "{ a } }",
+        "{ $x }",
+    ],
+)
+def test_what_is_no_selection_is_refused(text: str) -> None:
+    """imports 1 rule 2"""
+    with pytest.raises(Unreadable):
+        read_selection(text)
+
+
+@given(st.text(alphabet='{}[]:!ab "#\n,query type', max_size=60))
+def test_no_text_breaks_the_readers(text: str) -> None:
+    """imports 1: read, or refused in words"""
+    for read in (read_selection, read_schema):
+        with suppress(Unreadable):
+            read(text)
+
+
+SCHEMA = read_schema(
+    '"""What it gives"""\ntype Output { n: Int! f: Float ok: Boolean id: ID rows: [Row!]! }'
+    "\ntype Row { t: String! }"
+)
+
+
+def test_an_output_is_made_to_fit() -> None:
+    """imports 8.3"""
+    given_ = {"n": 3.0, "f": 1, "ok": True, "id": 7, "rows": [{"t": "a", "more": 1}], "extra": 1}
+    assert fitted(given_, SCHEMA) == {"n": 3, "f": 1, "ok": True, "id": "7", "rows": [{"t": "a"}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, [], {"rows": []}, {"n": 1}, {"n": 1.5, "rows": []}, {"n": True, "rows": []},
+     {"n": 1, "rows": [None]}, {"n": 1, "rows": {}}, {"n": 1, "rows": [{"t": 1}]},
+     {"n": 1, "rows": [], "ok": "yes"}],
+)  # fmt: skip
+def test_an_output_that_does_not_fit_is_said(value: JsonValue) -> None:
+    """imports 8.3"""
+    with pytest.raises(Misfit):
+        fitted(value, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "type A { b: C }", "type A { b }", "enum E { X }", "type A { b: [Int }", "type { a: Int }"]
+)
+def test_what_is_no_schema_is_refused(text: str) -> None:
+    """imports 1 rule 2"""
+    with pytest.raises(Unreadable):
+        read_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("order.lines.title", ["A", "B"]), ("order.lines.tags", ["x", "y", "z"]), ("order.lines.size", 3),
+     ("order.lines.first.title", "A"), ("order.lines.last.tags", []), ("order.customer.id", None),
+     ("order.name.size", 2), ("nope.a", None), ("order.lines.tags.size", 3)],
+)  # fmt: skip
+def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonValue) -> None:
+    """imports 8.4"""
+    assert follow({"order": ORDER}, path) == expected
