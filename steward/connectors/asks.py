@@ -4,7 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from steward.connectors.records import Cell, Customer, DraftOrder, FulfilmentOrder, Order, Product, Variant
+from steward.connectors.records import (
+    Cell,
+    Customer,
+    DraftOrder,
+    FulfilmentOrder,
+    ObjectFields,
+    Order,
+    Product,
+    Redirect,
+    Variant,
+)
+from steward.model.json import JsonValue
 
 
 class Keep(StrEnum):
@@ -140,6 +151,33 @@ class HoldFulfilment:
     fulfilment: FulfilmentOrder
     reason: str | None = None
     notes: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseFulfilment:
+    """Asks `fulfillment.release` of one fulfilment order that is held: all its holds end."""
+
+    order: Order
+    fulfilment: FulfilmentOrder
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetFields:
+    """Asks `product.set_fields` and its like: plain fields by the platform's own names, others left alone."""
+
+    subject: ObjectFields
+    values: Mapping[str, JsonValue]
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetRedirect:
+    """Asks `redirect.set`: a path that leads somewhere leads to `target` from then on."""
+
+    present: Redirect
+    target: str
     message: str | None = None
 
 

@@ -155,11 +155,10 @@ class RedirectAsk:
 
 @dataclass(frozen=True, slots=True)
 class FieldsAsk:
-    """Fields of one object by the platform's own names, as they are now: for changes of them."""
+    """The plain fields of one object by the platform's own names: Product, Order or Customer."""
 
     kind: str
     id: str
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

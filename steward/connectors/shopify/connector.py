@@ -31,9 +31,16 @@ from steward.connectors.base import (
     WriteHttp,
 )
 from steward.connectors.listening import CHANGED, IDS
-from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS
+from steward.connectors.reads import FIELDS, FLOW_OBJECT, FLOW_OBJECTS, METAFIELD, REDIRECT
 from steward.connectors.shopify.deliveries import Deliveries
 from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.field_operations import (
+    RELEASE,
+    SET_CUSTOMER_FIELDS,
+    SET_ORDER_FIELDS,
+    SET_PRODUCT_FIELDS,
+    SET_REDIRECT,
+)
 from steward.connectors.shopify.hydration import document_of
 from steward.connectors.shopify.mutations import WRITES
 from steward.connectors.shopify.operations import SET_PRICE, SET_PUBLISHED, SET_STATUS, SET_STOCK, SET_TAGS
@@ -100,12 +107,13 @@ class Shopify:
         )
         reads: tuple[ReadOp[Any, Any], ...] = (
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
-            *(FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
+            *(METAFIELD, REDIRECT, FIELDS, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
         )
         changes: tuple[ChangeOp[Any], ...] = (
             *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
             *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
-            *(REFUND, SET_METAFIELD, MAKE_REDIRECT),
+            *(REFUND, SET_METAFIELD, MAKE_REDIRECT, SET_REDIRECT, RELEASE),
+            *(SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
         self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}

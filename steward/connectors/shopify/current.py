@@ -13,10 +13,13 @@ from steward.connectors.base import (
     WriteOutcome,
     WriteState,
 )
+from steward.connectors.reads import FieldsAsk, MetafieldAsk
+from steward.connectors.records import Metafield, ObjectFields, Redirect
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import (
     Row,
     gid,
+    kind_of,
     list_of,
     money,
     nodes_of,
@@ -47,7 +50,19 @@ OBJECTS: Mapping[str, str] = {
     "order.capture": "Order",
     "refund.create": "Order",
     "fulfillment.hold": "FulfillmentOrder",
+    "fulfillment.release": "FulfillmentOrder",
+    "product.set_fields": "Product",
+    "order.set_fields": "Order",
+    "customer.set_fields": "Customer",
 }
+# The plain fields that may be set, by the kind of object; the documents have exactly these.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "Product": ("title", "vendor", "productType", "handle", "templateSuffix"),
+    "Order": ("email", "phone", "poNumber"),
+    "Customer": ("firstName", "lastName", "locale", "taxExempt"),
+}
+FLAGS = frozenset({"taxExempt"})
+_LABELS = {"Product": "title", "Order": "name", "Customer": "displayName"}
 _BY_IDS = 10
 _PRICES = 250
 
@@ -93,6 +108,16 @@ def _note(row: Row) -> Value:
     return {"note": text(row, "note")}
 
 
+def _status(row: Row) -> str:
+    return (text(row, "sending") or text(row, "status")).lower()
+
+
+def _fields(row: Row) -> Value:
+    """Every plain field of the object there is; a text that is not set is an empty one."""
+    names = FIELDS.get(kind_of(row), ())
+    return {name: row[name] is True if name in FLAGS else text(row, name) for name in names if name in row}
+
+
 _VALUES: Mapping[str, Callable[[Row], Value]] = {
     "variant.set_price": price_of,
     "product.set_status": lambda row: {"status": text(row, "status").lower()},
@@ -106,7 +131,11 @@ _VALUES: Mapping[str, Callable[[Row], Value]] = {
     "order.close": lambda row: {"closed": row.get("closed") is True},
     "order.capture": _captured,
     "refund.create": refund_value,
-    "fulfillment.hold": lambda row: {"status": (text(row, "sending") or text(row, "status")).lower()},
+    "fulfillment.hold": lambda row: {"status": _status(row)},
+    "fulfillment.release": lambda row: {"held": _status(row) == "on_hold"},
+    "product.set_fields": _fields,
+    "order.set_fields": _fields,
+    "customer.set_fields": _fields,
 }
 
 
@@ -133,9 +162,10 @@ async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> l
         return [await _channels(ask, part) for part in parts]
     if operation == "metafield.set":
         return [await _metafield(ask, part) for part in parts]
-    if operation == "redirect.create":
+    if operation in ("redirect.create", "redirect.set"):
         return [await _redirect(ask, part) for part in parts]
-    rows = await _rows(ask, documents.CURRENT, OBJECTS[operation], parts, most=_BY_IDS)
+    document = documents.CURRENT_FIELDS if operation.endswith(".set_fields") else documents.CURRENT
+    rows = await _rows(ask, document, OBJECTS[operation], parts, most=_BY_IDS)
     return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
 
 
@@ -199,19 +229,57 @@ async def _channels(ask: Asking, part: Part) -> Current:
     return Current(part, channel_value(row_of(found), asked_of(part)))
 
 
-async def _metafield(ask: Asking, part: Part) -> Current:
-    names = {name: part.arguments[name] for name in ("namespace", "key")}
-    data = await ask.told(documents.METAFIELD, {"id": part.arguments["owner"], **names})
+async def metafield(ask: Asking, wanted: MetafieldAsk) -> Metafield | None:
+    """A metafield as it is now; None when the object has none of that name. Raises CallError, NotFound."""
+    return await _metafield_of(ask, gid(wanted.kind, wanted.id), wanted.namespace, wanted.key)
+
+
+async def _metafield_of(
+    ask: Asking, owner: JsonValue, namespace: JsonValue, key: JsonValue
+) -> Metafield | None:
+    data = await ask.told(documents.METAFIELD, {"id": owner, "namespace": namespace, "key": key})
     if data.get("node") is None:
-        return Current(part, None, gone=True)
+        raise NotFound
     found = sub(data, "node", "metafield")
-    return Current(part, {"value": text(found, "value") if found else None})
+    if not found:
+        return None
+    space, name, kind, value = (text(found, each) for each in ("namespace", "key", "type", "value"))
+    return Metafield(space, name, kind, value, text(found, "compareDigest") or None)
+
+
+async def _metafield(ask: Asking, part: Part) -> Current:
+    at = part.arguments
+    try:
+        found = await _metafield_of(ask, at["owner"], at["namespace"], at["key"])
+    except NotFound:
+        return Current(part, None, gone=True)
+    return Current(part, {"value": found.value if found is not None else None})
+
+
+async def redirect(ask: Asking, path: str) -> Redirect | None:
+    """Where a path leads; None when nowhere. Raises CallError."""
+    data = await ask.told(documents.REDIRECTS, {"query": f"path:{quoted(path)}"})
+    rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == path]
+    return Redirect(number_of(rows[0].get("id")), path, text(rows[0], "target")) if rows else None
 
 
 async def _redirect(ask: Asking, part: Part) -> Current:
-    data = await ask.told(documents.REDIRECTS, {"query": f"path:{quoted(part.target)}"})
-    rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == part.target]
-    return Current(part, {"target": text(rows[0], "target") if rows else None})
+    found = await redirect(ask, part.target)
+    if part.operation == "redirect.set" and (found is None or found.id != part.arguments["id"]):
+        return Current(part, None, gone=True)
+    return Current(part, {"target": found.target if found is not None else None})
+
+
+async def fields(ask: Asking, wanted: FieldsAsk, domain: str) -> ObjectFields:
+    """The plain fields of an object as they are now. Raises CallError, NotFound."""
+    if wanted.kind not in FIELDS:
+        raise NotFound
+    async for rows in ask.nodes(documents.CURRENT_FIELDS, [gid(wanted.kind, wanted.id)], 1):
+        for row in rows:
+            label = text(row, _LABELS[wanted.kind])
+            url = f"https://{domain}/admin/{wanted.kind.lower()}s/{wanted.id}"
+            return ObjectFields(wanted.kind, wanted.id, label or wanted.id, _fields(row), url)
+    raise NotFound
 
 
 def asked_of(part: Part) -> Sequence[JsonValue]:

@@ -274,6 +274,21 @@ query Current($ids: [ID!]!) {
 """,
     560,
 )
+# The plain fields that may be set, by their own names; Order's label and the others' are told beside them.
+CURRENT_FIELDS = Document(
+    "CurrentFields",
+    """
+query CurrentFields($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    id
+    ... on Product { title vendor productType handle templateSuffix updatedAt }
+    ... on Order { name email phone poNumber updatedAt }
+    ... on Customer { displayName firstName lastName locale taxExempt updatedAt }
+  }
+}
+""",
+    30,
+)
 CURRENT_PRICES = Document(
     "CurrentPrices",
     "query CurrentPrices($ids: [ID!]!) {"
@@ -436,6 +451,7 @@ READS = (
     ),
     *(VARIANTS, VARIANTS_AT, VARIANTS_BY_ID, ORDERS, ORDERS_BY_ID, ORDER_LINES, REFUNDS),
     *(CUSTOMERS, CUSTOMERS_BY_ID, DRAFT_ORDER, CURRENT, CURRENT_PRICES, CURRENT_STOCK, METAFIELD, REDIRECTS),
+    CURRENT_FIELDS,
     *(ITEM_PRODUCT, CHANGED_PRODUCTS, CHANGED_ORDERS, CHANGED_CUSTOMERS, SUBSCRIPTIONS, START_BULK, BULK),
     *(BULK_PRODUCTS, BULK_ORDERS, BULK_CUSTOMERS),
 )

@@ -161,6 +161,54 @@ mutation Hold($id: ID!, $hold: FulfillmentOrderHoldInput!) {
 """,
     _POINTS,
 )
+RELEASE = Document(
+    "Release",
+    """
+mutation Release($id: ID!) {
+  fulfillmentOrderReleaseHold(id: $id) {
+    fulfillmentOrder { id status updatedAt }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+SET_PRODUCT_FIELDS = Document(
+    "SetProductFields",
+    """
+mutation SetProductFields($product: ProductUpdateInput!) {
+  productUpdate(product: $product) {
+    product { id title vendor productType handle templateSuffix updatedAt }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
+SET_ORDER_FIELDS = Document(
+    "SetOrderFields",
+    """
+mutation SetOrderFields($input: OrderInput!) {
+  orderUpdate(input: $input) {
+    order { id email phone poNumber updatedAt }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
+SET_CUSTOMER_FIELDS = Document(
+    "SetCustomerFields",
+    """
+mutation SetCustomerFields($input: CustomerInput!) {
+  customerUpdate(input: $input) {
+    customer { id firstName lastName locale taxExempt updatedAt }
+    userErrors { field message }
+  }
+}
+""",
+    _POINTS,
+)
 CAPTURE = Document(
     "Capture",
     """
@@ -191,6 +239,18 @@ MAKE_REDIRECT = Document(
     """
 mutation MakeRedirect($redirect: UrlRedirectInput!) {
   urlRedirectCreate(urlRedirect: $redirect) {
+    urlRedirect { id path target }
+    userErrors { field message code }
+  }
+}
+""",
+    _POINTS,
+)
+SET_REDIRECT = Document(
+    "SetRedirect",
+    """
+mutation SetRedirect($id: ID!, $redirect: UrlRedirectInput!) {
+  urlRedirectUpdate(id: $id, urlRedirect: $redirect) {
     urlRedirect { id path target }
     userErrors { field message code }
   }
@@ -237,5 +297,6 @@ mutation Unsubscribe($id: ID!) {
 WRITES = (
     *(SET_PRICES, SET_STOCK, ADD_TAGS, REMOVE_TAGS, SET_STATUS, PUBLISH, UNPUBLISH, SET_METAFIELDS),
     *(SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, OPEN_ORDER, HOLD, CAPTURE, REFUND),
+    *(RELEASE, SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS, SET_REDIRECT),
     *(MAKE_REDIRECT, SUBSCRIBE, RESUBSCRIBE, UNSUBSCRIBE),
 )

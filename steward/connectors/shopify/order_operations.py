@@ -329,8 +329,7 @@ class RedirectOperation(Operation[MakeRedirect]):
         path, target = ask.path.strip(), ask.target.strip()
         if not path.startswith("/") or not 2 <= len(path) <= 1024 or not path.isprintable() or " " in path:
             return Problem(path, "not_a_path", "A redirect begins at a path such as /old-page.", "path")
-        is_place = target.startswith("/") or target.startswith(("https://", "http://"))
-        if not is_place or len(target) > 1024 or not target.isprintable() or " " in target:
+        if not is_place(target):
             return Problem(path, "not_a_target", "A redirect leads to a path or a web address.", "target")
         if ask.present is not None:
             if ask.present == target:
@@ -341,6 +340,12 @@ class RedirectOperation(Operation[MakeRedirect]):
         field = FieldChange("target", "Leads to", None, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", None, path)
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+def is_place(target: str) -> bool:
+    """Whether a redirect may lead there: a path of the shop, or a web address."""
+    leads = target.startswith(("/", "https://", "http://"))
+    return leads and len(target) <= 1024 and target.isprintable() and " " not in target
 
 
 def order_ref(order: Order) -> ObjectRef:

@@ -29,7 +29,8 @@ from steward.connectors.base import (
     WriteOutcome,
 )
 from steward.connectors.listening import ChangedAsk, Event, IdsAsk
-from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.reads import FieldsAsk, FlowObjectAsk, FlowObjectsAsk, MetafieldAsk, RedirectAsk
+from steward.connectors.records import Metafield, ObjectFields, Redirect
 from steward.connectors.shopify import current, documents
 from steward.connectors.shopify.answers import (
     Row,
@@ -97,6 +98,9 @@ class ShopifyReader:
             "customers": self._customers,
             "customer": self._customer,
             "draft_order": self._draft_order,
+            "metafield": self._metafield,
+            "redirect": self._redirect,
+            "fields": self._fields,
             "flow.object": self._flow_object,
             "flow.objects": self._flow_objects,
             "changed": self._changed,
@@ -366,6 +370,17 @@ class ShopifyReader:
         if found is None:
             raise NotFound
         yield Page((draft_of(row_of(found), domain=self._domain),), total=1)
+
+    async def _metafield(self, ask: MetafieldAsk) -> AsyncIterator[Page[Metafield]]:
+        found = await current.metafield(self._ask, ask)
+        yield Page(() if found is None else (found,))
+
+    async def _redirect(self, ask: RedirectAsk) -> AsyncIterator[Page[Redirect]]:
+        found = await current.redirect(self._ask, ask.path)
+        yield Page(() if found is None else (found,))
+
+    async def _fields(self, ask: FieldsAsk) -> AsyncIterator[Page[ObjectFields]]:
+        yield Page((await current.fields(self._ask, ask, self._domain),), total=1)
 
     async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
         yield Page((await FlowReads(self._ask).one(ask),), total=1)

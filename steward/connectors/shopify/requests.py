@@ -140,6 +140,17 @@ def _hold(batch: Batch) -> Request:
     return Request(mutations.HOLD, {"id": gid("FulfillmentOrder", part.target), "hold": hold})
 
 
+def _release(batch: Batch) -> Request:
+    return Request(mutations.RELEASE, {"id": gid("FulfillmentOrder", _only(batch).target)})
+
+
+def _fields(batch: Batch) -> Request:
+    """The fields that change and no others: what is not named the store leaves alone."""
+    part = _only(batch)
+    document, name = _FIELD_DOCUMENTS[part.operation]
+    return Request(document, {name: {**part.arguments, "id": gid(OBJECTS[part.operation], part.target)}})
+
+
 def _capture(batch: Batch) -> Request:
     part = _only(batch)
     given: JsonObject = {
@@ -194,11 +205,23 @@ def _redirect(batch: Batch) -> Request:
     return Request(mutations.MAKE_REDIRECT, {"redirect": given})
 
 
+def _set_redirect(batch: Batch) -> Request:
+    part = _only(batch)
+    given: JsonObject = {"path": part.target, "target": part.arguments["target"]}
+    variables: JsonObject = {"id": gid("UrlRedirect", str(part.arguments["id"])), "redirect": given}
+    return Request(mutations.SET_REDIRECT, variables)
+
+
 def _only(batch: Batch) -> Part:
     [part] = batch.parts
     return part
 
 
+_FIELD_DOCUMENTS = {
+    "product.set_fields": (mutations.SET_PRODUCT_FIELDS, "product"),
+    "order.set_fields": (mutations.SET_ORDER_FIELDS, "input"),
+    "customer.set_fields": (mutations.SET_CUSTOMER_FIELDS, "input"),
+}
 _REQUESTS: Mapping[str, Callable[[Batch], Request]] = {
     "variant.set_price": _prices,
     "inventory.set": _stocks,
@@ -217,4 +240,7 @@ _REQUESTS: Mapping[str, Callable[[Batch], Request]] = {
     "order.capture": _capture,
     "refund.create": _refund,
     "redirect.create": _redirect,
+    "redirect.set": _set_redirect,
+    "fulfillment.release": _release,
+    **dict.fromkeys(_FIELD_DOCUMENTS, _fields),
 }

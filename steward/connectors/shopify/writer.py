@@ -274,6 +274,7 @@ _ECHOES: Mapping[str, Callable[[_Echo, Row], list[WriteOutcome]]] = {
     "product.set_published": _Echo.channels,
     "fulfillment.hold": _Echo.hold,
     "redirect.create": _Echo.redirect,
+    "redirect.set": _Echo.redirect,
     "refund.create": _Echo.refund,
     "order.capture": _Echo.capture,
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
 from steward.connectors.base import (
     CUSTOMERS,
     DRAFT_ORDER,
@@ -33,6 +34,7 @@ from steward.connectors.base import (
     SetStock,
     SetTags,
 )
+from steward.connectors.reads import FIELDS, REDIRECT, FieldsAsk, RedirectAsk
 from steward.connectors.shopify.connector import Shopify
 from steward.model.ids import IntegrationId
 from tests.fakes.shopify.goods import number
@@ -48,7 +50,8 @@ OPERATIONS = (
     ),
     *("order.set_tags", "customer.set_tags", "draft_order.set_tags", "order.set_note", "customer.set_note"),
     *("order.cancel", "order.close", "fulfillment.hold", "order.capture", "refund.create", "metafield.set"),
-    "redirect.create",
+    *("redirect.create", "redirect.set", "fulfillment.release"),
+    *("product.set_fields", "order.set_fields", "customer.set_fields"),
 )
 
 
@@ -56,6 +59,10 @@ def furnish(store: ShopifyFake) -> None:
     """What the changes below need, beside the seeded goods: an order for each, and a draft."""
     store.add_draft("#D1")
     variants = store.of("ProductVariant")[:2]
+    store.make("UrlRedirect", path="/older-pot", target="/products/pot-2")
+    released = store.add_order(variants)
+    store.add_order(variants)
+    store.rows[released["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
     for payment in ("PENDING", "PENDING", "PENDING", "PENDING", "PENDING", "AUTHORIZED", "PAID"):
         store.add_order(variants, payment=payment)
 
@@ -72,14 +79,18 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     variants = await read_all(reader, VARIANTS, ProductsAsk(location=location))
     customers = await read_all(reader, CUSTOMERS, CustomersAsk())
     [draft] = [row async for page in reader.read(DRAFT_ORDER, ById(_draft(store))) for row in page.items]
-    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-7:]
-    tagged, noted, cancelled, closed, held, captured, refunded = made
+    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-9:]
+    released, renamed, tagged, noted, cancelled, closed, held, captured, refunded = made
     assert captured.payment is Payment.AUTHORIZED
     paid = number(store.rows[f"gid://shopify/Order/{refunded.id}"]["transactions"][0])
     refund = MakeRefund(
         refunded, ((refunded.lines[0].id, 1),), amount="1.00", transaction=str(paid), gateway="bogus"
     )
     online = products[4].channels[:1]
+    [redirect] = await read_all(reader, REDIRECT, RedirectAsk("/older-pot"))
+    [pot] = await read_all(reader, FIELDS, FieldsAsk("Product", products[7].id))
+    [order] = await read_all(reader, FIELDS, FieldsAsk("Order", renamed.id))
+    [person] = await read_all(reader, FIELDS, FieldsAsk("Customer", customers[0].id))
     asks: dict[str, Any] = {
         "variant.set_price": SetPrice(variants[0], "12.34", compare_at="20.00"),
         "inventory.set": SetStock(variants[-1], (variants[-1].stock or 0) + 7),
@@ -100,6 +111,11 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
         "refund.create": refund,
         "metafield.set": SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash cold"),
         "redirect.create": MakeRedirect("/old-pot", "/products/pot-1"),
+        "redirect.set": SetRedirect(redirect, "/products/pot-3"),
+        "fulfillment.release": ReleaseFulfilment(released, released.fulfilment_orders[0]),
+        "product.set_fields": SetFields(pot, {"title": "Great pot", "vendor": "Oven"}),
+        "order.set_fields": SetFields(order, {"email": "new@shop.example", "phone": "+4930123456"}),
+        "customer.set_fields": SetFields(person, {"firstName": "Ada", "taxExempt": True}),
     }
     changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
     found: dict[str, Proposal] = {}

@@ -145,13 +145,26 @@ def _tagged(write: Write, number: str, change: Callable[[list[str]], list[str]])
 
 
 def update_product(write: Write, given: dict[str, Any]) -> Row:
-    """The status alone is kept here."""
-    wanted = given["product"]
-    row = write.goods.rows.get(wanted["id"])
+    """The fields that are named; others are left alone."""
+    return _updated(write, given["product"], "product", "PRODUCTS_UPDATE")
+
+
+def update_order(write: Write, given: dict[str, Any]) -> Row:
+    """The fields that are named."""
+    return _updated(write, given["input"], "order", "ORDERS_UPDATED")
+
+
+def update_customer(write: Write, given: dict[str, Any]) -> Row:
+    """The fields that are named."""
+    return _updated(write, given["input"], "customer", "CUSTOMERS_UPDATE")
+
+
+def _updated(write: Write, asked: Row, name: str, topic: str) -> Row:
+    row = write.goods.rows.get(asked["id"])
     if row is None:
-        return {"product": None, "userErrors": [refusal(["id"], "Product does not exist")]}
-    write.change(row, "PRODUCTS_UPDATE", status=wanted["status"])
-    return {"product": row, "userErrors": []}
+        return {name: None, "userErrors": [refusal(["id"], f"{name.capitalize()} does not exist")]}
+    write.change(row, topic, **{each: value for each, value in asked.items() if each != "id"})
+    return {name: row, "userErrors": []}
 
 
 def publish(write: Write, given: dict[str, Any]) -> Row:
@@ -199,24 +212,6 @@ def set_metafields(write: Write, given: dict[str, Any]) -> Row:
         write.change(held, value=each["value"])
         done.append(held)
     return {"metafields": done, "userErrors": []}
-
-
-def update_order(write: Write, given: dict[str, Any]) -> Row:
-    """The note alone is kept here."""
-    row = write.goods.rows.get(given["input"]["id"])
-    if row is None:
-        return {"order": None, "userErrors": [refusal(["id"], "Order does not exist")]}
-    write.change(row, "ORDERS_UPDATED", note=given["input"]["note"])
-    return {"order": row, "userErrors": []}
-
-
-def update_customer(write: Write, given: dict[str, Any]) -> Row:
-    """The note alone is kept here."""
-    row = write.goods.rows.get(given["input"]["id"])
-    if row is None:
-        return {"customer": None, "userErrors": [refusal(["id"], "Customer does not exist")]}
-    write.change(row, "CUSTOMERS_UPDATE", note=given["input"]["note"])
-    return {"customer": row, "userErrors": []}
 
 
 def cancel_order(write: Write, given: dict[str, Any]) -> Row:
@@ -289,6 +284,18 @@ def hold(write: Write, given: dict[str, Any]) -> Row:
     return {"fulfillmentOrder": row, "userErrors": []}
 
 
+def release(write: Write, given: dict[str, Any]) -> Row:
+    """All holds end."""
+    row = write.goods.rows.get(given["id"])
+    if row is None or row["status"] != "ON_HOLD":
+        words, code = "Fulfillment order is not on hold", "INVALID_FULFILLMENT_ORDER_STATUS"
+        code = "FULFILLMENT_ORDER_NOT_FOUND" if row is None else code
+        return {"fulfillmentOrder": row, "userErrors": [refusal(["id"], words, code)]}
+    write.change(row, status="OPEN", holds=[])
+    write.goods.rows[row["order"]]["displayFulfillmentStatus"] = "UNFULFILLED"
+    return {"fulfillmentOrder": row, "userErrors": []}
+
+
 def capture(write: Write, given: dict[str, Any]) -> Row:
     """Takes what was reserved."""
     asked = given["input"]
@@ -335,6 +342,16 @@ def make_redirect(write: Write, given: dict[str, Any]) -> Row:
     return {"urlRedirect": row, "userErrors": []}
 
 
+def set_redirect(write: Write, given: dict[str, Any]) -> Row:
+    """Another target for a path that is there."""
+    row = write.goods.rows.get(given["id"])
+    if row is None:
+        words = "Redirect does not exist"
+        return {"urlRedirect": None, "userErrors": [refusal(["id"], words, "DOES_NOT_EXIST")]}
+    write.change(row, **given["urlRedirect"])
+    return {"urlRedirect": row, "userErrors": []}
+
+
 MUTATIONS: dict[str, Callable[[Write, dict[str, Any]], Row]] = {
     "productVariantsBulkUpdate": variants_bulk_update,
     "inventorySetQuantities": set_quantities,
@@ -353,6 +370,8 @@ MUTATIONS: dict[str, Callable[[Write, dict[str, Any]], Row]] = {
     "orderCapture": capture,
     "refundCreate": refund,
     "urlRedirectCreate": make_redirect,
+    "urlRedirectUpdate": set_redirect,
+    "fulfillmentOrderReleaseHold": release,
 }
 # Refused without a key (connectors 7.1, 11.3).
 KEYED = frozenset({"inventorySetQuantities", "refundCreate"})

@@ -1,0 +1,166 @@
+"""Plain fields of products, orders and customers, redirects that are there, holds that end: planned; pure."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.base import (
+    Action,
+    FieldChange,
+    JsonValue,
+    ObjectRef,
+    Part,
+    Problem,
+    Proposal,
+)
+from steward.connectors.shopify.current import FIELDS, FLAGS
+from steward.connectors.shopify.operations import Operation
+from steward.connectors.shopify.order_operations import is_place, order_ref
+from steward.model.change import FieldKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
+
+_HANDLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_EMAIL = re.compile(r"[^\s@,;<>\"]{1,64}@[^\s@,;<>\"]+\.[^\s@,;<>\"]+")
+_PHONE = re.compile(r"\+[1-9][0-9]{5,14}")
+_LOCALE = re.compile(r"[a-z]{2,3}(-[A-Z]{2})?")
+_LABELS = {
+    "title": "Title",
+    "vendor": "Vendor",
+    "productType": "Product type",
+    "handle": "Handle",
+    "templateSuffix": "Theme template",
+    "email": "Email",
+    "phone": "Phone",
+    "poNumber": "PO number",
+    "firstName": "First name",
+    "lastName": "Last name",
+    "locale": "Language",
+    "taxExempt": "Exempt from tax",
+}
+
+
+def _plain(value: str) -> bool:
+    return len(value) <= 255 and value.isprintable() and value == value.strip()
+
+
+# What each kind of text must be, and how that is said; all others are plain texts of a line.
+_RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "title": (lambda value: value and _plain(value), "A title has 1 to 255 characters."),
+    "handle": (_HANDLE.fullmatch, "A handle has small letters, digits and single dashes."),
+    "email": (lambda value: not value or _EMAIL.fullmatch(value), "This is no email address."),
+    "phone": (
+        lambda value: not value or _PHONE.fullmatch(value),
+        "A phone number is written as +49301234567.",
+    ),
+    "locale": (_LOCALE.fullmatch, "A language is written as en or pt-BR."),
+}
+
+
+class FieldsOperation(Operation[SetFields]):
+    """`product.set_fields`, `order.set_fields`, `customer.set_fields`: only fields that differ are sent."""
+
+    __slots__ = ()
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Every field that is wanted, texts exactly; an address of email whatever its letters' case."""
+        if not isinstance(wanted, dict) or not isinstance(seen, dict):
+            return wanted == seen
+        return all(name in seen and _equal(name, value, seen[name]) for name, value in wanted.items())
+
+    def _one(self, ask: SetFields, integration_id: IntegrationId) -> Proposal | Problem | str:
+        subject, known = ask.subject, FIELDS[ask.subject.kind]
+        if self.name != f"{subject.kind.lower()}.set_fields":
+            raise TypeError(f"{self.name} is not asked about a {subject.kind}")
+        before: dict[str, JsonValue] = {}
+        after: dict[str, JsonValue] = {}
+        for name, value in ask.values.items():
+            if name not in known or name not in subject.values:
+                words = f"The field “{name[:60]}” is not changed here."
+                return Problem(subject.id, "not_a_field", words, name[:60])
+            wanted = False if value is None and name in FLAGS else "" if value is None else value
+            problem = _wrong(name, wanted)
+            if problem is not None:
+                return Problem(subject.id, "not_a_value", problem, name)
+            if not _equal(name, wanted, subject.values[name]):
+                before[name], after[name] = subject.values[name], wanted
+        if not after:
+            return subject.id
+        part = Part(self.name, integration_id, subject.id, after, before, after)
+        fields = tuple(
+            FieldChange(
+                name,
+                _LABELS[name],
+                before[name],
+                after[name],
+                FieldKind.BOOLEAN if name in FLAGS else FieldKind.TEXT,
+            )
+            for name in after
+        )
+        ref = ObjectRef(subject.kind.lower(), subject.id, subject.label, subject.url)
+        return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+
+
+class ReleaseOperation(Operation[ReleaseFulfilment]):
+    """`fulfillment.release`: every hold of one fulfilment order ends, whoever made it."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"held": False}
+
+    def _one(self, ask: ReleaseFulfilment, integration_id: IntegrationId) -> Proposal | Problem | str:
+        order, sending = ask.order, ask.fulfilment
+        if sending.status != "on_hold":
+            return order.id
+        part = Part(self.name, integration_id, sending.id, {}, {"held": True}, {"held": False})
+        field = FieldChange("fulfilment", "Fulfilment", "on_hold", "open", FieldKind.TEXT)
+        return Proposal(
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+        )
+
+
+class SetRedirectOperation(Operation[SetRedirect]):
+    """`redirect.set`: a path that leads somewhere leads elsewhere from then on."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"target": arguments["target"]}
+
+    def _one(self, ask: SetRedirect, integration_id: IntegrationId) -> Proposal | Problem | str:
+        present, target = ask.present, ask.target.strip()
+        if not is_place(target):
+            words = "A redirect leads to a path or a web address."
+            return Problem(present.path, "not_a_target", words, "target")
+        if present.target == target:
+            return present.path
+        arguments: JsonObject = {"id": present.id, "target": target}
+        before, after = {"target": present.target}, {"target": target}
+        part = Part(self.name, integration_id, present.path, arguments, before, after)
+        field = FieldChange("target", "Leads to", present.target, target, FieldKind.TEXT)
+        ref = ObjectRef("redirect", present.id, present.path)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+
+
+def _equal(name: str, one: JsonValue, other: JsonValue) -> bool:
+    if name == "email" and isinstance(one, str) and isinstance(other, str):
+        return one.casefold() == other.casefold()
+    return one == other
+
+
+def _wrong(name: str, value: JsonValue) -> str | None:
+    """Why a field cannot have a value."""
+    if name in FLAGS:
+        return None if isinstance(value, bool) else f"{_LABELS[name]} is yes or no."
+    if not isinstance(value, str):
+        return f"{_LABELS[name]} is a text."
+    fits, words = _RULES.get(name, (_plain, f"{_LABELS[name]} has at most 255 characters on one line."))
+    return None if fits(value) and len(value) <= 255 else words
+
+
+SET_PRODUCT_FIELDS = FieldsOperation("product.set_fields")
+SET_ORDER_FIELDS = FieldsOperation("order.set_fields")
+SET_CUSTOMER_FIELDS = FieldsOperation("customer.set_fields")
+RELEASE = ReleaseOperation("fulfillment.release", action=Action.UPDATE)
+SET_REDIRECT = SetRedirectOperation("redirect.set")

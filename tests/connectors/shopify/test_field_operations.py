@@ -1,0 +1,91 @@
+"""Plain fields, redirects that are there and holds that end: what is refused, what is already so."""
+
+from typing import Any
+
+import pytest
+
+from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.base import (
+    ORDER,
+    PRODUCTS,
+    ById,
+    NotFound,
+    ProductsAsk,
+)
+from steward.connectors.reads import FIELDS, METAFIELD, REDIRECT, FieldsAsk, MetafieldAsk, RedirectAsk
+from tests.connectors.shopify.bench import Bench
+from tests.fakes.shopify.goods import number
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("title", "T" * 255, ("", "T" * 256, " Pot", "a\nb", 7)),
+        ("vendor", "", ("V" * 256, "a\u0000", True)),
+        ("handle", "new-pot-2", ("", "New", "a--b", "-a", "a/b")),
+        ("templateSuffix", "wide", ("x ",)),
+        ("descriptionHtml", None, ("<p>x</p>",)),
+    ],
+)
+async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, bad: tuple[Any, ...]) -> None:
+    """connectors 6, Values: checked by plan before anything is sent; a field without a row is refused"""
+    [product, *_] = await bench.all(PRODUCTS, ProductsAsk())
+    [pot] = await bench.all(FIELDS, FieldsAsk("Product", product.id))
+    for value in bad:
+        planned = bench.plan("product.set_fields", SetFields(pot, {name: value}))
+        assert [each.field for each in planned.problems] == [name], value
+        assert planned.proposals == ()
+    if good is not None:
+        [proposal] = bench.plan("product.set_fields", SetFields(pot, {name: good})).proposals
+        assert [each.field for each in proposal.fields] == [name]
+        assert proposal.parts[0].before == {name: pot.values[name]}
+
+
+async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
+    """connectors 2.1 plan, same: an address whatever its letters' case; no value and an empty one are one"""
+    row = bench.store.of("Customer")[0]
+    [person] = await bench.all(FIELDS, FieldsAsk("Customer", str(number(row))))
+    asked = SetFields(person, {"firstName": row["firstName"], "taxExempt": None})
+    assert bench.plan("customer.set_fields", asked).unchanged == (person.id,)
+    first = bench.store.of("Order")[0]
+    [order] = await bench.all(FIELDS, FieldsAsk("Order", str(number(first))))
+    asked = SetFields(order, {"email": "Buyer@shop.example", "phone": None, "poNumber": ""})
+    assert bench.plan("order.set_fields", asked).unchanged == (order.id,)
+    for values in ({"email": "no address"}, {"phone": "030 123"}, {"note": "x"}, {"email": "a@b@c.d"}):
+        assert len(bench.plan("order.set_fields", SetFields(order, values)).problems) == 1, values
+    [read] = await bench.all(ORDER, ById(order.id))
+    asked_release = ReleaseFulfilment(read, read.fulfilment_orders[0])
+    assert bench.plan("fulfillment.release", asked_release).unchanged == (order.id,)
+    bench.store.make("UrlRedirect", path="/a", target="/b")
+    [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
+    assert bench.plan("redirect.set", SetRedirect(there, "/b")).unchanged == ("/a",)
+    assert [each.code for each in bench.plan("redirect.set", SetRedirect(there, "b c")).problems] == [
+        "not_a_target"
+    ]
+    assert await bench.all(REDIRECT, RedirectAsk("/none")) == []
+
+
+async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Bench) -> None:
+    """engine 11.2: the object that was shown is gone, whatever stands in its place"""
+    old = bench.store.make("UrlRedirect", path="/a", target="/b")
+    [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
+    [proposal] = bench.plan("redirect.set", SetRedirect(there, "/c")).proposals
+    bench.store.rows.take(old["id"])
+    bench.store.make("UrlRedirect", path="/a", target="/b")
+    [now] = await bench.reader().current(proposal.parts)
+    assert now.gone
+
+
+async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
+    """connectors 7.1 Compare-and-swap: null where the object has none; an object that is gone is told"""
+    row = bench.store.of("Product")[0]
+    ask = MetafieldAsk("Product", str(number(row)), "custom", "care")
+    assert await bench.all(METAFIELD, ask) == []
+    bench.store.make("Metafield", owner=row["id"], namespace="custom", key="care", type="text", value="Dry")
+    [found] = await bench.all(METAFIELD, ask)
+    assert (found.value, found.type, bool(found.digest)) == ("Dry", "text", True)
+    for kind in ("Product", "Order"):
+        with pytest.raises(NotFound):
+            await bench.all(METAFIELD, MetafieldAsk(kind, "7", "custom", "care"))
+    with pytest.raises(NotFound):
+        await bench.all(FIELDS, FieldsAsk("Shop", "1"))
