@@ -9,8 +9,8 @@ from steward.expressions.views import CodeStopped, Fault, Outcome, Seen, Unpaire
 from steward.model.json import JsonObject
 
 
-class _Wrong(Exception):
-    """An expression error."""
+class NotThere(Exception):
+    """An expression error: what a path begins at is not there."""
 
 
 def natively(template: Template, world: World, places: Sequence[int]) -> list[Outcome] | None:
@@ -45,8 +45,8 @@ def _typed(template: Template, world: World, places: Sequence[int]) -> list[Outc
 
 def _outcome(path: Path, world: World, place: int) -> Outcome:
     try:
-        return follow(_root(path, world, place), path.keys)
-    except _Wrong as wrong:
+        return follow(root_value(path, world, place), path.keys)
+    except NotThere as wrong:
         return Fault(str(wrong))
 
 
@@ -69,19 +69,20 @@ def _joined(template: Template, world: World, place: int, left: int) -> Outcome:
                 continue
             if part.path is None:
                 raise Inherited(part.code)
-            text = as_text(follow(_root(part.path, world, place), part.path.keys))
+            text = as_text(follow(root_value(part.path, world, place), part.path.keys))
             if text is None:
                 raise Inherited(part.code)
             parts.append(text)
             left -= len(text)
             if left < 0:
                 raise CodeStopped(MEMORY, WORDS[MEMORY])
-    except _Wrong as wrong:
+    except NotThere as wrong:
         return Fault(str(wrong))
     return "".join(parts)
 
 
-def _root(path: Path, world: World, place: int) -> Value:
+def root_value(path: Path, world: World, place: int) -> Value:
+    """What the path begins at. Raises NotThere."""
     items = world.items
     match path.root:
         case Root.JSON:
@@ -99,17 +100,17 @@ def _root(path: Path, world: World, place: int) -> Value:
 
 def _of_step(root: Root, name: str, world: World, place: int) -> Value:
     if name not in world.names and name not in world.seen:
-        raise _Wrong(f"There is no step “{name}”. Check the name.")
+        raise NotThere(f"There is no step “{name}”. Check the name.")
     seen = world.seen.get(name)
     if seen is None:
-        raise _Wrong(f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first.")
+        raise NotThere(f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first.")
     if root is Root.STEP_ITEM:
         return _paired(seen, name, world, place)
     outputs = seen.runs[-1] if seen.runs else None
     items: Sequence[JsonObject] = outputs[seen.branch] if outputs and seen.branch < len(outputs) else ()
     if root is Root.NODE:
         if place >= len(items):
-            raise _Wrong(f"The step “{name}” has no item {place}. Use .first(), .last() or .all().")
+            raise NotThere(f"The step “{name}” has no item {place}. Use .first(), .last() or .all().")
         return items[place]
     if not items:
         return UNDEFINED
@@ -118,10 +119,10 @@ def _of_step(root: Root, name: str, world: World, place: int) -> Value:
 
 def _paired(seen: Seen, name: str, world: World, place: int) -> Value:
     if place >= len(world.items):
-        raise _Wrong(f"There is no item {place} to find the one of “{name}” by.")
+        raise NotThere(f"There is no item {place} to find the one of “{name}” by.")
     spot = world.pairing(name, place)
     if isinstance(spot, Unpaired):
-        raise _Wrong(spot.message)
+        raise NotThere(spot.message)
     if spot is None:
         return UNDEFINED
     run, output, item = spot

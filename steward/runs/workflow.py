@@ -14,7 +14,7 @@ from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.runs import claim, context, held
+from steward.runs import claim, context, doubts, held
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
@@ -24,7 +24,7 @@ from steward.steps.execute import Done, origin_of
 from steward.steps.flow.hydrate import with_reads
 from steward.steps.flow.walk import walk_flow
 from steward.steps.items import Items, of_trigger, read_outputs
-from steward.steps.kinds import Result, Scene
+from steward.steps.kinds import UNKNOWN_IN_TEST, Result, Scene
 from steward.steps.order import Execution
 from steward.steps.repeats import repeating
 from steward.steps.room import TooMuch
@@ -97,9 +97,25 @@ async def advance(walk_: Walk) -> Ended | None:
         code = (failure.code if failure is not None else None) or "step_failed"
         return rows.failed_row(walked.failed, code, words)
     if not walked.held:
+        for step in _not_reached(plan, walk_.said):
+            words = "What comes before it was left out of this test run, so it is not known whether it runs."
+            await rows.skip(step, UNKNOWN_IN_TEST, words)
         for step in walked.starved:
-            await rows.skip(step)
+            await rows.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
     return None
+
+
+def _not_reached(plan: Plan, said: Mapping[str, tuple[str | None, str | None]]) -> list[PlanStep]:
+    """What did not run behind executions a test run had to leave out (engine 10.2)."""
+    open_ = [key.partition("\x00")[0] for key, (code, _) in said.items() if code == UNKNOWN_IN_TEST]
+    ran = {key.partition("\x00")[0] for key in said}
+    found: set[str] = set()
+    while open_:
+        here = open_.pop()
+        behind = {edge.target for edge in plan.edges if edge.source == here} - found - ran
+        found |= behind
+        open_ += behind
+    return [step for step in plan.steps if step.name in found]
 
 
 def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
@@ -259,18 +275,20 @@ class Rows:
         result = done.result
         off = origin_of(execution.step).disabled
         message = "Switched off in the tool: items passed it unchanged." if off else None
+        left_out = done.code == UNKNOWN_IN_TEST
         if done.error is not None:
-            message = f"A failure was tolerated: {done.error}"
+            message = done.error[:500] if left_out else f"A failure was tolerated: {done.error}"
         return Ended(
             step=execution.step,
             title=execution.step.title,
-            status=StepStatus.SKIPPED if off else StepStatus.SUCCEEDED,
+            status=StepStatus.SKIPPED if off or left_out else StepStatus.SUCCEEDED,
             started_at=self.began[self.key(execution)],
             connection=self.walk.opened.row(),
             counts=result.counts if result is not None else Counts(),
             attempt=self.walk.lease.attempt,
             iteration=self.iteration(execution),
             message=message or (result.message if result is not None else None),
+            code=done.code if left_out else None,
         )
 
     async def _propose(self, execution: Execution, done: Done, result: Result) -> Settled | Waiting:
@@ -345,10 +363,12 @@ class Rows:
             raise MustWait(wait, reading=reading) from error
         if self.now_at is None:
             raise error
+        touched = self.walk.opened.touched
+        await doubts.look_soon(self.walk.tools, self.walk.run.org, touched, kinds=[error.kind])
         return await self.fail(self.now_at, error.kind, error.message)
 
-    async def skip(self, step: PlanStep) -> None:
-        """The row of a step whose inputs never came."""
+    async def skip(self, step: PlanStep, code: str, words: str) -> None:
+        """The row of a step that did not run: its inputs never came, or are not known."""
         if step.name in self.walk.said:
             return
         ended = Ended(
@@ -359,8 +379,8 @@ class Rows:
             connection=None,
             counts=Counts(),
             attempt=self.walk.lease.attempt,
-            code="input_missing",
-            message="One of its inputs never came, so it did not run.",
+            code=code,
+            message=words,
         )
         await self.walk.checkpoint(ended, {"out": []}, state=ValueState.SKIPPED)
 

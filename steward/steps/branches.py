@@ -9,7 +9,18 @@ from steward.model.plan import OnError, PlanStep
 from steward.steps import conditions, js_dates, older_conditions
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepBroke, StepType, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepBroke,
+    StepType,
+    Takes,
+    same,
+)
 
 Answers = Mapping[tuple[str, str], bool]
 
@@ -95,6 +106,7 @@ class If(_Judging):
     """Outputs true and false; a condition that fails and is tolerated counts as false."""
 
     types = ("if",)
+    takes_of = Takes.WHOLE
     versions = (1, 2, 2.1, 2.2, 2.3)
     known = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
 
@@ -131,6 +143,7 @@ class Filter(_Judging):
     """Output 0 what is kept, output 1 what is not; with an error output the latter is lost (imports 15)."""
 
     types = ("filter",)
+    takes_of = Takes.WHOLE
     versions = (1, 2, 2.1, 2.2, 2.3)
     known = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
 
@@ -156,6 +169,7 @@ class Switch(_Judging):
     """Outputs by rules or by a number; the fallback is an output of its own or one of them."""
 
     types = ("switch",)
+    takes_of = Takes.WHOLE
     versions = (1, 2, 3, 3.1, 3.2, 3.3)
     known = frozenset(
         (

@@ -8,7 +8,18 @@ from typing import Any
 
 from steward.steps import js_values as js
 from steward.steps.items import Item
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, each, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    same,
+)
 
 _HASHES = {
     "MD5": "md5",
@@ -26,6 +37,7 @@ class Crypto(StepType):
     """What needs a key is not here: keys are not taken from a file."""
 
     types = ("crypto",)
+    takes_of = Takes.MORE
     versions = (1, 2)
     known = frozenset(
         (

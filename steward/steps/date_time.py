@@ -9,7 +9,18 @@ from typing import Any
 from steward.steps import js_dates
 from steward.steps import js_values as js
 from steward.steps.items import Item
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, each, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    same,
+)
 
 _OPERATIONS = frozenset(
     ("getCurrentDate", "addToDate", "subtractFromDate", "formatDate", "roundDate", "getTimeBetweenDates")
@@ -22,6 +33,7 @@ class DateTime(StepType):
     """Version 1 works in UTC as the origin's process does, version 2 in the workflow's zone."""
 
     types = ("dateTime",)
+    takes_of = Takes.MORE
     versions = (1, 2)
     known = (
         frozenset(("action", "value", "custom", "toFormat", "options", "dataPropertyName", "operation"))

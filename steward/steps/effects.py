@@ -1,13 +1,13 @@
 """What steps that read or change something outside share: calls put into words, proposals and their items."""
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from steward.connectors.base import CallError, Page, Planned
+from steward.connectors.base import CallError, ChangeOp, Page, Planned
 from steward.model.change import Proposal
 from steward.model.plan import OnError
-from steward.model.run import Counts
+from steward.model.run import Counts, Mode
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.steps.items import Item, Items
 from steward.steps.kinds import Call, ItemFailed, Result, StepBroke, error_item
@@ -84,18 +84,29 @@ class Effects:
         else:
             self.failed.append(error_item(self.call.items[place], place, message))
 
-    def planned(self, place: int, planned: Planned, item: Item) -> None:
-        """What one item's ask comes to: changes, nothing to change, or a fault. Raises TooMuch."""
+    def planned(
+        self, place: int, planned: Planned, item: Item, operation: ChangeOp[Any] | None = None
+    ) -> None:
+        """What one item's ask comes to: changes, nothing to change, or a fault. Raises TooMuch.
+
+        `operation` foretells what a test run hands on: where it cannot know all of it the item is partial.
+        """
         self.proposed.add(*(part.arguments for one in planned.proposals for part in one.parts))
         if planned.problems:
             self.fails(place, " ".join(problem.message for problem in planned.problems))
             return
-        self.items.append(item)
+        self.items.append(replace(item, partial=self._is_unknown(planned, operation)))
         if not planned.proposals:
             self.unchanged += 1
         for proposal in planned.proposals:
             self.proposals.append(proposal)
             self.item_of.append(len(self.items) - 1)
+
+    def _is_unknown(self, planned: Planned, operation: ChangeOp[Any] | None) -> bool:
+        if operation is None or self.call.scene.mode is not Mode.TEST:
+            return False
+        parts = [part for one in planned.proposals for part in one.parts]
+        return any(operation.predict(part.before, part.arguments)[1] for part in parts)
 
     def result(self, *, read: int = 0) -> Result:
         """The step's result."""

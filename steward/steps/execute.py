@@ -18,9 +18,11 @@ from steward.expressions.views import CodeStopped, Fault, Scope, Seen, Unpaired,
 from steward.expressions.views import Spot as SeenSpot
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError, Origin, Plan, PlanStep, StepKind
+from steward.steps.carried import Partials, left_out, refuse_partial, refuse_seen, refuser
 from steward.steps.items import History, Item, Items, Lost, Outputs, Source, Spot, fill_pairing, trace
 from steward.steps.kinds import (
     UNDEFINED,
+    UNKNOWN_IN_TEST,
     Call,
     Chunks,
     Failed,
@@ -29,6 +31,7 @@ from steward.steps.kinds import (
     Scene,
     StepBroke,
     StepType,
+    UnknownInTest,
     all_of,
 )
 from steward.steps.order import Execution
@@ -50,6 +53,7 @@ class Bench:
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    partials: Partials = field(default_factory=Partials)
     _branches: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def branch(self, source: str, target: str) -> int:
@@ -97,7 +101,8 @@ async def execute(bench: Bench, execution: Execution) -> Done:
     """Runs the step. A CallError of a reader passes through, for the walker."""
     step, origin = execution.step, origin_of(execution.step)
     if origin.disabled:
-        return Done([[Item(item.json, ((place, 0),)) for place, item in enumerate(execution.inputs[0])]])
+        given = enumerate(execution.inputs[0])
+        return Done([[replace(item, paired=((place, 0),), error=None) for place, item in given]])
     kind = bench.types[origin.source_type]
     inputs = [items[:1] for items in execution.inputs] if origin.once else execution.inputs
     retry = origin.retry if step.kind in (StepKind.DECIDE, StepKind.READ) else None
@@ -105,9 +110,14 @@ async def execute(bench: Bench, execution: Execution) -> Done:
     memory = bench.memory.setdefault(step.name, {})
     for attempt in range(1, tries + 1):
         try:
+            refuse_partial(kind, step, inputs, execution.sources)
             call = await _call(bench, execution, inputs, kind, memory)
             result = await kind.run(call)
-            return _finished(execution, origin, inputs, result)
+            result.outputs = fill_pairing(result.outputs, inputs)
+            result.outputs = bench.partials.carry(kind, step, inputs, result.outputs)
+            return _finished(execution, origin, result)
+        except UnknownInTest as unknown:
+            return Done(left_out(kind, step, inputs), error=str(unknown), code=UNKNOWN_IN_TEST)
         except (StepBroke, CodeStopped) as failure:
             if attempt == tries:
                 return _failed(origin, inputs, failure)
@@ -128,15 +138,14 @@ def _failed(origin: Origin, inputs: Sequence[Items], failure: StepBroke | CodeSt
     code = failure.code if isinstance(failure, CodeStopped) else "step_failed"
     if origin.on_error is OnError.STOP:
         return Done(None, error=failure.message, code=code)
-    passed = [Item(item.json, ((place, 0),), item.error) for place, item in enumerate(inputs[0])]
+    passed = [replace(item, paired=((place, 0),)) for place, item in enumerate(inputs[0])]
     return Done([passed], error=failure.message, code=code)
 
 
-def _finished(execution: Execution, origin: Origin, inputs: Sequence[Items], result: Result) -> Done:
-    outputs = fill_pairing(result.outputs, inputs)
+def _finished(execution: Execution, origin: Origin, result: Result) -> Done:
+    outputs = result.outputs
     if origin.always_output and not any(outputs[:1]):
-        outputs = [[Item({}, all_of(execution.inputs))], *outputs[1:]]
-    result.outputs = outputs
+        result.outputs = outputs = [[Item({}, all_of(execution.inputs))], *outputs[1:]]
     return Done(outputs, result)
 
 
@@ -149,11 +158,14 @@ async def _call(
     def look(names: Iterable[str] | None) -> World:
         return world_of(bench, execution, names, now)
 
-    params = await _params(bench, step, inputs, kind, look)
+    source = execution.sources[0] if execution.sources else None
+    params = await _params(bench, step, inputs, kind, look, source)
 
     def look_at_inputs(names: Iterable[str] | None) -> World:
         """What a script sees: with “execute once” the first item alone, where an expression sees all."""
-        return replace(look(names), items=[item.json for item in inputs[0]])
+        world = replace(look(names), items=[item.json for item in inputs[0]])
+        refuse_seen(bench.partials, world, source)
+        return world
 
     return Call(
         step=step,
@@ -259,6 +271,7 @@ async def _params(
     inputs: Sequence[Items],
     kind: StepType,
     look: Callable[[Iterable[str] | None], World],
+    source: Source | None,
 ) -> Callable[[int], Params]:
     """The step's parameters for each item, all its expressions worked out in one go."""
     found: list[Template] = []
@@ -268,12 +281,15 @@ async def _params(
         return lambda place: literal
     count = len(inputs[0])
     places = list(range(count)) if kind.per_item else list(range(min(count, 1)))
-    answers = await bench.evaluator.evaluate(found, look(_names(found)), places)
+    world = look(_names(found))
+    answers = await bench.evaluator.evaluate(found, world, places)
+    refuse = refuser(bench.partials, found, world, source)
     filled: dict[int, Params] = {}
     known: dict[int, int] = {}
 
     def at(place: int) -> Params:
         if place not in filled:
+            refuse(place)
             column = [answer[place] if place < len(answer) else UNDEFINED for answer in answers]
             if sum(weight(value, known) for value in column) > MESSAGE_BYTES:
                 raise CodeStopped(MEMORY, WORDS[MEMORY])

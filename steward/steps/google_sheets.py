@@ -19,7 +19,7 @@ from steward.connectors.base import (
 from steward.connectors.records import Cell
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.model.plan import StepKind
+from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps import js_values as js
 from steward.steps.base import AccountAccess
@@ -34,6 +34,7 @@ from steward.steps.kinds import (
     Result,
     StepBroke,
     StepType,
+    Takes,
     is_expression,
     same,
 )
@@ -68,6 +69,17 @@ class GoogleSheets(StepType):
     def kind_of(self, asked: Asked) -> StepKind:
         """Reading, or a send."""
         return StepKind.READ if _operation(asked) in _READS else StepKind.SEND
+
+    def takes(self, step: PlanStep) -> Takes:
+        """Rows are found and filled by the item's fields unless the file maps every column."""
+        if step.kind is StepKind.READ:
+            return Takes.NOTHING
+        operation = step.config.get("operation")
+        columns = step.config.get("columns")
+        mapped = isinstance(columns, Mapping) and columns.get("mappingMode", "") == "defineBelow"
+        if operation in ("append", "appendOrUpdate", "update"):
+            return Takes.NOTHING if operation == "append" and mapped else Takes.FIELDS
+        return Takes.WHOLE
 
     def needs(self, asked: Asked) -> str:
         """A spreadsheet."""

@@ -24,6 +24,7 @@ from steward.steps.kinds import (
     Problem,
     Result,
     StepType,
+    Takes,
     error_item,
     is_expression,
     same,
@@ -69,6 +70,7 @@ class HttpRequest(StepType):
     """GET and HEAD read; the rest is held or sent. What an address answers to a send is not handed on."""
 
     types = ("httpRequest",)
+    takes_of = Takes.NOTHING
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4)
     known = frozenset(_NAMES.split(" "))
 
@@ -283,8 +285,9 @@ def _sends(call: Call) -> Result:
         except ItemFailed as failure:
             effects.fails(place, failure.message)
             continue
-        planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
-        effects.planned(place, planned, Item({}, same(place)))
+        sending = CHANGES["http.send"]
+        planned = sending.plan([ask], integration_id=NO_CONNECTION)
+        effects.planned(place, planned, Item({}, same(place)), sending)
     return effects.result()
 
 
@@ -366,6 +369,7 @@ class GraphQl(StepType):
     """A document without a mutation reads; one with a mutation is a send."""
 
     types = ("graphql",)
+    takes_of = Takes.NOTHING
     versions = (1, 1.1)
     known = frozenset(
         [
@@ -452,8 +456,9 @@ def _graphql_sends(call: Call) -> Result:
         body = _document(params)
         shown = body[:8192].decode("utf-8", "replace")
         ask = SendRequest("POST", _endpoint(params), _graphql_headers(params), body, shown)
-        planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
-        effects.planned(place, planned, Item({}, same(place)))
+        sending = CHANGES["http.send"]
+        planned = sending.plan([ask], integration_id=NO_CONNECTION)
+        effects.planned(place, planned, Item({}, same(place)), sending)
     return effects.result()
 
 

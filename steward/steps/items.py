@@ -23,15 +23,21 @@ Link: TypeAlias = tuple[int, int] | Spot
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; `paired` None: not known where it came from. `error`: it stands for a failure."""
+    """One item; `paired` None: not known where it came from. `error`: it stands for a failure.
+
+    `partial`: in a test run, that it may have fields that are not known (engine 10.2).
+    """
 
     json: Mapping[str, JsonValue]
     paired: tuple[Link, ...] | None = None
     error: str | None = None
+    partial: bool = False
 
     def kept(self) -> JsonValue:
         """As journaled."""
         paired: JsonValue = None if self.paired is None else [_kept(link) for link in self.paired]
+        if self.partial:
+            return [self.json, paired, self.error, True]
         return [self.json, paired] if self.error is None else [self.json, paired, self.error]
 
 
@@ -87,7 +93,7 @@ def _lists(value: object) -> Sequence[Sequence[object]]:
 def _read(kept: object) -> Item:
     parts = kept if isinstance(kept, list) else [{}, None]
     links = None if parts[1] is None else tuple(_link(link) for link in parts[1])
-    return Item(parts[0], links, parts[2] if len(parts) > 2 else None)
+    return Item(parts[0], links, parts[2] if len(parts) > 2 else None, len(parts) > 3)
 
 
 def _link(kept: Sequence[Any]) -> Link:
@@ -121,7 +127,7 @@ def _fill(items: Items, inputs: Sequence[Items], total: int) -> Items:
 
 
 def _paired(item: Item, links: tuple[Link, ...]) -> Item:
-    return Item(item.json, links, item.error)
+    return Item(item.json, links, item.error, item.partial)
 
 
 def trace(history: History, start: Spot, wanted: str) -> Spot | None:

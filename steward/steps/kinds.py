@@ -4,6 +4,7 @@ side, order, retries and what a failure does, is execute.py's."""
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 from steward.expressions.evaluate import Evaluator
@@ -32,8 +33,20 @@ class ItemFailed(StepBroke):
     """Something does not work: for one item when a type treats items one by one, else for the step."""
 
 
+UNKNOWN_IN_TEST = "unknown_in_test"
+
+
 class UnknownInTest(Exception):
     """A test run would have to know what only the real change tells (engine 10.2)."""
+
+
+class Takes(Enum):
+    """What a step type does with the fields of its items beside reading them by expressions."""
+
+    FIELDS = "fields"  # looks into them itself
+    WHOLE = "whole"  # hands items on as they are
+    MORE = "more"  # hands each on with fields of its own beside the item's
+    NOTHING = "nothing"  # what it hands on has nothing of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +252,7 @@ class StepType:
     known: frozenset[str] = frozenset()
     per_item: bool = True  # whether its parameters are worked out for every item, or for the first alone
     stateful: bool = False  # whether a run depends on its earlier runs: it is run again, not replayed
+    takes_of: Takes = Takes.FIELDS
     raw: tuple[str, ...] = ()  # parameters whose chunks it joins by itself: Chunks in place of their text
 
     def operation(self, asked: Asked) -> str:
@@ -264,6 +278,10 @@ class StepType:
     def demands_all(self, step: PlanStep) -> bool:
         """Whether it never runs on part of its inputs."""
         return False
+
+    def takes(self, step: PlanStep) -> Takes:
+        """What it does with the fields of its items."""
+        return self.takes_of
 
     def needs(self, asked: Asked) -> str | None:
         """The kind of connection: store, spreadsheet or teams."""

@@ -8,7 +8,19 @@ from typing import Any
 from steward.expressions.views import CodeFailed
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, all_of, each, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    all_of,
+    each,
+    same,
+)
 from steward.steps.room import STEP_BYTES, TooMuch, weight
 
 
@@ -259,6 +271,7 @@ class Limit(StepType):
     """The first or the last so many items, each paired with itself."""
 
     types = ("limit",)
+    takes_of = Takes.WHOLE
     per_item = False
     known = frozenset(("maxItems", "keep"))
 

@@ -4,7 +4,16 @@ from collections.abc import Iterable
 
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items, Link, Spot
-from steward.steps.kinds import Asked, Call, ItemFailed, Problem, Result, StepType, is_expression
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    is_expression,
+)
 
 
 class SplitInBatches(StepType):
@@ -14,6 +23,7 @@ class SplitInBatches(StepType):
     """
 
     types = ("splitInBatches",)
+    takes_of = Takes.WHOLE
     versions = (1, 2, 3)
     known = frozenset(("batchSize", "options"))
     per_item = False

@@ -8,7 +8,17 @@ from typing import Any
 from steward.model.plan import PlanStep
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items, Link
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepBroke, StepType
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepBroke,
+    StepType,
+    Takes,
+)
 
 MOST_PAIRS = 500_000  # what each-with-each may make in the service's own memory
 
@@ -28,6 +38,9 @@ _MODES = {
     2: frozenset(("append", "combine", "chooseBranch")),
     3: frozenset(("append", "combine", "chooseBranch")),
 }
+
+
+_WHOLE = frozenset(("append", "chooseBranch", "passThrough", "wait"))
 
 
 class Merge(StepType):
@@ -58,6 +71,10 @@ class Merge(StepType):
             "query",
         )
     )
+
+    def takes(self, step: PlanStep) -> Takes:
+        """By fields it looks into them; else it hands items on."""
+        return Takes.WHOLE if step.config.get("mode", "append") in _WHOLE else Takes.FIELDS
 
     def inputs(self, asked: Asked) -> int:
         """Two, or as many as the step says from version 3 on."""

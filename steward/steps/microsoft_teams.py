@@ -8,7 +8,16 @@ from steward.connectors.base import PostCard
 from steward.model.plan import StepKind
 from steward.steps.effects import Effects, account_of
 from steward.steps.items import Item
-from steward.steps.kinds import Asked, Call, ItemFailed, Problem, Result, StepType, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    same,
+)
 
 _TAG = re.compile(r"<[^>]{0,2000}>")
 _BREAK = re.compile(r"(?i)<\s*(?:br|/p|/div|/li|/h[1-6]|/tr)\b[^>]*>")
@@ -18,6 +27,7 @@ class MicrosoftTeams(StepType):
     """Creating messages in a channel or chat; nothing else of Teams."""
 
     types = ("microsoftTeams",)
+    takes_of = Takes.NOTHING
     versions = (1, 1.1, 2)
     kind = StepKind.SEND
     known = frozenset(
@@ -77,7 +87,7 @@ class MicrosoftTeams(StepType):
                 continue
             card = PostCard(title=lines[0][:200], text=tuple(lines[1:]) if len(lines) > 1 else ())
             planned = operation.plan([card], integration_id=account.connection.integration_id)
-            effects.planned(place, planned, Item({"message": "\n".join(lines)}, same(place)))
+            effects.planned(place, planned, Item({"message": "\n".join(lines)}, same(place)), operation)
         return effects.result()
 
 

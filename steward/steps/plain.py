@@ -15,6 +15,7 @@ from steward.steps.kinds import (
     Result,
     StepBroke,
     StepType,
+    Takes,
     is_expression,
     same,
 )
@@ -32,6 +33,7 @@ class NoOp(StepType):
     """Nothing at all."""
 
     types = ("noOp",)
+    takes_of = Takes.WHOLE
     per_item = False
 
     async def run(self, call: Call) -> Result:
@@ -43,6 +45,7 @@ class RespondToWebhook(StepType):
     """Nobody waits for an answer here, so it hands its items on."""
 
     types = ("respondToWebhook",)
+    takes_of = Takes.WHOLE
     versions = (1, 1.1, 1.2, 1.3, 1.4, 1.5)
     per_item = False
 
@@ -62,6 +65,7 @@ class StopAndError(StepType):
     """Fails as a whole with the message the person wrote."""
 
     types = ("stopAndError",)
+    takes_of = Takes.NOTHING
     per_item = False
     known = frozenset(("errorType", "errorMessage", "errorObject"))
 
@@ -80,6 +84,7 @@ class Wait(StepType):
     """Until a time or for a while, at most 90 days; a test run passes at once."""
 
     types = ("wait",)
+    takes_of = Takes.WHOLE
     versions = (1, 1.1)
     kind = StepKind.WAIT
     per_item = False

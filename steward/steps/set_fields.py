@@ -3,9 +3,22 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from steward.model.plan import PlanStep
 from steward.steps import js_values as js
 from steward.steps.items import Item
-from steward.steps.kinds import Asked, Call, Chunks, ItemFailed, Params, Problem, Result, StepType, each, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    Chunks,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    same,
+)
 
 _OLD_TYPES = ("boolean", "number", "string")
 _KINDS = {
@@ -40,6 +53,21 @@ class SetFields(StepType):
         )
     )
     raw = ("jsonOutput",)
+
+    def takes(self, step: PlanStep) -> Takes:
+        """Whether the item's own fields stay, all of them or those it looks for."""
+        version = step.origin.source_version if step.origin is not None else 1
+        given = step.config
+        include = given.get("include", "all")
+        if version < 3:
+            stays = not given.get("keepOnlySet", False)
+        elif version < 3.3:
+            stays = include != "none"
+        else:
+            stays = given.get("includeOtherFields", False) is not False
+        if not stays:
+            return Takes.NOTHING
+        return Takes.MORE if include in ("all", "except") or version < 3 else Takes.FIELDS
 
     def check(self, asked: Asked) -> Iterable[Problem]:
         """Repeated items are a testing aid of the tool; binary data are not kept."""

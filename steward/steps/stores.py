@@ -27,14 +27,25 @@ from steward.connectors.base import (
     SetTags,
 )
 from steward.model.change import Proposal
-from steward.model.plan import OnError, StepKind
+from steward.model.plan import OnError, PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps import js_dates
 from steward.steps import js_values as js
 from steward.steps.base import StoreAccess
 from steward.steps.effects import Effects, gathered, in_words, store_of
 from steward.steps.items import Item, Items
-from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, StepType, error_item, same
+from steward.steps.kinds import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    error_item,
+    same,
+)
 from steward.steps.room import Gathered
 
 I = TypeVar("I", Product, Order)  # noqa: E741
@@ -130,6 +141,10 @@ class _StoreStep(StepType):
     def kind_of(self, asked: Asked) -> StepKind:
         """Reading, or a change."""
         return StepKind.READ if _operation(asked) in READS else StepKind.CHANGE
+
+    def takes(self, step: PlanStep) -> Takes:
+        """What is changed stays with what it was changed for."""
+        return Takes.MORE if step.kind is StepKind.CHANGE else Takes.NOTHING
 
     def needs(self, asked: Asked) -> str:
         """The automation's own store."""

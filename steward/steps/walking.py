@@ -134,7 +134,9 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
         clock=means.clock,
     )
     run = partial(execute, bench)
-    walked = await follow(order, run, journal=journal, room=means.room, anew=_anew(types))
+    walked = await follow(
+        order, run, journal=journal, room=means.room, anew=_anew(types), note=bench.partials.note
+    )
     walked.history = order.history
     return walked
 
@@ -156,8 +158,12 @@ async def follow(
     journal: Journal,
     room: Room,
     anew: Callable[[PlanStep], bool] = lambda step: False,
+    note: Callable[[Outputs | None], None] = lambda outputs: None,
 ) -> Walked:
-    """Takes executions in their order as far as it goes now. Raises TooMuch."""
+    """Takes executions in their order as far as it goes now. Raises TooMuch.
+
+    `note` is told what each hands on.
+    """
     walked = Walked(order)
     count = 0
     while True:
@@ -177,7 +183,9 @@ async def follow(
         settled = await _one(run, execution, journal=journal, room=room, anew=anew)
         if settled is Waiting.HELD:
             walked.held.append(execution)
-        elif settled.outputs is None:
+            continue
+        note(settled.outputs)
+        if settled.outputs is None:
             order.settle(execution, None, settled.error)
             walked.failed, walked.failure = execution, settled
             return walked

@@ -16,7 +16,7 @@ from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
 from steward.steps.microsoft_teams import MicrosoftTeams
 from tests.crash.killing import KINDS, Killer, judge, play
-from tests.imports.exports import automated, chain, code, drafted, listed, node, told
+from tests.imports.exports import automated, chain, code, drafted, listed, node, told, wires
 from tests.runs.shop import HOST, Shop
 from tests.runs.test_limits import rules
 
@@ -172,6 +172,47 @@ def _below(most: int) -> dict[str, Any]:
         "operator": {"type": "number", "operation": "lt"},
     }
     return {"conditions": {"options": {"version": 2}, "combinator": "and", "conditions": [compared]}}
+
+
+async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
+    """engine 10.2: whoever reads it is skipped with step and field, what it would have fed too; others run"""
+    post = {"method": "POST", "url": f"https://{ELSEWHERE}/orders", "options": {}}
+    fixed = {"assignments": {"assignments": [{"name": "a", "value": 1, "type": "number"}]}}
+    reading = {
+        "assignments": {"assignments": [{"name": "n", "value": "={{ $json.number }}", "type": "string"}]}
+    }
+    kept = fixed | {"includeOtherFields": True}
+    near = {"assignments": {"assignments": [{"name": "b", "value": "={{ $json.a }}", "type": "number"}]}}
+    export = chain(
+        node("Post", "httpRequest", 4.2, post),
+        node("Pass", "noOp", 1, {}),
+        node("Fixed", "set", 3.4, kept),
+        node("Near", "set", 3.4, near),
+        node("Script", "code", 2, {"jsCode": "return [{json: {n: $('Post').first().json.number}}]"}),
+    )
+    judged = {"leftValue": "={{ $('Fixed').item.json.number + 1 }}", "rightValue": 3}
+    judged |= {"operator": {"type": "number", "operation": "gt"}}
+    more = [
+        node("Reading", "set", 3.4, reading),
+        node("Fixed 2", "set", 3.4, fixed),
+        node("If", "if", 2.2, {"conditions": {"options": {}, "combinator": "and", "conditions": [judged]}}),
+        node("Never", "noOp", 1, {}),
+    ]
+    export["nodes"] += more
+    export["connections"] |= wires([{"name": "Fixed 2"}, {"name": "If"}, {"name": "Never"}])
+    export["connections"] |= {"Reading": {"main": [[{"node": "Fixed 2", "type": "main", "index": 0}]]}}
+    export["connections"]["Fixed"]["main"][0].append({"node": "Reading", "type": "main", "index": 0})
+    run = await shop.drained(await automated(shop, export), Mode.TEST)
+    assert run.status is RunStatus.SUCCEEDED, run
+    rows = {row["name"]: row for row in await shop.steps(run)}
+    left_out = {name: row["message"] for name, row in rows.items() if row["code"] == "unknown_in_test"}
+    assert left_out.keys() == {"Reading", "Script", "If", "Never"}
+    assert "“Fixed”" in left_out["Reading"]
+    assert "“number”" in left_out["Reading"]
+    assert {rows[name]["status"] for name in left_out} == {"skipped"}
+    ran = {name for name, row in rows.items() if row["status"] == "succeeded"}
+    assert ran == {"Pass", "Fixed", "Near", "Fixed 2"}
+    assert shop.writes() == []
 
 
 @on_one_engine
