@@ -83,6 +83,8 @@ PARTS = (
     Part("shops", "every template that changes a store, at any shop, twice",
          ("tests/templates/test_any_shop.py",), 60, 1,
          lambda _, tries: {"SHOP_EXAMPLES": f"{tries}"}),
+    Part("browser", "every look in both themes, 5,000 changes in one approval", ("tests/web",), 5_000, 1,
+         lambda _, tries: {"WEB_LOOKS": "all", "WEB_CHANGES": f"{tries}"}),
     Part("fuzz", "what no client sends", ("tests/fuzz",), 60, 2,
          lambda _, tries: {"FUZZ_EXAMPLES": f"{tries}"}),
 )  # fmt: skip

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -202,10 +203,8 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
 @contextlib.asynccontextmanager
 async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIterator[Site]:
     await _accounts(env)
-    first = await start("serve", "--port", "0", env=env)
-    env["STEWARD_LISTEN"] = first.facts["listen"]
-    env["STEWARD_BASE_URL"] = f"http://{first.facts['listen']}"
-    await first.stop()
+    env["STEWARD_LISTEN"] = f"127.0.0.1:{_free_port()}"
+    env["STEWARD_BASE_URL"] = f"http://{env['STEWARD_LISTEN']}"
     service = await start("serve", env=env)
     async with (
         httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
@@ -217,6 +216,14 @@ async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIt
             yield site
         finally:
             await site.service.stop()
+
+
+def _free_port() -> int:
+    """A port nobody listens on: the service's address stands in its settings before it starts."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+    return port
 
 
 async def _accounts(env: Mapping[str, str]) -> None:

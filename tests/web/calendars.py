@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from playwright.async_api import Locator, Page, Request
 
+from tests.processes.running import eventually
 from tests.web.site import WebSite
 
 
@@ -18,6 +19,36 @@ async def coming(web: WebSite, automation: str, **query: Any) -> list[dict[str, 
     answer = await owner.call("GET", f"/v1/automations/occurrences?{asked}")
     found: list[dict[str, Any]] = answer["occurrences"]
     return found
+
+
+async def ahead(web: WebSite, automation: str) -> list[dict[str, Any]]:
+    """Its rows that nobody waits for: at least two hours away, whatever the clock says."""
+    from_ = await time_of(web) + timedelta(hours=2)
+    return await coming(web, automation, **{"from": from_.isoformat()})
+
+
+async def in_minutes(web: WebSite, minutes: int = 30) -> dict[str, Any]:
+    """A schedule whose next run is so far away, whatever the clock says."""
+    at = await time_of(web) + timedelta(minutes=minutes)
+    return {"schedule": {"cadence": "daily", "run_at": f"{at:%H:%M}"}, "timezone": "UTC"}
+
+
+async def same(web: WebSite, row: dict[str, Any]) -> dict[str, Any]:
+    """The run of this slot as it now is."""
+    slot = datetime.fromisoformat(row["slot_at"])
+    around = {"from": slot - timedelta(days=2), "to": slot + timedelta(days=9)}
+    rows = await coming(web, row["automation_id"], **{name: at.isoformat() for name, at in around.items()})
+    return next(one for one in rows if one["slot_at"] == row["slot_at"])
+
+
+async def becomes(web: WebSite, row: dict[str, Any], **wanted: Any) -> None:
+    """Waits until the run of this slot has these values: a page shows a change before it is answered."""
+
+    async def look() -> bool:
+        now = await same(web, row)
+        return all(now[name] == value for name, value in wanted.items())
+
+    await eventually(look, within=30)
 
 
 async def whole(web: WebSite, automation: str) -> dict[str, Any]:

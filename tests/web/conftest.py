@@ -13,7 +13,7 @@ from tests.web.site import WebSite, open_web_site
 
 Look = Callable[..., Awaitable[Seen]]
 # A machine at work is slow, not wrong: what a test waits for comes or never comes.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")
@@ -59,4 +59,5 @@ async def looking(browser: Browser, web: WebSite) -> AsyncIterator[Look]:
     yield at
     for seen in opened:
         await seen.context.close()
+    await web.put_away()
     assert [report for seen in opened for report in seen.reports] == []

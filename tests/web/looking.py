@@ -27,6 +27,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# Every look of the long run (`make soak`), or what differs from screen to screen and theme to theme.
+LONG = os.environ.get("WEB_LOOKS") == "all"
 # The browser writes an error for every answer that is a refusal; the refusal itself is shown by the page.
 _ANSWERED = "Failed to load resource: the server responded with a status of"
 _LOST = "net::ERR_CONNECTION_REFUSED"
@@ -56,12 +58,13 @@ class Seen:
         """Nothing is loading any more."""
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
-    async def audit(self) -> list[str]:
-        """What axe finds serious or critical in the page as it is (web 9)."""
-        await self.page.evaluate(_axe())
-        found: dict[str, Any] = await self.page.evaluate(
-            "() => axe.run(document, {resultTypes: ['violations']})"
-        )
+    async def audit(self, *, colours: bool = False) -> list[str]:
+        """What axe finds serious or critical in the page as it is (web 9); `colours`: contrast alone."""
+        if not await self.page.evaluate("() => 'axe' in window"):
+            await self.page.evaluate(_axe())
+        rules = {"runOnly": ["color-contrast"]} if colours else {}
+        asked = {"resultTypes": ["violations"], "preload": False, **rules}
+        found: dict[str, Any] = await self.page.evaluate("(asked) => axe.run(document, asked)", asked)
         return [
             f"{fault['id']}: {node['html'][:160]} {node['failureSummary']}"
             for fault in found["violations"]
@@ -81,22 +84,20 @@ class Seen:
             faults += [f"{width} px: cut off: {words}" for words in await self.page.evaluate(_CUT)]
         return faults
 
-    async def judged(self, name: str, theme: Theme) -> list[str]:
-        """Faults of the page as it is, named; `SCREENSHOTS` keeps pictures of it."""
-        found = [f"{name}: {fault}" for fault in await self.audit()]
-        found += [f"{name}: {fault}" for fault in await self.layout_faults()]
-        await self._picture(f"{name}-{theme}")
-        return found
+    async def judged(self, name: str) -> list[str]:
+        """Faults of the page as it is, light and then dark; `SCREENSHOTS` keeps pictures of it.
 
-    async def judged_twice(self, name: str) -> list[str]:
-        """As `judged`, light and then dark, without opening the page again."""
+        What does not hang on colours is the same in both themes and looked at once; the long run
+        (`WEB_LOOKS=all`) looks at everything twice.
+        """
         # Colours that are still fading are nobody's.
         await self.page.emulate_media(reduced_motion="reduce")
         found = [f"{name}: {fault}" for fault in await self.layout_faults()]
         turn = "(on) => document.documentElement.classList.toggle('dark', on)"
         for theme in ("light", "dark"):
             await self.page.evaluate(turn, theme == "dark")
-            found += [f"{name}, {theme}: {fault}" for fault in await self.audit()]
+            faults = await self.audit(colours=theme == "dark" and not LONG)
+            found += [f"{name}, {theme}: {fault}" for fault in faults]
             await self._picture(f"{name}-{theme}")
         await self.page.evaluate(turn, False)
         return found
@@ -149,7 +150,7 @@ async def look(
         locale="en-GB",
         extra_http_headers={"X-Forwarded-For": web.address()},
     )
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(60_000)
     await context.add_init_script(_TELL_POLICY)
     if name is not None:
         value = cookie or (await web.signed(name)).cookie

@@ -1,27 +1,23 @@
 """A real service with the cast for the browser: sandbox, SQLite, three roles, one of another organisation."""
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from tests.processes.running import PASSWORD, Site, open_site, steward
 
 OWN, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
-# name → (organisation, role); `visitor` signs in and out, so that nobody else's session ends; `keeper` finds
-# no spreadsheet connected, whatever other tests have connected.
-CAST = {
-    "approver": (OWN, "approver"),
-    "member": (OWN, "member"),
-    "visitor": (OWN, "member"),
-    "stranger": (OTHER, "owner"),
-    "keeper": (THIRD, "owner"),
-}
+# Beside the owner: `visitor` signs in and out, so that nobody else's session ends.
+ROLES = {"approver": "approver", "member": "member", "visitor": "member"}
+# Owners of organisations of their own, made when they are first wanted: `stranger` sets up a shop from
+# nothing, `keeper` connects what nobody else has.
+ELSEWHERE = {"stranger": OTHER, "keeper": THIRD}
 
 
 @dataclass
@@ -79,6 +75,8 @@ class WebSite:
     async def signed(self, name: str) -> Signed:
         """The session of one of the cast that all tests share; none may end it."""
         if name not in self.kept:
+            if name in ELSEWHERE:
+                await _settle(self.site, name)
             self.kept[name] = await self.sign_in(name)
         return self.kept[name]
 
@@ -96,6 +94,20 @@ class WebSite:
         made: dict[str, Any] = (await owner.call("POST", "/v1/automations", body))["automation"]
         return made
 
+    async def put_away(self) -> None:
+        """Archives the automations a test leaves: none of another test's becomes due or waits beside it."""
+        owner = await self.signed("owner")
+        path = "/v1/automations"
+        left = await owner.call("GET", f"{path}?state=draft,active,paused&limit=200")
+        for one in left["automations"]:
+            answer = await owner.client.post(
+                f"{path}/{one['id']}/archive",
+                json={"version": one["version"]},
+                headers={"Cookie": f"steward={owner.cookie}", "X-CSRF-Token": owner.csrf},
+            )
+            # Whoever is slower, this or the service, the next test's own automations are not these.
+            assert answer.status_code in (200, 409), answer.text
+
     async def run(self, automation: str, key: str, mode: str = "live") -> dict[str, Any]:
         """A run started by hand, once it waits or has ended."""
         owner = await self.signed("owner")
@@ -109,20 +121,43 @@ class WebSite:
 async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]:
     """The whole of it, ended afterwards."""
     database = f"sqlite:///{folder / 'steward.db'}"
-    async with open_site(database, folder, STEWARD_TRUSTED_PROXIES="127.0.0.0/8", **settings) as site:
-        for organization in (OTHER, THIRD):
-            await steward("org", "create", "--name", organization, env=site.env)
-        await asyncio.gather(*(_person(site, name) for name in CAST))
+    given = {
+        "STEWARD_TRUSTED_PROXIES": "127.0.0.0/8",
+        "STEWARD_IMPORTS_KEPT": "20",  # few fill the allowance
+        # However long other tests take between two of the browser's.
+        "STEWARD_SESSION_IDLE_MINUTES": "1440",
+        "STEWARD_SESSION_HOURS": "168",
+        **settings,
+    }
+    async with open_site(database, folder, **given) as site:
         web = WebSite(site)
         try:
+            for name, role in ROLES.items():
+                await _join(web, name, role)
             yield web
         finally:
             for signed in web.kept.values():
                 await signed.client.aclose()
 
 
-async def _person(site: Site, name: str) -> None:
-    organization, role = CAST[name]
+async def _join(web: WebSite, name: str, role: str) -> None:
+    """The owner invites, the person accepts."""
+    owner = await web.signed("owner")
+    invited = await owner.call("POST", "/app/people", {"email": web.email(name), "role": role})
+    token = urlsplit(invited["invite_url"]).fragment.partition("=")[2]
+    names = {"first_name": "The", "last_name": name.title()}
+    answer = await owner.client.post(
+        "/app/invitations/accept",
+        json={"token": token, "password": PASSWORD, **names},
+        headers={"X-Forwarded-For": web.address()},
+    )
+    assert answer.status_code in (200, 201), answer.text
+    owner.client.cookies.clear()
+
+
+async def _settle(site: Site, name: str) -> None:
+    """An organisation of this person's own."""
+    await steward("org", "create", "--name", ELSEWHERE[name], env=site.env)
     words = ["--email", f"{name}@shop.example", "--first-name", "The", "--last-name", name.title()]
-    place = ["--org", organization, "--role", role, "--password-stdin"]
+    place = ["--org", ELSEWHERE[name], "--role", "owner", "--password-stdin"]
     await steward("user", "create", *words, *place, env=site.env, stdin=PASSWORD + "\n")

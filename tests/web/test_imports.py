@@ -4,48 +4,13 @@ import json
 import re
 from typing import Any
 
-import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.imports.exports import BEGIN, chain, code, drafted, node, wires
+from tests.imports.exports import chain, code, node
 from tests.web.conftest import Look
-from tests.web.looking import Theme
 from tests.web.shops import sheet
 from tests.web.site import WebSite
-
-PATH = "/v1/automations/imports"
-EACH_MORNING = {"rule": {"interval": [{"field": "days", "triggerAtHour": 8, "triggerAtMinute": 30}]}}
-
-
-def _appended(name: str, tab: str) -> dict[str, Any]:
-    """Adds what comes as a row."""
-    asked = {
-        "operation": "append",
-        "documentId": {"__rl": True, "mode": "id", "value": "sheet-prices"},
-        "sheetName": {"__rl": True, "mode": "name", "value": tab},
-        "columns": {"mappingMode": "autoMapInputData", "value": {}, "schema": [], "matchingColumns": []},
-        "options": {},
-    }
-    return node(name, "googleSheets", 4.5, asked)
-
-
-def _morning(name: str) -> dict[str, Any]:
-    """Each morning: a choice, one way to the store, the other to two tabs of a spreadsheet."""
-    begin = node("Morning", "scheduleTrigger", 1.2, EACH_MORNING)
-    equal = {
-        "leftValue": "={{ $json.id }}",
-        "rightValue": 1,
-        "operator": {"type": "number", "operation": "equals"},
-    }
-    rules = {"conditions": [equal], "combinator": "and", "options": {"version": 2}}
-    asked = node("Is it the first", "if", 2.2, {"conditions": rules, "options": {}})
-    log, copy = _appended("Log", "Prices"), _appended("Copy", "Prices")
-    first = code("Make items", "return [{json: {id: 1}}]")
-    nodes = [begin, first, asked, {**drafted(), "position": [0, 0]}, {**log, "position": [0, 200]}, copy]
-    joined = {**wires([begin, first, asked]), **wires([log, copy])}
-    to = [[{"node": to, "type": "main", "index": 0}] for to in ("Draft", "Log")]
-    joined[asked["name"]] = {"main": to}
-    return {"name": name, "nodes": nodes, "connections": joined, "settings": {}}
+from tests.web.workflows import IMPORTS, kept_import, morning
 
 
 async def _drop(page: Page, export: Any, file: str = "export.json") -> None:
@@ -64,13 +29,6 @@ async def _drop(page: Page, export: Any, file: str = "export.json") -> None:
     )
 
 
-async def _kept(web: WebSite, export: Any, name: str) -> dict[str, Any]:
-    member = await web.signed("member")
-    body = {"source": "workflow_tool", "name": name, "content": export}
-    made: dict[str, Any] = (await member.call("POST", PATH, body))["import"]
-    return made
-
-
 def _step(page: Page, name: str) -> Locator:
     return page.get_by_role("list", name="Steps").get_by_role("button", name=name)
 
@@ -84,17 +42,17 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     owner = await web.signed("owner")
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
     member = await web.signed("member")
-    kept = (await member.call("GET", f"{PATH}?limit=200"))["imports"]
+    kept = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")
-    await _drop(page, _morning("Each morning"))
+    await _drop(page, morning("Each morning"))
     await expect(page.get_by_text("Can run", exact=False).first).to_be_visible()
     await expect(
         page.get_by_text("1 step would change the store; 2 steps would send something.")
     ).to_be_visible()
     await expect(page.get_by_label("n8n")).to_be_checked()
-    assert (await member.call("GET", f"{PATH}?limit=200"))["imports"] == kept
+    assert (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"] == kept
     # The graph is fetched by itself; what is chosen in it is chosen in the list, and the other way round.
     drawn = page.locator(".svelte-flow__node")
     await expect(drawn).to_have_count(5)
@@ -186,9 +144,9 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     page = seen.page
     member = await web.signed("member")
     allowed = (await member.call("GET", "/v1/automations/status"))["limits"]["imports_allowed"]
-    there = (await member.call("GET", f"{PATH}?limit=200"))["imports"]
+    there = (await member.call("GET", f"{IMPORTS}?limit=200"))["imports"]
     plain = [
-        await _kept(web, {"nodes": [BEGIN, node(f"N{at}", "noOp", 1, {})], "connections": {}}, f"Kept {at}")
+        await kept_import(web, chain(node(f"N{at}", "noOp", 1, {})), f"Kept {at}")
         for at in range(allowed - len(there))
     ]
     await seen.open("/imports/new")
@@ -210,27 +168,26 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     await expect(page.get_by_role("heading", name="One more")).to_be_visible()
     last = page.url.rsplit("/", 1)[1]
     for one in [*plain[1:], {"id": last}]:
-        await member.call("DELETE", f"{PATH}/{one['id']}")
+        await member.call("DELETE", f"{IMPORTS}/{one['id']}")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite, theme: Theme) -> None:
+async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
     """web 9, 8: report, steps with the graph, set-up; and what is read before it is kept"""
-    export = _morning(f"Looked at {theme}")
+    export = morning("Looked at")
     export["nodes"].append(node("Told by chat", "slack", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
-    made = await _kept(web, export, f"Looked at {theme}")
-    seen = await looking("member", theme=theme)
+    made = await kept_import(web, export, "Looked at")
+    seen = await looking("member")
     faults: list[str] = []
     for view, drawn in (("report", 0), ("steps&step=Log", 6), ("run", 0)):
         await seen.page.set_viewport_size({"width": 1280, "height": 800})
         await seen.open(f"/imports/{made['id']}?view={view}")
         await expect(seen.page.locator(".svelte-flow__node")).to_have_count(drawn)
         await seen.settled()
-        faults += await seen.judged(f"import-{view.partition('&')[0]}", theme)
+        faults += await seen.judged(f"import-{view.partition('&')[0]}")
     await seen.page.set_viewport_size({"width": 1280, "height": 800})
     await seen.open("/imports/new")
     await _drop(seen.page, export)
     await expect(seen.page.locator(".svelte-flow__node")).to_have_count(6)
-    faults += await seen.judged("import-read", theme)
+    faults += await seen.judged("import-read")
     assert faults == []

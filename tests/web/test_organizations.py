@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import expect
 
 from tests.processes.running import PASSWORD
+from tests.web.calendars import in_minutes
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
@@ -13,9 +14,9 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     looking: Look, web: WebSite
 ) -> None:
     """web 6.1, 6.11; the invitation's token leaves the address at once"""
-    await web.automation("Only of the test shop", schedule={"cadence": "hourly"})
+    await web.automation("Only of the test shop", **await in_minutes(web))
     owner = await web.signed("owner")
-    stranger = await web.signed("stranger")
+    keeper = await web.signed("keeper")
     body = {"email": "newcomer@shop.example", "role": "member"}
     invited = await owner.call("POST", "/app/people", body)
     seen = await looking(None)
@@ -31,21 +32,21 @@ async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(page.get_by_text("Only of the test shop").first).to_be_visible()
 
-    again = await stranger.call("POST", "/app/people", body)
+    again = await keeper.call("POST", "/app/people", body)
     second = await looking(None)
     link = urlsplit(again["invite_url"])
     await second.open(f"{link.path}#{link.fragment}")
     await second.page.get_by_label("I already sign in to Steward").check()
     await second.page.get_by_label("Your password").fill(PASSWORD)
     await second.page.get_by_role("button", name="Accept and sign in").click()
-    await expect(second.page.get_by_role("button", name="Organisation: Other Shop. Switch")).to_be_visible()
+    await expect(second.page.get_by_role("button", name="Organisation: Third Shop. Switch")).to_be_visible()
     await expect(second.page.get_by_text("First steps")).to_be_visible()
 
-    await second.page.get_by_role("button", name="Organisation: Other Shop. Switch").click()
+    await second.page.get_by_role("button", name="Organisation: Third Shop. Switch").click()
     await second.page.get_by_role("button", name="Test Shop").click()
     await expect(second.page.get_by_text("Only of the test shop").first).to_be_visible()
     await second.page.get_by_role("button", name="Organisation: Test Shop. Switch").click()
-    await second.page.get_by_role("button", name="Other Shop").click()
+    await second.page.get_by_role("button", name="Third Shop").click()
     await expect(second.page.get_by_text("First steps")).to_be_visible()
     await expect(second.page.get_by_text("Only of the test shop")).to_have_count(0)
 

@@ -2,6 +2,7 @@
 
 from playwright.async_api import expect
 
+from tests.web.calendars import becomes, coming, in_minutes
 from tests.web.conftest import Look
 from tests.web.site import WebSite
 
@@ -21,24 +22,23 @@ async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web
 
 async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
     """web 2, Actions: a quiet note with Undo"""
-    made = await web.automation("To skip", schedule={"cadence": "hourly"})
-    member = await web.signed("member")
-    query = f"/v1/automations/occurrences?automation_id={made['id']}&limit=1"
+    made = await web.automation("To skip", **await in_minutes(web))
+    [row, *_] = await coming(web, made["id"])
     seen = await looking("member")
     await seen.open("/")
     rows = seen.page.get_by_role("list", name="Next runs").get_by_role("listitem").filter(has_text="To skip")
     await rows.first.get_by_role("button", name="Skip").click()
     await expect(rows.first).to_contain_text("Skipped by a person")
-    assert (await member.call("GET", query))["occurrences"][0]["state"] == "skipped"
+    await becomes(web, row, state="skipped")
     await seen.page.get_by_role("button", name="Undo").click()
     await expect(rows.first.get_by_role("button", name="Skip")).to_be_visible()
-    assert (await member.call("GET", query))["occurrences"][0]["state"] == "pending"
+    await becomes(web, row, state="pending")
 
 
 async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite) -> None:
     """web 6.2, 7: j and k through rows; g o from everywhere; keys are text in fields"""
     for name in ("To walk", "To walk on"):
-        await web.automation(name, schedule={"cadence": "hourly"})
+        await web.automation(name, **await in_minutes(web))
     seen = await looking("member")
     page = seen.page
     await seen.open("/account")
@@ -50,18 +50,22 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
     await page.keyboard.press("o")
     await expect(page.get_by_role("heading", name="Overview")).to_be_focused()
     await page.get_by_role("list", name="Next runs").wait_for()
+    within = "main [data-row]:focus-within"
+    await expect(page.locator("main [data-row]")).to_have_count(2)
     await page.keyboard.press("j")
-    rows = page.locator("main [data-row]")
-    assert await rows.evaluate_all("(all) => all.findIndex((row) => row.matches(':focus-within'))") == 0
+    await expect(page.locator(within)).to_contain_text("To walk")
+    first = await page.locator(within).inner_text()
     await page.keyboard.press("j")
-    assert await rows.evaluate_all("(all) => all.findIndex((row) => row.matches(':focus-within'))") == 1
+    await expect(page.locator(within)).not_to_have_text(first)
+    await page.keyboard.press("k")
+    await expect(page.locator(within)).to_have_text(first, use_inner_text=True)
 
 
 async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
     """web 2, Offline: shown data stay, actions say why they are off; the page goes on by itself"""
     seen = await looking("member")
     page = seen.page
-    await web.automation("To stay", schedule={"cadence": "hourly"})
+    await web.automation("To stay", **await in_minutes(web))
     await seen.open("/")
     rows = page.get_by_role("list", name="Next runs").get_by_role("listitem")
     await expect(rows.first).to_be_visible()

@@ -137,25 +137,25 @@ async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     page.on("request", lambda one: "after_seq=" in one.url and asked.append(one.url.split("after_seq=")[1]))
     await seen.open(f"/runs/{run['id']}")
     steps = page.locator("main [data-seq]")
-    await expect(steps).to_have_count(600, timeout=20_000)
-    assert asked == ["0", "200", "400"]
+    await expect(steps).to_have_count(600)
+    assert asked[:3] == ["0", "200", "400"]
     # While it is hidden nothing is asked; on return at once.
     await page.evaluate(HIDE_TAB, True)
     log.write(601, 1000, rounds=True)
     await page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
     before = len(asked)
     await page.evaluate(HIDE_TAB, False)
-    await expect(page.get_by_text("400 rounds, 400 steps")).to_be_attached(timeout=20_000)
+    await expect(page.get_by_text("400 rounds, 400 steps")).to_be_attached()
     await expect(page.get_by_role("button", name="400 new steps")).to_be_visible()
-    assert asked[before:] == ["600", "800"]
+    assert asked[before : before + 2] == ["600", "800"]
     await page.get_by_role("button", name="400 rounds").click()
-    await expect(steps).to_have_count(1000, timeout=20_000)
+    await expect(steps).to_have_count(1000)
     order = await steps.evaluate_all("(all) => all.map((one) => Number(one.dataset.seq))")
     assert order == list(range(1, 1001))
     cancelled = await web.site.call("POST", f"/v1/automations/runs/{run['id']}/cancel", {})
     assert cancelled["run"]["status"] == "cancelled"
     await page.evaluate(HIDE_TAB, False)
-    await expect(page.get_by_role("button", name="Run again")).to_be_visible(timeout=20_000)
+    await expect(page.get_by_role("button", name="Run again")).to_be_visible()
     ended = len(asked)
     for _ in range(3):
         await page.evaluate(HIDE_TAB, False)
