@@ -181,7 +181,7 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
-        self._at = 0
+        self._at = self._count = 0
         at = 0
         while at < len(text.rstrip()):
             found = _TOKEN.match(text, at)
@@ -226,6 +226,9 @@ class _Text:
             found = self._joined(depth + 1)
             self._take(")")
             return found
+        self._count += 1
+        if self._count > MOST_PARTS:
+            raise Unclear("It has too many parts.")
         kind, path = self._next()
         if kind != "name":
             raise Unclear(f"A path is missing before “{path[:40]}”.")

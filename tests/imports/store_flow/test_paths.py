@@ -1,0 +1,194 @@
+"""Every path a flow uses is collected, checked against the schema and read by one query (imports 8.2)."""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.store_flow.liquid_paths import paths_of
+from steward.imports.store_flow.read import read_value
+from steward.model.finding import Level
+from steward.model.plan import Plan
+from tests.imports.store_flow.flows import (
+    FLOW,
+    began,
+    code,
+    compared,
+    condition,
+    flow,
+    foreach,
+    http,
+    joined,
+    patched,
+    task,
+)
+
+ROOTS = ("order", "product", "shop")
+
+
+def asked(text: str) -> set[str]:
+    """What a Liquid text asks for."""
+    return {".".join(path) for path in paths_of(text, ROOTS).paths}
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("{{ order.name }} {{- order['note'] -}} {{ shop . email }}", "order.name order.note shop.email"),
+        ("{{ order.lineItems.first.title }}{{ order.tags | size }}", "order.lineItems.title order.tags"),
+        (
+            "{% for x in order.lineItems %}{{ x.sku }}{% endfor %}{{ x }}",
+            "order.lineItems order.lineItems.sku",
+        ),
+        (
+            "{% for order in order.lineItems %}{{ order.sku }}{% endfor %}{{ order.name }}",
+            "order.lineItems order.lineItems.sku order.name",
+        ),
+        (
+            "{% assign c = product.collections | first %}{{ c.handle | replace: '_', shop.name }}",
+            "product.collections product.collections.handle shop.name",
+        ),
+        (
+            "{% assign a = order.name | split: ',' %}{{ a.first }}"
+            "{% capture b %}{{ order.note }}{% endcapture %}{{ b.x }}",
+            "order.name order.note",
+        ),
+        (
+            "{{ order.lineItems | where: 'sku', 'A' | map: 'title' | first }}",
+            "order.lineItems order.lineItems.sku order.lineItems.title",
+        ),
+        (
+            "{% for x in order.lineItems %}{% if p == x.sku %}{{ p.title }}{% endif %}"
+            "{% assign p = x %}{% endfor %}",
+            "order.lineItems order.lineItems.sku order.lineItems.title",
+        ),
+        ("{% raw %}{{ order.a }}{% endraw %}{% comment %}{{ order.b }}{% endcomment %}", ""),
+        ("{% liquid\nassign c = order.customer\necho c.email %}", "order.customer order.customer.email"),
+        ("{% if order.test == true and 'a' == order.note %}{% endif %}", "order.test order.note"),
+        ("{% case order.name %}{% when shop.name, 'x' %}{% endcase %}", "order.name shop.name"),
+        ("{{ order.note | default: order.name, allow_false: true }}", "order.note order.name"),
+        ("no liquid order.name", ""),
+        ("{{ order.name", "order.name"),
+    ],
+)
+def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
+    """imports 8.2, 8.4: names a text gives itself are followed back"""
+    assert asked(text) == set(paths.split())
+
+
+def test_a_field_whose_name_is_worked_out_is_told() -> None:
+    """imports 1: what would silently be empty"""
+    assert paths_of("{{ order[shop.name] }}", ROOTS).unclear == ["order"]
+    value = flow(began(), http(2, body="{{ order[shop.name] }}"))
+    assert [one.code for one in errors(value)] == ["expression_feature"]
+
+
+def errors(value: Any) -> list[Any]:
+    """Findings that keep a flow from running."""
+    return [one for one in read_value(value).findings if one.level is Level.ERROR]
+
+
+def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Paths by what they are read from."""
+    return {one.root: one.paths for one in plan.variables}
+
+
+def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object() -> None:
+    """imports 8.2"""
+    steps = [
+        began(),
+        condition(2, joined("AND", compared("order.customer.tier.value", "==", "gold"))),
+        foreach(3, "order.lineItems"),
+        http(4, body="{{ lineItemsForeachitem.title }} of {{ shop.name }}"),
+        code(5, "query { order { lineItems { n: quantity product { id } } } }", "export default () => 1"),
+        http(6, body="{{ runCode.anything }}"),
+    ]
+    links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (5, "output", 6)]
+    tier = patched("Customer", "tier", "custom", "tier")
+    whole = read_value(flow(*steps, links=links, patched_fields=[tier]))
+    assert roots_of(whole.plan) == {
+        "order": (
+            "order.customer.tier.value",
+            "order.lineItems",
+            "order.lineItems.product.id",
+            "order.lineItems.quantity",
+            "order.lineItems.title",
+        ),
+        "shop": ("shop.name",),
+    }
+    order = whole.plan.variables[0]
+    assert [(one.type, one.handle, one.namespace, one.key) for one in order.patched] == [
+        ("Customer", "tier", "custom", "tier")
+    ]
+    assert "tier: metafield(" in order.query
+    said = [(one.level, one.code) for one in whole.findings if "order.lineItems" in one.message]
+    assert said == [(Level.WARNING, "parameter")]
+
+
+def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
+    """imports 8.2"""
+    found = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
+    assert [(one.step, one.code) for one in found] == [("Send HTTP request", "parameter")]
+    assert "order.colour" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("body", "code_"),
+    [
+        ("{{ product.id }}", "parameter"),
+        ("{{ lineItemsForeachitem.title }}", "expression_feature"),
+        ("{{ secrets.key }}", "credential"),
+        ("{{ getOrderData1.name }}", "parameter"),
+    ],
+)
+def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
+    """imports 1, 8.1"""
+    steps = [began(), foreach(2, "order.lineItems"), http(3, body="x"), http(4, body=body)]
+    links = [(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)]
+    assert [(one.step, one.code) for one in errors(flow(*steps, links=links))] == [
+        ("Send HTTP request 2", code_)
+    ]
+
+
+def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
+    """imports 8.2, 8.3: on a schedule"""
+    steps = [
+        began(
+            FLOW + "scheduled_time",
+            recurrence=["DTSTART;TZID=Europe/Berlin:20260101T090000\nRRULE:FREQ=DAILY"],
+        ),
+        task(2, FLOW + "fetch::orders", query="tag:'{{ shop.name }}'", sort="CREATED_AT desc", maximum="50"),
+        foreach(3, "getOrderData"),
+        http(4, body="{{ getOrderDataForeachitem.customer.email }}"),
+        task(5, FLOW + "count", listpath="getOrderData"),
+        http(6, body="{{ count }}"),
+    ]
+    links = [(1, "output", 2), (2, "output", 3), (3, "loop_body", 4), (3, "after", 5), (5, "output", 6)]
+    whole = read_value(flow(*steps, links=links))
+    assert roots_of(whole.plan) == {
+        "shop": ("shop.name",),
+        "getOrderData": ("getOrderData", "getOrderData.customer.email"),
+    }
+    fetch = whole.plan.step("Get order data")
+    assert (fetch.config["object"], fetch.config["maximum"], fetch.config["sort"]) == (
+        "orders",
+        50,
+        "CREATED_AT desc",
+    )
+    assert (whole.plan.timezone, errors(flow(*steps, links=links))) == ("Europe/Berlin", [])
+    for most, refused in (("100", False), ("101", True), ("0", True)):
+        steps[1] = task(2, FLOW + "fetch::orders", query="", maximum=most)
+        assert bool(errors(flow(*steps, links=links))) is refused
+
+
+def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
+    """imports 8.2: data is read again, results of get, sum and count are gone"""
+    count = task(2, FLOW + "count", listpath="order.lineItems")
+    script = code(3, "{ order { name } }", "export default () => ({ n: 1 })")
+    wait = task(4, FLOW + "wait", "WAIT", duration="P1D")
+    said = http(5, body="{{ count }} {{ runCode.n }} {{ order.name }}")
+    found = errors(flow(began(), count, script, wait, said))
+    assert [(one.step, one.code) for one in found] == [("Send HTTP request", "expression_feature")]
+    assert "wait" in found[0].message
+    late = flow(began(), http(5, body="{{ count }}"), {**count, "step_id": 6})
+    assert [(one.step, one.code) for one in errors(late)] == [("Send HTTP request", "expression_feature")]
+    assert errors(flow(began(), count, http(5, body="{{ count }}"), wait)) == []

@@ -1,0 +1,382 @@
+"""Reading flows: files, names, conditions, settings, limits, and what is found (imports 7, 8)."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from steward.imports.content import Unreadable, content_of
+from steward.imports.store_flow.conditions import Unclear, paths_in, read_condition
+from steward.imports.store_flow.read import read, read_value
+from steward.model.finding import Level
+from tests.imports.store_flow.flows import (
+    FLOW,
+    began,
+    code,
+    compared,
+    condition,
+    flow,
+    foreach,
+    http,
+    joined,
+    listed,
+    task,
+    text_of,
+)
+
+BOTH = "{{ order.name }}"
+
+
+def found(value: Any, level: Level | None = None) -> list[tuple[str | None, str]]:
+    """(step, code) of what reading finds."""
+    return [(one.step, one.code) for one in read_value(value).findings if level is None or one.level is level]
+
+
+def words_of(value: Any) -> str:
+    """All that is said."""
+    return " ".join(one.message for one in read_value(value).findings)
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
+def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str) -> None:
+    """imports 7.1"""
+    text = text_of(flow(began(), http(2), name="Größe ✓"))
+    assert [one.code for one in read(content_of(text + ending)).findings if one.step is None] == []
+
+
+@pytest.mark.parametrize("change", ["bare", "other", "object", "blank"])
+def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
+    """imports 7.1: a mismatch, or none at all"""
+    value = flow(began(), http(2))
+    text = text_of(value)
+    sent: Any = {
+        "bare": text[65:],
+        "other": text.replace("A flow", "B flow"),
+        "object": value,
+        "blank": text.replace(":", ": ", 1),
+    }[change]
+    whole = read(content_of(sent))
+    assert [(one.level, one.code) for one in whole.findings if one.step is None] == [
+        (Level.WARNING, "checksum_mismatch")
+    ]
+    assert [step.name for step in whole.plan.steps] == ["Send HTTP request"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 3, [], {}, {"root": []}, {"root": {"steps": {}}}, flow(), flow(http(2)), flow(began())],
+)
+def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
+    """imports 7.1: exactly one trigger, and a step"""
+    for one in (value, flow(began(), {**began(), "step_id": 2})):
+        with pytest.raises(Unreadable) as refused:
+            read_value(one)
+        assert refused.value.message.endswith(".")
+
+
+def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
+    """imports 12.1"""
+    steps = [began(), *(http(number) for number in range(2, 1001))]
+    began_at = time.perf_counter()
+    assert len(read_value(flow(*steps)).plan.steps) == 999
+    assert time.perf_counter() - began_at < 20
+    with pytest.raises(Unreadable, match="1001 steps"):
+        read_value(flow(*steps, http(1001)))
+    links = [(1, "output", 2)] * 10_000
+    assert len(read_value(flow(began(), http(2), links=links)).plan.edges) == 1
+    with pytest.raises(Unreadable, match="connections"):
+        read_value(flow(began(), http(2), links=[*links, links[0]]))
+
+
+def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_does() -> None:
+    """imports 7.2"""
+    steps = [
+        began(),
+        code(2, "{ order { name } }", "export default function main() { return {} }"),
+        code("3b", "{ order { name } }", "export default function main() { return {} }"),
+        {**http(4), "name": "Run code", "note": "Twice\na day"},
+        task(5, FLOW + "count", listpath="order.lineItems"),
+    ]
+    plan = read_value(flow(*steps)).plan
+    assert [(step.name, step.origin.alias if step.origin else None) for step in plan.steps] == [
+        ("Run code", "runCode"),
+        ("Run code 2", "runCode1"),
+        ("Run code 3", "sendHttpRequest"),
+        ("Count", "count"),
+    ]
+    assert plan.steps[2].title == "Send HTTP request: Twice a day"
+    assert plan.triggers[0].name == "Order created"
+
+
+def test_all_ports_lead_on_and_others_are_errors() -> None:
+    """imports 7.1, 9"""
+    steps = [began(), condition(2, "(order.test == true)"), foreach(3, "order.lineItems"), http(4), http(5)]
+    links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (2, "false", 5)]
+    edges = {(one.source, one.port, one.target) for one in read_value(flow(*steps, links=links)).plan.edges}
+    assert edges == {
+        ("Order created", "out:0", "Check if condition is met"),
+        ("Check if condition is met", "true", "For each loop"),
+        ("For each loop", "loop_body", "Send HTTP request"),
+        ("For each loop", "after", "Send HTTP request 2"),
+        ("Check if condition is met", "false", "Send HTTP request 2"),
+    }
+    wrong = [*links, (2, "maybe", 4), (9, "output", 4), (4, "output", 9), (4, "output", 1)]
+    said = found(flow(*steps, links=wrong))
+    assert ("Check if condition is met", "parameter") in said
+    assert said.count((None, "parameter")) == 3
+
+
+def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
+    """imports 9"""
+    plan = read_value(flow(began(), http(2), task(3, "app::x::y"), links=[(1, "output", 2)])).plan
+    assert [step.origin.reachable for step in plan.steps if step.origin] == [True, False]
+
+
+def test_a_circle_is_an_error() -> None:
+    """imports 7: no flow of the product has one"""
+    steps = [began(), http(2), http(3)]
+    links = [(1, "output", 2), (2, "output", 3), (3, "output", 2)]
+    assert ("Send HTTP request", "parameter") in found(flow(*steps, links=links), Level.ERROR)
+
+
+def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
+    """imports 1, 8.3, 11"""
+    value = flow(
+        began(),
+        task(2, "vendor::thing::do_it"),
+        task(3, FLOW + "send_sms_message", text="x"),
+        {**http(4), "task_version": "0.9"},
+        http(5, retries="7"),
+        {**task(6, "x"), "config_field_values": None},
+        {**http(7), "task_id": None},
+        task(8, "shopify::admin::add_order_tag"),
+        __metadata=1,
+    )
+    errors = {step: code_ for step, code_ in found(value, Level.ERROR)}
+    assert errors == {
+        "Do it": "node_type",
+        "Send sms message": "credential",
+        "Send HTTP request": "node_version",
+        "Send HTTP request 2": "parameter",
+        "X": "parameter",
+        "Step": "parameter",
+        "Add order tag": "node_type",
+    }
+    assert (None, "node_version") in found({**flow(began(), http(2)), "__metadata": {"version": 0.2}})
+
+
+SPELLINGS = [
+    ("(order.totalPrice > 500)", joined("AND", compared("order.totalPrice", ">", "500", "Decimal"))),
+    (
+        "(a.b == 'x' && c.d nil? && e.f in? ['p', \"q\"])",
+        joined(
+            "AND",
+            joined("AND", compared("a.b", "==", "x"), compared("c.d", "nil?")),
+            compared("e.f", "in?", ["p", "q"]),
+        ),
+    ),
+    (
+        "((a.b include? 'it\\'s') || (a.b not_start_with? 'z'))",
+        joined("OR", compared("a.b", "include?", "it's"), compared("a.b", "not_start_with?", "z")),
+    ),
+    (
+        "(order.lineItems none? |li| (li.product.tags any? |t| (t == 'presale')))",
+        listed(
+            "NONE",
+            "order.lineItems",
+            "li",
+            listed("ANY", "li.product.tags", "t", compared("t", "==", "presale")),
+        ),
+    ),
+]
+
+
+def _without_types(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: _without_types(one) for name, one in tree.items() if name != "type"}
+    return [_without_types(one) for one in tree] if isinstance(tree, list) else tree
+
+
+@pytest.mark.parametrize(("text", "tree"), SPELLINGS)
+def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> None:
+    """imports 7.3"""
+    one, other = read_condition(text), read_condition(json.dumps(tree))
+    assert _without_types(one) == _without_types(other)
+
+
+def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
+    """imports 7.3, 8.2"""
+    tree = read_condition(json.dumps(SPELLINGS[0][1]))
+    assert tree == {"path": "order.totalPrice", "operator": ">", "value": "500", "type": "Decimal"}
+    assert set(paths_in(read_condition(SPELLINGS[3][0]))) == {
+        "order.lineItems",
+        "order.lineItems.product.tags",
+    }
+    assert read_condition("(a.b == c.d)") == {
+        "path": "a.b",
+        "operator": "==",
+        "type": None,
+        "value_path": "c.d",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "(a ~ b)",
+        "(a == 'x' && b == 'y' || c == 'z')",
+        "(a matches? 'x')",
+        "(a == 'x'",
+        "(a ==)",
+        "(a any? x)",
+        "(== 'x')",
+        "(" * 200 + "a nil?" + ")" * 200,
+        json.dumps(joined("XOR", compared("a", "==", "x"))),
+        json.dumps(compared("a", "matches?", "x")),
+        json.dumps(compared("a b", "==", "x")),
+        json.dumps(listed("SOME", "a.b", "x", compared("x", "nil?"))),
+        json.dumps(joined("AND", None)),
+        json.dumps({"operation_type": "Guess", "lhs": {}}),
+    ],
+)
+def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: str) -> None:
+    """imports 7.3"""
+    with pytest.raises(Unclear):
+        read_condition(text)
+    said = [one for one in read_value(flow(began(), condition(2, text))).findings if one.level is Level.ERROR]
+    assert [(one.step, one.code) for one in said] == [("Check if condition is met", "parameter")]
+
+
+def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
+    """imports 12: in JSON the product nests them to the left, at most a hundred deep"""
+    parts = read_condition(" && ".join(["(order.name == 'x')"] * 1000))["and"]
+    assert isinstance(parts, list)
+    assert len(parts) == 1000
+    with pytest.raises(Unclear):
+        read_condition(" && ".join(["(order.name == 'x')"] * 1001))
+    tree = compared("order.name", "==", "x")
+    for _ in range(99):
+        tree = joined("AND", tree, compared("order.name", "==", "x"))
+    parts = read_condition(json.dumps(tree))["and"]
+    assert isinstance(parts, list)
+    assert len(parts) == 100
+    with pytest.raises(Unclear):
+        read_condition(json.dumps(joined("AND", joined("AND", tree, tree), tree)))
+
+
+def test_settings_are_unwrapped_and_kept_as_templates() -> None:
+    """imports 7.1"""
+    fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
+    given = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": "order.name"}}
+    [step] = read_value(flow(began(), http(2, **fields, **given))).plan.steps
+    liquid = {"expr": BOTH, "lang": "liquid", "chunks": [{"liquid": BOTH}]}
+    assert step.config["headers"] == [["X-Note", liquid]]
+    assert step.config["body"]["expr"] == fields["body"]  # type: ignore[call-overload, index]
+    assert step.config["url"]["expr"] == "https://a.example/{{ order.name }}"  # type: ignore[call-overload, index]
+    assert step.config["method"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("fields", "config"),
+    [
+        ({"duration": "P90D"}, {"seconds": 7_776_000}),
+        ({"duration": "PT1H30M"}, {"seconds": 5400}),
+        ({"duration": "3 days"}, {"seconds": 259_200}),
+        ({"duration": "2", "unit": "HOURS"}, {"seconds": 7200}),
+        ({"duration": {"value": 5, "unit": "minutes"}}, {"seconds": 300}),
+        ({"until": "2026-12-01T08:00:00Z"}, {"until": "2026-12-01T08:00:00Z"}),
+        ({"duration": "P90DT1S"}, None),
+        ({"duration": "soon"}, None),
+        ({"duration": "5"}, None),
+        ({}, None),
+        ({"duration": "P1D", "until": "2026-12-01"}, None),
+        ({"duration": "P1D", "mode": "x"}, None),
+    ],
+)
+def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config: Any) -> None:
+    """imports 8.3"""
+    whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
+    errors = [one.code for one in whole.findings if one.level is Level.ERROR]
+    if config is None:
+        assert errors == ["parameter"]
+    else:
+        assert (errors, whole.plan.steps[0].config) == ([], config)
+
+
+def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
+    """imports 12.1"""
+    most, liquid = 512 * 1024, 64 * 1024
+    assert found(flow(began(), http(2, body="x" * most)), Level.ERROR) == []
+    assert found(flow(began(), http(2, body="x" * (most + 1))), Level.ERROR) == [
+        ("Send HTTP request", "parameter")
+    ]
+    at = BOTH + "x" * (liquid - len(BOTH))
+    assert found(flow(began(), http(2, body=at)), Level.ERROR) == []
+    assert found(flow(began(), http(2, body=at + "x")), Level.ERROR) == [("Send HTTP request", "parameter")]
+
+
+def test_ids_of_one_store_are_pointed_out() -> None:
+    """contract 3.6 store_specific_value"""
+    value = flow(
+        began(),
+        condition(2, "(order.customer.id == 'gid://shopify/Customer/1234567')"),
+        http(3, body="at gid://shopify/Location/42 and gid://shopify/Location/43"),
+        links=[(1, "output", 2), (2, "true", 3)],
+    )
+    whole = read_value(value)
+    said = [one.step for one in whole.findings if one.code == "store_specific_value"]
+    assert said.count("Send HTTP request") == 2
+    assert "Check if condition is met" in said
+    assert all(one.level is Level.WARNING for one in whole.findings if one.code == "store_specific_value")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"headers": [["Authorization", "Token s3cr3t-value"]]},
+        {"headers": [["X-Api-Key", "s3cr3t-value"], ["Accept", "a/b"]]},
+        {"url": "https://user:s3cr3t-value@hooks.example/"},
+        {"url": "https://hooks.example/?api_key=s3cr3t-value&x={{ order.name }}"},
+        {"body": '{"password": "s3cr3t-value", "n": "{{ order.name }}"}'},
+        {"body": "shpat_0123456789abcdef0123456789abcdef s3cr3t-value".replace(" s3cr3t-value", "")},
+        {"access_token": "s3cr3t-value"},
+    ],
+)
+def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
+    """imports 12.2, safety 7"""
+    whole = read_value(flow(began(), http(2, **fields)))
+    kept = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
+    assert "s3cr3t" not in kept
+    assert "shpat_0" not in kept
+    assert ("Send HTTP request", "secret_removed") in [(one.step, one.code) for one in whole.findings]
+
+
+def test_what_is_no_key_stays() -> None:
+    """imports 12.2: metafields have keys too, and Liquid holds none"""
+    fields = {"headers": [["Authorization", "Bearer {{ runCode.token }}"]], "body": '{"key": "tier"}'}
+    steps = [
+        began(),
+        code(2, "{ order { name } }", "export default function main() { return {} }"),
+        http(3, **fields),
+    ]
+    whole = read_value(flow(*steps))
+    assert [one for one in whole.findings if one.code == "secret_removed"] == []
+    assert whole.cleaned["root"]["steps"] == steps
+
+
+def test_an_internal_mail_is_a_message_to_the_channel_bound_to_it() -> None:
+    """imports 8.3 and the order of it: a send where a channel is bound, a finding that says so"""
+    mail = task(2, FLOW + "send_email", address="a@b.example", subject=BOTH, message="x")
+    whole = read_value(flow(began(), mail))
+    [step] = whole.plan.steps
+    assert step.origin is not None
+    assert (step.kind, step.operation, step.origin.needs) == ("send", "teams.post", "teams")
+    assert [(one.level, one.code) for one in whole.findings if one.step == step.name] == [
+        (Level.WARNING, "parameter"),
+        (Level.WARNING, "credential"),
+    ]
+    assert found(flow(began(), task(2, FLOW + "send_email", address="a@b.example")), Level.ERROR)

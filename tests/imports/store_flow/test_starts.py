@@ -1,0 +1,135 @@
+"""What starts a flow: topics of the store, and cadences where they equal its rule (imports 10)."""
+
+from typing import Any
+
+import pytest
+
+from steward.connectors.shopify.topics import TOPICS
+from steward.imports.keep import shown_trigger
+from steward.imports.store_flow.read import read_value
+from steward.imports.store_flow.schedules import read_recurrence
+from steward.imports.store_flow.tasks import TRIGGERS
+from tests.imports.store_flow.flows import FLOW, began, condition, flow, http
+
+NEW_YORK = "DTSTART;TZID=America/New_York:20260105T083000"  # a Monday
+
+
+def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
+    """The cadence of a rule without what it leaves open."""
+    found = read_recurrence(f'["{start}\\nRRULE:{rule}"]').schedule
+    return None if found is None else {name: value for name, value in found.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        ("FREQ=DAILY", {"cadence": "daily", "run_at": "08:30"}),
+        ("FREQ=DAILY;INTERVAL=1;BYHOUR=6;BYMINUTE=5", {"cadence": "daily", "run_at": "06:05"}),
+        ("FREQ=WEEKLY", {"cadence": "weekly", "run_at": "08:30", "day_of_week": 1}),
+        ("FREQ=WEEKLY;BYDAY=SU", {"cadence": "weekly", "run_at": "08:30", "day_of_week": 7}),
+        ("FREQ=WEEKLY;BYDAY=FR,MO;WKST=SU", {"cadence": "weekdays", "run_at": "08:30", "days": [1, 5]}),
+        ("FREQ=MONTHLY", {"cadence": "monthly", "run_at": "08:30", "day_of_month": 5}),
+        ("FREQ=MONTHLY;BYMONTHDAY=28", {"cadence": "monthly", "run_at": "08:30", "day_of_month": 28}),
+        ("FREQ=MONTHLY;BYMONTHDAY=-1", {"cadence": "monthly", "run_at": "08:30", "day_of_month": 31}),
+        (
+            "FREQ=MONTHLY;BYDAY=2MO",
+            {"cadence": "monthly", "run_at": "08:30", "day_of_week": 1, "week_of_month": 2},
+        ),
+        (
+            "FREQ=MONTHLY;BYDAY=-1FR",
+            {"cadence": "monthly", "run_at": "08:30", "day_of_week": 5, "week_of_month": -1},
+        ),
+        (
+            "FREQ=MONTHLY;BYDAY=FR;BYSETPOS=-1",
+            {"cadence": "monthly", "run_at": "08:30", "day_of_week": 5, "week_of_month": -1},
+        ),
+    ],
+)
+def test_a_rule_that_a_cadence_equals(rule: str, given: dict[str, Any]) -> None:
+    """imports 10"""
+    assert cadence(rule) == given
+
+
+def test_hours_are_cadences_on_the_hour() -> None:
+    """imports 10"""
+    noon = "DTSTART;TZID=Asia/Kolkata:20260101T120000"
+    assert cadence("FREQ=HOURLY", noon) == {"cadence": "hourly"}
+    assert cadence("FREQ=HOURLY;INTERVAL=6", noon) == {"cadence": "every_6_hours"}
+    assert cadence("FREQ=HOURLY;INTERVAL=6", noon.replace("T12", "T13")) is None
+    assert cadence("FREQ=HOURLY") is None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=DAILY;INTERVAL=2",
+        "FREQ=DAILY;COUNT=5",
+        "FREQ=DAILY;UNTIL=20300101T000000Z",
+        "FREQ=DAILY;BYHOUR=6,18",
+        "FREQ=HOURLY;INTERVAL=2",
+        "FREQ=MINUTELY",
+        "FREQ=MONTHLY;BYMONTHDAY=29",
+        "FREQ=MONTHLY;BYMONTHDAY=1,15",
+        "FREQ=MONTHLY;BYDAY=5MO",
+        "FREQ=MONTHLY;BYDAY=MO",
+        "FREQ=YEARLY",
+        "FREQ=WEEKLY;BYDAY=XX",
+        "",
+    ],
+)
+def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> None:
+    """imports 10"""
+    recurrence = [f"{NEW_YORK}\nRRULE:{rule}"]
+    whole = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
+    assert [(one.step, one.code) for one in whole.findings][:1] == [
+        ("Scheduled time", "schedule_not_representable")
+    ]
+    shown = shown_trigger(whole.plan)
+    assert shown is not None
+    assert (shown["schedule"]["cadence"], shown["timezone"]) == ("manual", "America/New_York")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "[]",
+        "[1]",
+        "{}",
+        '["RRULE:FREQ=DAILY"]',
+        '["DTSTART:20261399T990000\\nRRULE:FREQ=DAILY"]',
+        f'["{NEW_YORK}\\nRRULE:FREQ=DAILY", "{NEW_YORK}\\nRRULE:FREQ=WEEKLY"]',
+    ],
+)
+def test_a_recurrence_that_cannot_be_read_is_no_cadence(text: str) -> None:
+    """imports 10: several rules, none, or another text"""
+    assert read_recurrence(text).schedule is None
+
+
+def test_every_trigger_has_topics_the_store_sends() -> None:
+    """connectors 8: a proposed topic is one a Shopify store can be listened to for"""
+    assert {topic for one in TRIGGERS.values() for topic in one.topics} <= set(TOPICS)
+
+
+def test_triggers_become_topics_and_what_differs_is_said() -> None:
+    """imports 8.3, 10"""
+    exact = read_value(flow(began("order_paid"), http(2)))
+    assert shown_trigger(exact.plan) == {
+        "kind": "event",
+        "topics": ["orders/paid"],
+        "schedule": None,
+        "timezone": None,
+    }
+    assert [one.code for one in exact.findings if one.step == "Order paid"] == []
+    wider = read_value(flow(began("product_status_updated"), condition(2, "(oldStatus == 'ACTIVE')")))
+    assert [(one.step, one.code, one.level) for one in wider.findings] == [
+        ("Product status updated", "foreign_trigger", "warning"),
+        ("Check if condition is met", "parameter", "error"),
+    ]
+    foreign = read_value(flow(began("vendor::thing::happened"), http(2, body="{{ order.name }}")))
+    assert shown_trigger(foreign.plan) is None
+    assert [(one.step, one.code) for one in foreign.findings if one.level == "error"] == [
+        ("Send HTTP request", "parameter")
+    ]
+    assert ("Happened", "foreign_trigger") in [(one.step, one.code) for one in foreign.findings]
