@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from steward.connectors.base import (
@@ -26,7 +28,16 @@ from steward.connectors.base import (
     TabsAsk,
     ValuesAsk,
 )
-from tests.connectors.outside import ORG, Connection, Outside
+from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
+from steward.model.change import Batch, batch_key
+from steward.outbound.client import Outbound
+from steward.outbound.grant import WriteGrant
+from steward.outbound.web import NO_CONNECTION
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.connectors.outside import ORG, RUN, Connection, Outside
+from tests.fake_clock import FakeClock
 
 KINDS = ("woocommerce", "spreadsheet", "teams", "cloud_s3")
 READS: dict[str, list[tuple[Any, Any]]] = {
@@ -112,13 +123,58 @@ async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[st
 
 async def _through(world: Outside, working: Any) -> list[str]:
     """Lets the repeats of reads pass."""
+    found: list[str] = await _within(world.clock, working)
+    return found
+
+
+async def _within(clock: FakeClock, working: Any) -> Any:
+    """What comes of it while time passes."""
     task = asyncio.ensure_future(working)
     for _ in range(60):
-        await world.clock.advance(120)
+        await clock.advance(120)
         if task.done():
             break
-    found: list[str] = await task
-    return found
+    return await task
+
+
+def echoing(status: int) -> httpx.AsyncBaseTransport:
+    """An address that answers everything with all it was sent; with status 0 not at all."""
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if status == 0:
+            raise httpx.ReadError("gone", request=request)
+        told = f"{request.url} {request.headers} {(await request.aread()).decode()}"
+        return httpx.Response(status, stream=httpx.ByteStream(told.encode()))
+
+    return httpx.MockTransport(answer)
+
+
+@pytest.mark.parametrize("status", [0, 200, 302, 400, 401, 429, 500, 503])
+async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere(
+    clock: FakeClock, status: int
+) -> None:
+    """safety 10; imports 6.1: keys that people wrote into a step's address, headers or body"""
+    canary, lines = "canary-0123456789abcdef", list[str]()
+    register = Register()
+    log = Log(lines.append, clock, register)
+    outbound = Outbound(Wire(clock, register, log, transport=echoing(status)), jitter=lambda: 0.5)
+    later = clock.now() + timedelta(seconds=5)
+    grant = WriteGrant(ORG, RUN, 1, "0" * 64, {"mine": NO_CONNECTION}, lambda: later, later)
+    url, headers = f"https://api.example/?key={canary}", {"authorization": f"Bearer {canary}"}
+    ask = SendRequest("POST", url, headers, canary.encode())
+    [planned] = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION).proposals
+    writer = RequestWriter(outbound.web_sends(grant))
+    said = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
+
+    async def read() -> str:
+        try:
+            return str((await outbound.web_reads(ORG).read("GET", url, headers)).status)
+        except CallError as error:
+            return f"{error!r} {error.message} {error.platform_text}"
+
+    said.append(await _within(clock, read()))
+    assert lines
+    assert canary not in "\n".join([*said, *lines])
 
 
 @pytest.mark.parametrize("kind", KINDS)

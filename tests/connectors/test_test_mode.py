@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -14,9 +14,14 @@ from hypothesis import strategies as st
 from steward.connectors import ALL, Options, build
 from steward.connectors.base import CallError, Part, Secrets
 from steward.connectors.reads import ReadOp
-from steward.model.ids import IntegrationId, OrgId
+from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
+from steward.connectors.writing import WriteState
+from steward.model.change import Batch
+from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound, ReadHttp, WriteHttp
 from steward.outbound.documents import operation_of
+from steward.outbound.grant import WriteGrant
+from steward.outbound.web import NO_CONNECTION
 from steward.outbound.wire import Wire
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register, Secret
@@ -148,6 +153,32 @@ async def _tried(asked: Awaitable[object]) -> None:
         await asked
     except (CallError, LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
         return
+
+
+METHODS = st.sampled_from(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "get", "", "QUERY"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(method=METHODS, path=st.text(alphabet="a/?=&%. ", max_size=8), answer=st.sampled_from(ANSWERS))
+async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
+    method: str, path: str, answer: Any
+) -> None:
+    """connectors 3 rule 6, imports 6.1: a test run's requests, and a send that nobody granted"""
+    transport = Recording(answer)
+    clock = HastyClock()
+    wire = Wire(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    url = f"https://api.example/{path}"
+    await _tried(Outbound(wire).web_reads(OrgId(1)).read(method, url, {}))
+    assert {request.method for request in transport.sent} <= READING
+    before = len(transport.sent)
+    sending = CHANGES["http.send"]
+    [planned] = sending.plan([SendRequest(method, url, {}, b"{}")], integration_id=NO_CONNECTION).proposals
+    later = clock.now() + timedelta(seconds=5)
+    of_another = {"another": NO_CONNECTION}
+    grant = WriteGrant(OrgId(1), RunId("R"), 1, "0" * 64, of_another, lambda: later, later)
+    writer = RequestWriter(Outbound(wire).web_sends(grant))
+    [outcome] = await writer.apply(Batch(planned.parts, ("mine",), "mine"))
+    assert (outcome.state, len(transport.sent)) == (WriteState.NOT_SENT, before)
 
 
 async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:

@@ -1,0 +1,129 @@
+"""Secrets that every account sends back in its errors: searched in what is kept, logged and answered."""
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward.api.operations import OPERATIONS
+from steward.connections.health import Upkeep, check_due
+from steward.connections.vault import open_secrets
+from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.model.automation import Automation
+from steward.model.run import Run, RunStatus
+from steward.telemetry.redact import forms
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.network import beside
+from tests.fakes.shopify.store import ShopifyFake
+from tests.people import Caller
+from tests.runs.shop import Shop, connect_all, open_shop
+from tests.service import Service, settle
+from tests.templates.both import Both
+from tests.whole import Whole
+
+ACCOUNTS = ("woocommerce", "shopify", "spreadsheet", "teams")
+
+
+@pytest.fixture
+async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[tuple[Whole, Both]]:
+    """The API with its cast beside both stores, a sheet and a channel, everything logged."""
+    opened = await open_shop(sqlite_url, clock, tmp_path, STEWARD_LOG_LEVEL="debug")
+    store, default = ShopifyFake(now=clock.now), type(opened.world).transport
+    opened.world.transport = lambda: beside(default(opened.world), store)  # type: ignore[method-assign]
+    await opened.restart()
+    service = Service(opened.service.fittings, clock, lines=[], told=[])
+    await service.write(lambda tx: settle(tx, service))
+    owner = service.members["owner"]
+    actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
+    shop = Shop(opened.service, clock, opened.world, actor, opened.environ)
+    await connect_all(shop)
+    await shop.connect("shopify", store.settings())
+    store.seed(products=7, orders=0, customers=0)
+    whole = Whole(service, shop)
+    yield whole, Both(shop, store)
+    await whole.close()
+
+
+async def canaries(shop: Shop) -> set[str]:
+    """Every secret of every account, and the ways each may be written."""
+    found: set[str] = set()
+    for kind in ACCOUNTS:
+        look = partial(open_secrets, vault=shop.service.fittings.vault, connection=shop.connections[kind])
+        for secret in (await shop.read(look)).sealed.values():
+            value = secret.reveal()
+            lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line]
+            for text in (value, *lines[:2]):
+                found |= {form for form in forms(text) if len(form) >= 8}
+    assert len(found) > 2 * len(ACCOUNTS)
+    return found
+
+
+def failing(both: Both, kept: set[str]) -> None:
+    """From now on every account refuses every call, with its own keys in the answer."""
+    echo = " ".join(sorted(kept))[:3_000]
+    body = {"code": "woocommerce_rest_cannot_view", "message": echo, "error": {"message": echo}}
+    both.shop.fault("status", "*", "/**", status=400, body=body, count=-1)
+    both.store.fault("status", status=400, body={"errors": echo}, count=-1)
+
+
+async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_answered(
+    furnished: tuple[Whole, Both], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """safety 10, 12; connectors 11.1, Redaction: none in logs, database, answers"""
+    whole, both = furnished
+    shop = whole.shop
+    kept = await canaries(shop)
+    made: list[Automation] = [
+        await both.set_up("hide-out-of-stock-products", {}, on=store) for store in ("woocommerce", "shopify")
+    ]
+    made.append(await shop.pricing())
+    made.append(await shop.alerting())
+    waiting = [await shop.drained(one) for one in made[:2]]
+    assert {run.status for run in waiting} == {RunStatus.WAITING_APPROVAL}
+    failing(both, kept)
+    for run in waiting:
+        await shop.approve(run)
+    ended: list[Run] = [await shop.until_settled(run) for run in waiting]
+    ended += [await shop.until_settled(await shop.run_now(one)) for one in made]
+    assert {run.status for run in ended} == {RunStatus.FAILED}
+    tools, answered = shop.service.tools, list[str]()
+    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    await shop.pass_time(hours=7)
+    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    for caller in (await whole.service.token("owner"), await whole.service.web("owner")):
+        answered += [text async for text in told(caller, ended)]
+    logged = capsys.readouterr().out
+    stored = b"".join(file.read_bytes() for file in files(tmp_path))
+    assert '"run"' in logged
+    assert b"hide-out-of-stock-products" in stored
+    for place, text in (("log", logged), ("answers", "\n".join(answered))):
+        assert [one for one in kept if one in text] == [], place
+    assert [one for one in kept if one.encode() in stored] == []
+
+
+def files(folder: Path) -> list[Path]:
+    """The database as it lies there, with what was not yet written into its file."""
+    found = sorted(folder.rglob("*.db*"))
+    assert found
+    return found
+
+
+async def told(caller: Caller, ended: list[Run]) -> AsyncIterator[str]:
+    """What every page and list of the service answers, of each run and automation too."""
+    known = [
+        {"run_id": run.id, "automation_id": run.automation_id, "approval_id": run.approval_id}
+        for run in ended
+    ]
+    asked: set[str] = set()
+    for operation in OPERATIONS:
+        for names in known if operation.method == "GET" else ():
+            path = operation.path.format_map(defaultdict(lambda: "none", names))
+            if path not in asked:
+                asked.add(path)
+                heard = await caller.get(path)
+                assert heard.status < 500, (path, heard.body)
+                yield json.dumps(heard.body, ensure_ascii=False)
+    assert len(asked) > 20
