@@ -3,13 +3,17 @@
 import json
 import os
 import random
+import time
 import traceback
 from typing import Any
 
-from steward.imports.content import Unreadable
+from steward.imports.content import Unreadable, content_of
 from steward.imports.keep import needs_of, shown_plan
+from steward.imports.store_flow import read as store_flow
 from steward.imports.workflow_tool.read import read_value
 from steward.model import kept_plan
+from tests.imports.store_flow.examples import EXAMPLES
+from tests.imports.store_flow.flows import text_of
 from tests.shared_data import shared
 
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "15")) * 10
@@ -63,4 +67,71 @@ def test_no_altered_export_breaks_the_reader() -> None:
             continue
         except (AttributeError, TypeError, KeyError, ValueError, IndexError, RecursionError):
             broken.append(traceback.format_exc(limit=-2))
+    assert broken == [], seed
+
+
+_SIGNS = (
+    "{{",
+    "}}",
+    "{%",
+    "%}",
+    "(",
+    ")",
+    "&&",
+    "||",
+    "any?",
+    "|x|",
+    "'",
+    '"',
+    "[",
+    "]",
+    "{",
+    "\\",
+    ".",
+    "\n",
+    "é",
+    "",
+)
+SLOWEST = 5.0  # seconds of one small flow, on a machine ten times slower
+
+
+def _cut(text: str, chance: random.Random) -> str:
+    """A text with a piece taken out, put in twice, or replaced by a sign."""
+    first, last = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+    last = min(last, first + 20)
+    return text[:first] + chance.choice((*_SIGNS, text[first:last] * 2)) + text[last:]
+
+
+def _altered(export: Any, chance: random.Random) -> Any:
+    """A flow with values replaced, and texts of its settings cut, conditions and Liquid among them."""
+    value = json.loads(json.dumps(export))
+    for _ in range(chance.randrange(1, 6)):
+        here, name = chance.choice(_places(value))
+        if isinstance(here[name], str) and chance.random() < 0.7:
+            here[name] = _cut(here[name], chance)
+        else:
+            here[name] = json.loads(json.dumps(chance.choice(_ODD)))
+    return value
+
+
+def test_no_altered_flow_breaks_the_reader_or_holds_it_up() -> None:
+    """safety 12: every value of a flow may be any other, every text any other text"""
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    broken: list[str] = []
+    for number in range(2 * ROUNDS):
+        text = text_of(_altered(chance.choice(EXAMPLES), chance))
+        if number % 4 == 0:
+            text = _cut(text, chance)
+        began = time.perf_counter()
+        try:
+            plan = store_flow.read(content_of(text)).plan
+            shown_plan(kept_plan.to_kept(kept_plan.from_kept(kept_plan.to_kept(plan))))
+            needs_of(plan)
+        except Unreadable:
+            pass
+        except (AttributeError, TypeError, KeyError, ValueError, IndexError, RecursionError):
+            broken.append(traceback.format_exc(limit=-2))
+        if time.perf_counter() - began > SLOWEST:
+            broken.append(f"slow: {text[:2000]}")
     assert broken == [], seed

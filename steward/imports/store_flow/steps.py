@@ -68,7 +68,11 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
     if task.version != VERSION:
         words = f"Version {task.version:g} of this step is not known; {VERSION:g} is. Build the step anew."
         return _unsupported(task, name, ports, ("node_version", words))
-    return _known(task, name, kind, names)
+    try:
+        return _known(task, name, kind, names)
+    except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+        words = "Its settings are not of the shape the product writes. Build the step anew and export again."
+        return _unsupported(task, name, ports, ("parameter", words))
 
 
 def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:

@@ -28,7 +28,19 @@ _SHAPED = re.compile(
 )
 _ADDRESS = re.compile(r"(?i)https?://[^\s\"'<>{}]+")
 # A field of JSON written as text, with expressions in it or within a script.
-_WRITTEN = re.compile(r'(["\'])([\w.-]{1,60})\1(\s*:\s*)(["\'])((?:(?!\4)[^\\\n]|\\.)*)\4')
+_WRITTEN = re.compile(
+    r'(?P<name>(?P<q>["\'])([\w.-]{1,60})(?P=q))(?P<to>\s*\]?\s*(?::|=(?!=))\s*)'
+    r'(?P<v>["\'`])(?P<value>(?:(?!(?P=v))[^\\\n]|\\.)*)(?P=v)'
+)
+# The same in a script, by a bare name: a field, a variable or a member that is set.
+_SET = re.compile(
+    r'(?P<name>(?<![\w$"\'`-])([A-Za-z_$][\w$]{1,59}))(?P<to>\s*(?::|=(?!=))\s*)'
+    r'(?P<v>["\'`])(?P<value>(?:(?!(?P=v))[^\\\n]|\\.)*)(?P=v)'
+)
+# An expression that is nothing but texts, joined or not, and one as the value of a key in an address.
+_TEXT = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\$]|\\.)*`)"
+_FIXED = re.compile(r"\{\{\s*" + _TEXT + r"(?:\s*\+\s*" + _TEXT + r")*\s*\}\}")
+_FIXED_KEY = re.compile(r"([?&]([\w.-]{1,60})=)" + _FIXED.pattern)
 _PAIR_NAMES = ("name", "key", "field")
 EMPTY = ""
 
@@ -72,13 +84,14 @@ def is_named_header(name: str) -> bool:
 def is_literal(value: object) -> bool:
     """A value that holds something itself: no expression, not empty, no choice of the tool."""
     if isinstance(value, str):
-        return bool(value.strip()) and "{{" not in value and len(value) > 3
+        return bool(value.strip()) and "{{" not in _FIXED.sub("", value) and len(value) > 3
     return isinstance(value, int) and not isinstance(value, bool) and value > 9999
 
 
 def _text(text: str, path: str, found: list[str]) -> str:
     inside = _inside(text)
-    cleaned = _WRITTEN.sub(_written, text) if inside is None else inside
+    cleaned = _SET.sub(_written, _WRITTEN.sub(_written, text)) if inside is None else inside
+    cleaned = _FIXED_KEY.sub(lambda hit: hit[1] if _NAMED.match(hit[2]) else hit[0], cleaned)
     cleaned = _SHAPED.sub(EMPTY, cleaned)
     cleaned = _ADDRESS.sub(lambda hit: _address(hit[0]), cleaned)
     if cleaned != text:
@@ -100,9 +113,10 @@ def _inside(text: str) -> str | None:
 
 
 def _written(hit: re.Match[str]) -> str:
-    if not (is_named(hit[2]) and is_literal(hit[5])):
+    name, value, mark = hit["name"].strip("\"'"), hit["value"], hit["v"]
+    if not (is_named(name) and is_literal(value)) or (mark == "`" and "${" in value):
         return hit[0]
-    return f"{hit[1]}{hit[2]}{hit[1]}{hit[3]}{hit[4]}{hit[4]}"
+    return f"{hit['name']}{hit['to']}{mark}{mark}"
 
 
 def _address(address: str) -> str:

@@ -74,7 +74,7 @@ class HttpRequest(FlowType):
 def _of_send(asked: FlowAsked) -> Iterable[Problem]:
     words = "What the address answers to this request is not handed on to later steps. Check them."
     yield Problem("warning", "parameter", words)
-    told = {asked.config.get(name) for name in ("on_client_error", "on_server_error")}
+    told = [asked.config.get(name) for name in ("on_client_error", "on_server_error")]
     if "retry" in told:
         words = (
             "It is not sent again by itself after an error: nobody knows whether the first one took effect."
