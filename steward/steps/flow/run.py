@@ -19,9 +19,8 @@ from steward.steps.flow.hydrate import READ_TASK
 from steward.steps.flow.kinds import FlowCall, FlowResult, FlowType, is_liquid
 from steward.steps.flow.order import LOOP, FlowExecution, Trail
 from steward.steps.items import Item, Outputs
-from steward.steps.kinds import Failed, Result, Scene, StepBroke, UnknownInTest
+from steward.steps.kinds import UNKNOWN_IN_TEST, Failed, Result, Scene, StepBroke, UnknownInTest
 
-UNKNOWN_IN_TEST = "unknown_in_test"
 # Names a text may ask for, wherever they stand in it: rather one too many than one too few.
 _PATHS = re.compile(r"[A-Za-z_][\w-]*(?:\s*\.\s*[A-Za-z_][\w-]*)*")
 _LIQUID = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)

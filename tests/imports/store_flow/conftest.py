@@ -1,0 +1,25 @@
+"""A service beside the pretend store, for the tests of flows that run."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.fake_clock import FakeClock
+from tests.imports.store_flow.standing import Standing, open_standing
+
+
+@pytest.fixture
+async def standing(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Standing]:
+    """On SQLite, which is the quicker one."""
+    opened = await open_standing(sqlite_url, clock, tmp_path)
+    yield opened
+    await opened.shop.service.close()
+
+
+@pytest.fixture
+async def anywhere(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Standing]:
+    """On each engine, for what its rows must hold."""
+    opened = await open_standing(database_url, clock, tmp_path)
+    yield opened
+    await opened.shop.service.close()

@@ -1,0 +1,156 @@
+"""A whole service beside the pretend Shopify store, for flows that the store's events or people start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from steward.automations import lifecycle
+from steward.automations.checks import BY_SCHEDULE, TriggerAsk
+from steward.automations.lifecycle import StateAsk
+from steward.expressions.evaluate import Evaluator
+from steward.imports import keep
+from steward.imports.run_as import RunAsAsk, run_as
+from steward.model.automation import Automation
+from steward.model.run import Mode, Run, RunStatus
+from steward.model.trigger import EventTrigger, Listening, TriggerKind
+from steward.store import automations, runs
+from steward.store.engine import Tx
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.network import beside
+from tests.fakes.shopify.store import ShopifyFake
+from tests.imports.store_flow.flows import text_of
+from tests.runs.shop import BY_HAND, Shop, open_shop
+from tests.service import Service
+
+OUTSIDE = "hooks.example"
+
+
+@dataclass
+class Outside(httpx.AsyncBaseTransport):
+    """An address of somebody else's: what it was asked, and what it answers next (then always the last)."""
+
+    answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Keeps the request and answers it."""
+        body = (await request.aread()).decode()
+        self.asked.append((request.method, request.url.path, body))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        stream = httpx.ByteStream(answer.content)  # an answer with content has been read already
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
+
+
+@dataclass
+class _Told(httpx.AsyncBaseTransport):
+    """Requests to the outside address go there, all others where they went before."""
+
+    default: httpx.AsyncBaseTransport
+    outside: Outside
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Serves the request."""
+        there = request.url.host == OUTSIDE
+        return await (self.outside if there else self.default).handle_async_request(request)
+
+
+@dataclass
+class Standing:
+    """The service, its store, and an address outside."""
+
+    shop: Shop
+    store: ShopifyFake
+    outside: Outside
+
+    def listen(self) -> None:
+        """What the store tells leads to the process that now serves."""
+        service = Service(self.shop.service.fittings, self.shop.clock, lines=[], told=[])
+        self.store.deliver = httpx.ASGITransport(app=service.app)
+
+    async def kept(self, value: Mapping[str, Any]) -> keep.Kept:
+        """The flow's file kept as over the API."""
+        evaluator = Evaluator(self.shop.service.tools.children, str(self.shop.owner.org), "import")
+        prepared = await keep.prepare("store_flow", text_of(value), None, evaluator)
+        act = partial(keep.keep, actor=self.shop.owner, source="store_flow", name="A flow", prepared=prepared)
+        return await self.shop.write(act)
+
+    async def automation(
+        self, value: Mapping[str, Any], *topics: str, on: str = "shopify", **more: Any
+    ) -> Automation:
+        """An automation of the flow, started by these topics, or else by hand."""
+        record = (await self.kept(value)).record
+        assert record.supported, record.report["issues"]
+        ask = RunAsAsk(
+            import_id=record.id,
+            name=record.name,
+            schedule=BY_HAND,
+            integration_id=self.shop.connections[on].integration_id,
+            trigger=TriggerAsk(TriggerKind.EVENT, topics) if topics else BY_SCHEDULE,
+            **more,
+        )
+        rules, owner = self.shop.service.tools.automation_rules, self.shop.owner
+        made = (await self.shop.write(partial(run_as, actor=owner, ask=ask, rules=rules))).automation
+        if topics:
+            await self.shop.write(partial(lifecycle.resume, actor=owner, ask=StateAsk(made.id), rules=rules))
+            await self.shop.drain()
+            now = await self.shop.read(partial(automations.get, org=owner.org, automation=made.id))
+            assert isinstance(now.trigger, EventTrigger)
+            assert now.trigger.listening is Listening.YES, now.trigger
+        return made
+
+    async def told(self, automation: Automation, topic: str, row: Mapping[str, Any]) -> Run:
+        """The run that the store's telling of this object starts, as far as it goes."""
+        self.listen()
+        assert await self.store.tell(topic, dict(row)) == [200]
+        before = {run.id for run in await self.runs(automation)}
+        await self.shop.drain()
+        [run] = [run for run in await self.runs(automation) if run.id not in before]
+        return run
+
+    async def runs(self, automation: Automation) -> list[Run]:
+        """Its runs."""
+        org = self.shop.owner.org
+
+        async def look(tx: Tx) -> list[Run]:
+            sql = "SELECT id FROM runs WHERE org_id = :org AND automation_id = :automation"
+            rows = await tx.all(sql, {"org": org, "automation": automation.id})
+            return [await runs.get(tx, org, row["id"]) for row in rows]
+
+        return await self.shop.read(look)
+
+    async def approved(self, run: Run) -> Run:
+        """Whatever the run asks for is approved, until it has ended; the number of times is its rounds."""
+        fresh = await self.shop.until_settled(run)
+        while fresh.status is RunStatus.WAITING_APPROVAL:
+            await self.shop.approve(fresh)
+            fresh = await self.shop.until_settled(fresh)
+        return fresh
+
+    async def tried(self, automation: Automation) -> Run:
+        """A test run by hand, to its end."""
+        return await self.shop.drained(automation, Mode.TEST)
+
+    async def rows(self, run: Run) -> list[tuple[str, int | None, str]]:
+        """(step, iteration, status) of the run's rows."""
+        return [(row["name"], row["iteration"], row["status"]) for row in await self.shop.steps(run)]
+
+
+async def open_standing(database_url: str, clock: FakeClock, folder: Path) -> Standing:
+    """The service with the store connected: four products, an order of three of them, its customer."""
+    shop = await open_shop(database_url, clock, folder)
+    store, outside = ShopifyFake(now=clock.now), Outside()
+    goods = [store.add_product(name, price=price, sku=name.upper()) for name, price in GOODS]
+    lines = [store.owned(product["id"])[0] for product in goods[:3]]
+    store.add_order(lines, customer=store.add_customer("Ada Lovelace"), quantity=2, payment="PAID")
+    default = type(shop.world).transport
+    shop.world.transport = lambda: _Told(beside(default(shop.world), store), outside)  # type: ignore[method-assign]
+    await shop.restart()
+    await shop.connect("shopify", store.settings())
+    return Standing(shop, store, outside)
+
+
+GOODS = (("Mug", "12.50"), ("Pot", "200.00"), ("Lid", "50.00"), ("Cup", "5.00"))
