@@ -35,10 +35,11 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a flow is given: its trigger's objects, and what else its origin would hand over."""
+    """What a flow is given: its trigger's objects, what its origin would also tell, what a run tells."""
 
     roots: tuple[str, ...]
     lost: tuple[str, ...]
+    told: tuple[str, ...] = ()
 
 
 def used(steps: Sequence[PlanStep], scopes: Scopes, given: Given) -> Used:
@@ -94,6 +95,8 @@ def _place(
     head, _, rest = whole.partition(".")
     if head in roots:
         found.read.setdefault(head, {}).setdefault(whole, []).append(step)
+        return
+    if whole in given.told:
         return
     other = scopes.variables.get(head)
     if other is not None:

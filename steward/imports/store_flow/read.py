@@ -46,7 +46,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
     reading.secrets(cleaned, secrets)
     scopes = scope.scopes_of(made, edges, trigger.name)
     reading.circles(scopes)
-    used = paths.used(made, scopes, paths.Given(reading.roots, reading.lost))
+    used = paths.used(made, scopes, paths.Given(reading.roots, reading.lost, reading.told))
     plan = Plan(
         steps=tuple(made),
         edges=tuple(dict.fromkeys(edges)),
@@ -73,6 +73,7 @@ class _Reading:
     made: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
     roots: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     timezone: str | None = None
     trigger_name: str = ""
     order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
@@ -126,6 +127,7 @@ class _Reading:
 
     def _scheduled(self, task: Task) -> PlanTrigger:
         self.trigger_name = self.names.name(task.name or "Scheduled time")
+        self.told = ("scheduledAt",)
         found = read_recurrence(task.fields.get("recurrence", ""))
         self.timezone = found.zone
         schedule: JsonObject | None = found.schedule
