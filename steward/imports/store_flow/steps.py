@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from steward.imports.store_flow.file import VERSION, Task
+from steward.imports.store_flow.file import Task
 from steward.imports.store_flow.settings import Settings, read_settings
 from steward.imports.store_flow.tasks import is_message, label_of
 from steward.imports.workflow_tool.unwrap import LONGEST_NAME, LONGEST_TITLE
@@ -65,8 +65,9 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
         return _unsupported(task, name, ports, ("parameter", words))
     if kind is None:
         return _unsupported(task, name, ports, _why(task))
-    if task.version != VERSION:
-        words = f"Version {task.version:g} of this step is not known; {VERSION:g} is. Build the step anew."
+    if task.version not in kind.versions:
+        known = " and ".join(f"{one:g}" for one in kind.versions)
+        words = f"Version {task.version:g} of this step is not known; known is {known}. Build the step anew."
         return _unsupported(task, name, ports, ("node_version", words))
     try:
         return _known(task, name, kind, names)

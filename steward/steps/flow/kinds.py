@@ -118,6 +118,7 @@ class FlowType:
     variable: str | None = None  # under what later steps see its output; a further one is `variable1`, …
     kind: StepKind = StepKind.DECIDE
     known: frozenset[str] = frozenset()  # the config fields it reads
+    versions: tuple[float, ...] = (0.1,)  # of the task in files
     stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
     of_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 

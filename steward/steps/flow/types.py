@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from steward.steps.flow.actions import ACTIONS
+from steward.steps.flow.admin_api import ADMIN_REQUEST
 from steward.steps.flow.fetch import CUSTOMERS, ORDERS, PRODUCTS
 from steward.steps.flow.http import HttpRequest
 from steward.steps.flow.hydrate import ReadObjects
@@ -21,6 +23,8 @@ ALL: tuple[FlowType, ...] = (
     ORDERS,
     PRODUCTS,
     CUSTOMERS,
+    *ACTIONS,
+    ADMIN_REQUEST,
 )
 FLOW_TYPES: Mapping[str, FlowType] = {task: one for one in ALL for task in one.tasks}
 # What a run has beside them: the steps that are put into its plan.
