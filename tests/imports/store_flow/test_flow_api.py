@@ -1,0 +1,218 @@
+"""Flows over HTTP: kept, listed, previewed, set up, refused, and bound again (contract 2.8, 3.6)."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from steward.connectors.shopify.topics import TOPICS as SHOPIFY
+from steward.connectors.woocommerce.topics import TOPICS as WOOCOMMERCE
+from steward.store import connections
+from tests.automations.world import connection
+from tests.imports.store_flow.examples import CODED, HIGH_VALUE, PRESALE, SCHEDULED
+from tests.imports.store_flow.flows import ADMIN, FLOW, began, code, condition, flow, http, task, text_of
+from tests.people import Member
+from tests.service import Service
+
+PATH = "/v1/automations/imports"
+MANUAL = {"cadence": "manual"}
+MAIL = flow(
+    began(),
+    condition(2, "(order.test == false)"),
+    task(3, FLOW + "send_email", address="a@b.example", subject="{{ order.name }}", message="New"),
+    links=[(1, "output", 2), (2, "true", 3)],
+)
+
+
+def body(value: Any, name: str = "Mine") -> dict[str, Any]:
+    """To keep a flow."""
+    return {"source": "store_flow", "name": name, "content": text_of(value)}
+
+
+@dataclass(frozen=True)
+class _Tells:
+    """A connector as set-up asks it."""
+
+    topics: Mapping[str, object]
+
+
+@pytest.fixture(autouse=True)
+def stores_tell(service: Service) -> None:
+    """Stores of both platforms send the topics they have."""
+    made = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
+    service.fittings = replace(service.fittings, connectors=made)
+    service.restart()
+
+
+async def connected(service: Service, kind: str) -> int:
+    """A connection of the organisation."""
+    org = service.own.organization.id
+
+    async def act(tx: Any) -> int:
+        number = await connections.new_integration_id(tx, org)
+        made = connection(org, number, kind, f"My {kind}", "Europe/Berlin", tx.now)
+        await connections.insert(tx, org, made, subject=str(number))
+        return int(number)
+
+    return await service.write(act, org=org)
+
+
+async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
+    """The import that was kept."""
+    heard = await member.post(PATH, {**body(value), **more})
+    assert heard.status == 201, heard.body
+    made: dict[str, Any] = heard.data["import"]
+    return made
+
+
+async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
+    """interface 4.3 imports; contract 2.8, 3.6"""
+    member = await service.token("member")
+    made = await kept(member, PRESALE, name="Presale")
+    assert made["step_count"] == 5
+    assert made["trigger"] == {
+        "kind": "event",
+        "topics": ["orders/create"],
+        "schedule": None,
+        "timezone": None,
+    }
+    assert [step["name"] for step in made["plan"]["steps"]] == [
+        "Check if condition is met",
+        "For each loop",
+        "Check if condition is met 2",
+        "Add product tags",
+        "Send internal email",
+    ]
+    assert [(edge["from"], edge["port"], edge["to"]) for edge in made["plan"]["edges"]] == [
+        ("Check if condition is met", "true", "For each loop"),
+        ("For each loop", "loop_body", "Check if condition is met 2"),
+        ("Check if condition is met 2", "true", "Add product tags"),
+        ("For each loop", "after", "Send internal email"),
+    ]
+    again = await member.post(PATH, body(PRESALE, "Another name"))
+    assert (again.status, again.data["import"]["id"]) == (200, made["id"])
+    of_tool = await member.get(f"{PATH}?source=workflow_tool")
+    of_flow = await member.get(f"{PATH}?source=store_flow")
+    assert (of_tool.data["imports"], [one["id"] for one in of_flow.data["imports"]]) == ([], [made["id"]])
+    assert (await member.delete(f"{PATH}/{made['id']}")).status == 200
+
+
+async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
+    """contract 3.6 trigger"""
+    made = await kept(await service.token("member"), SCHEDULED)
+    assert made["trigger"]["kind"] == "schedule"
+    assert made["trigger"]["timezone"] == "Europe/Berlin"
+    assert made["trigger"]["schedule"]["run_at"] == "06:00"
+
+
+async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
+    """contract 1.2, 2.8"""
+    member = await service.token("member")
+    for content in (
+        "",
+        "x",
+        "a" * 64 + ":",
+        "a" * 64 + ":[]",
+        text_of(flow(began())),
+        {"root": {"steps": []}},
+    ):
+        for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
+            refused = await member.post(path, {"source": "store_flow", "content": content, **more})
+            assert (refused.status, list(refused.errors)) == (422, ["content"]), refused.body
+    wrong = await member.post(PATH, {**body(HIGH_VALUE), "source": "workflow_tool"})
+    assert (wrong.status, list(wrong.errors)) == (422, ["content"])
+
+
+async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
+    """imports 12.5: never run"""
+    member = await service.token("member")
+    broken = flow(
+        began(),
+        code(2, "{ order { name } }", "export default function main( {"),
+        http(3, body="{{ order.name | no_such_filter }}"),
+        http(4, body="{% include 'x' %}"),
+    )
+    made = await kept(member, broken)
+    errors = [(one["step"], one["code"]) for one in made["issues"] if one["level"] == "error"]
+    assert {step for step, _ in errors} == {"Run code", "Send HTTP request", "Send HTTP request 2"}
+    assert {one for _, one in errors} == {"expression_feature"}
+    assert made["supported"] is False
+    refused = await member.post(f"{PATH}/{made['id']}/automations", {"name": "X", "schedule": MANUAL})
+    assert (refused.status, list(refused.errors)) == (422, ["import_id"])
+    fine = await kept(member, CODED)
+    assert [one for one in fine["issues"] if one["level"] == "error"] == []
+
+
+async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
+    """imports 12.2, safety 7"""
+    member = await service.token("member")
+    value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
+    made = await kept(member, value)
+    assert [one["step"] for one in made["issues"] if one["code"] == "secret_removed"] == ["Send HTTP request"]
+    assert "s3cr3t" not in json.dumps(made)
+
+    async def rows(tx: Any) -> str:
+        return str(await tx.all("SELECT content, plan, report FROM imports", {}))
+
+    assert "s3cr3t" not in await service.write(rows, org=service.own.organization.id)
+
+
+@pytest.mark.parametrize("platform", ["shopify", "woocommerce"])
+async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(
+    service: Service, platform: str
+) -> None:
+    """imports 8.3, issue of flows on another store: refused with the steps, shown in the preview"""
+    member = await service.token("member")
+    store = await connected(service, platform)
+    value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
+    made = await kept(member, value)
+    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": store})
+    lacking = [one["step"] for one in shown.data["issues"] if one["level"] == "error"]
+    asked = {
+        "name": "Archive",
+        "schedule": MANUAL,
+        "integration_id": store,
+        "trigger": {"kind": "event", "topics": ["orders/create"]},
+    }
+    heard = await member.post(f"{PATH}/{made['id']}/automations", asked)
+    if platform == "shopify":
+        assert (lacking, heard.status) == ([], 201), heard.body
+        assert heard.data["automation"]["source"] == "store_flow"
+    else:
+        assert lacking[0] == "Archive order"
+        assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+        assert "“Archive order”" in heard.errors["integration_id"][0]
+        nowhere = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": None})
+        assert (nowhere.status, list(nowhere.errors)) == (422, ["integration_id"])
+
+
+async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(service: Service) -> None:
+    """issue of flows, bars: the edited export takes the bindings of the first"""
+    member = await service.token("member")
+    store, channel = await connected(service, "shopify"), await connected(service, "teams")
+    first = await kept(member, MAIL)
+    binding = {"Send internal email": {"integration_id": channel, "kind": "teams", "target": None}}
+    asked = {"name": "Mail", "schedule": MANUAL, "integration_id": store, "bindings": binding}
+    asked["trigger"] = {"kind": "event", "topics": ["orders/create"]}
+    heard = await member.post(f"{PATH}/{first['id']}/automations", asked)
+    assert heard.status == 201, heard.body
+    assert heard.data["automation"]["readiness"]["unconfigured"] == []
+    edited = json.loads(json.dumps(MAIL).replace("New", "Newer"))
+    edited["root"]["steps"].insert(1, http(9))
+    edited["root"]["steps"].reverse()
+    edited["root"]["links"].append(
+        {"from_step_id": 2, "from_port_id": "false", "to_step_id": 9, "to_port_id": "input"}
+    )
+    again = await kept(member, edited)
+    assert again["id"] != first["id"]
+    taken = await member.post(f"{PATH}/{again['id']}/preview", {"integration_id": store, "bindings": binding})
+    assert taken.data["readiness"]["unconfigured"] == []
+    assert taken.data["sends"] == ["Send internal email", "Send HTTP request"]
+    heard = await member.post(f"{PATH}/{again['id']}/automations", asked)
+    assert heard.data["automation"]["readiness"]["ready"] is True
+    renamed = json.loads(json.dumps(MAIL).replace('"name": null', '"name": "Tell them"'))
+    other = await kept(member, renamed)
+    refused = await member.post(f"{PATH}/{other['id']}/automations", asked)
+    assert (refused.status, list(refused.errors)) == (422, ["bindings.Send internal email"])
