@@ -1,0 +1,223 @@
+"""The shapes of the product's own examples beside the pretend store: what is asked for, and then changed."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.run import Run, RunStatus
+from tests.fakes.shopify.goods import Row
+from tests.imports.store_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, task
+from tests.imports.store_flow.standing import Standing
+
+ORDER_ID = {"value": "{{ order.id }}", "default_value": "order.id"}
+
+
+async def asked_for(standing: Standing, run: Run) -> list[tuple[str, str, Any, Any]]:
+    """(object, field, before, after) of everything the run asks for, while nothing is changed yet."""
+    assert run.status is RunStatus.WAITING_APPROVAL, (run, await standing.shop.steps(run))
+    assert standing.store.applied() == []
+    changes = await standing.shop.changes(run)
+    return [
+        (one.proposal.object.label, field.field, field.before, field.after)
+        for one in changes
+        for field in one.proposal.fields
+    ]
+
+
+async def went_well(standing: Standing, run: Run) -> None:
+    """All that was approved was made, each thing once."""
+    ended = await standing.approved(run)
+    assert ended.status is RunStatus.SUCCEEDED, (ended, await standing.shop.steps(run))
+    assert {one.outcome for one in await standing.shop.changes(run)} <= {Outcome.APPLIED, Outcome.UNCHANGED}
+    keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
+    assert set(keys.values()) <= {1}
+
+
+def order_of(standing: Standing) -> Row:
+    """The order there is."""
+    [order] = standing.store.of("Order")
+    return order
+
+
+async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: Standing) -> None:
+    """issue of flows, bars: tag high-value orders; imports 8.2: its data as it is when the run starts"""
+    value = flow(
+        began(),
+        condition(2, "(order.totalPrice > 500)"),
+        task(3, ADMIN + "add_order_tags", order_id=ORDER_ID, tags=["High-Value", "of {{ order.name }}"]),
+        links=[(1, "output", 2), (2, "true", 3)],
+    )
+    automation, order = await anywhere.automation(value, "orders/create"), order_of(anywhere)
+    tags = sorted(["High-Value", f"of {order['name']}"])
+    run = await anywhere.told(automation, "ORDERS_CREATE", order)
+    assert await asked_for(anywhere, run) == [(f"{order['name']}, Ada Lovelace", "tags", [], tags)]
+    await went_well(anywhere, run)
+    assert sorted(order["tags"]) == tags
+    await anywhere.shop.clock.advance(700)  # somebody else changes it, long after
+    anywhere.store.touch(order, email="other@shop.example")
+    again = await anywhere.told(automation, "ORDERS_CREATE", order)
+    assert (again.status, await anywhere.shop.changes(again)) == (RunStatus.SUCCEEDED, [])
+    anywhere.store.touch(order, totalPriceSet=anywhere.store.money("499.99"), tags=[])
+    small = await anywhere.told(automation, "ORDERS_CREATE", order)
+    assert (small.status, order["tags"]) == (RunStatus.SUCCEEDED, [])
+
+
+async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -> None:
+    """issue of flows, bars: hold risky orders"""
+    value = flow(
+        began("order_risk_analyzed"),
+        condition(2, "(order.risk.assessments any? |a| (a.riskLevel == 'high'))"),
+        task(
+            3,
+            ADMIN + "hold_fulfillment_order",
+            order_id="order.id",
+            reason="HIGH_RISK_OF_FRAUD",
+            reason_notes="Look at {{ order.name }}",
+        ),
+        links=[(1, "output", 2), (2, "true", 3)],
+    )
+    automation, order = await standing.automation(value, "orders/updated"), order_of(standing)
+    calm = await standing.told(automation, "ORDERS_UPDATED", order)
+    assert (calm.status, await standing.shop.changes(calm)) == (RunStatus.SUCCEEDED, [])
+    order["risk"] = {"assessments": [{"riskLevel": "HIGH", "facts": []}]}
+    run = await standing.told(automation, "ORDERS_UPDATED", order)
+    label = f"{order['name']}, Ada Lovelace"
+    assert await asked_for(standing, run) == [(label, "fulfilment", "open", "on_hold")]
+    await went_well(standing, run)
+    sending = standing.store.rows[order["fulfillmentOrders"][0]]
+    assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["steward"])
+    [sent] = [entry["body"]["variables"]["hold"] for entry in standing.store.applied()]
+    assert (sent["reason"], sent["reasonNotes"]) == ("HIGH_RISK_OF_FRAUD", f"Look at {order['name']}")
+
+
+async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standing: Standing) -> None:
+    """issue of flows, bars: scheduled get-data with for-each; engine 10.1 rule 4: one approval for all"""
+    for at in range(12):
+        standing.store.add_product(f"Draft {at:02}", status="DRAFT", vendor="Oven" if at % 2 else "Kiln")
+    recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY;INTERVAL=1"]
+    value = flow(
+        began(FLOW + "scheduled_time", recurrence=recurrence),
+        task(2, FLOW + "fetch::products", query="status:draft", sort="TITLE desc", maximum="10"),
+        foreach(3, "getProductData"),
+        condition(4, "(getProductDataForeachitem.vendor == 'oven')"),
+        task(
+            5,
+            ADMIN + "add_product_tags",
+            product_id={
+                "value": "{{ getProductDataForeachitem.id }}",
+                "default_value": "getProductDataForeachitem.id",
+            },
+            tags=["by {{ getProductDataForeachitem.vendor }}"],
+        ),
+        task(6, FLOW + "count", listpath="getProductData"),
+        condition(7, "(count == 10)"),
+        task(8, ADMIN + "created_redirect_url", path="/drafts", target="/{{ count }}"),
+        links=[
+            *((1, "output", 2), (2, "output", 3), (3, "loop_body", 4), (4, "true", 5)),
+            *((3, "after", 6), (6, "output", 7), (7, "true", 8)),
+        ],
+    )
+    run = await standing.shop.drained(await standing.automation(value))
+    expected = [(f"Draft {at:02}", "tags", [], ["by Oven"]) for at in (11, 9, 7, 5, 3)]
+    assert await asked_for(standing, run) == [*expected, ("/drafts", "target", None, "/10")]
+    await went_well(standing, run)
+    tagged = [row["title"] for row in standing.store.of("Product") if row["tags"] == ["by Oven"]]
+    assert tagged == [f"Draft {at:02}" for at in (3, 5, 7, 9, 11)]
+    assert [row["target"] for row in standing.store.of("UrlRedirect")] == ["/10"]
+
+
+async def test_what_code_works_out_is_used_later(standing: Standing) -> None:
+    """issue of flows, bars: run-code with output used later"""
+    script = (
+        "export default function main(input) {\n"
+        "  const pots = input.order.lineItems.filter((one) => one.product.tags.includes('fragile'));\n"
+        "  return { fragile: pots.reduce((sum, one) => sum + one.quantity, 0), names: pots.length };\n}"
+    )
+    value = flow(
+        began("order_paid"),
+        code(
+            2,
+            "query { order { lineItems { quantity product { tags } } } }",
+            script,
+            "type Output { fragile: Int! names: Int! }",
+        ),
+        condition(3, "(runCode.fragile >= 4)"),
+        task(
+            4,
+            ADMIN + "update_order_note",
+            order_id="order.id",
+            note="{{ runCode.fragile }} fragile: soft box",
+        ),
+        task(
+            5,
+            ADMIN + "add_order_metafield",
+            order_id="order.id",
+            namespace="custom",
+            key="fragile",
+            value_type="number_integer",
+            value="\n{{ runCode.fragile | plus: runCode.names }}\n",
+        ),
+        links=[(1, "output", 2), (2, "output", 3), (3, "true", 4), (2, "output", 5)],
+    )
+    for name in ("Mug", "Lid"):
+        [product] = [row for row in standing.store.of("Product") if row["title"] == name]
+        product["tags"] = ["fragile"]
+    automation, order = await standing.automation(value, "orders/paid"), order_of(standing)
+    run = await standing.told(automation, "ORDERS_PAID", order)
+    label = f"{order['name']}, Ada Lovelace"
+    assert sorted(await asked_for(standing, run)) == [
+        (label, "custom.fragile", None, "6"),
+        (label, "note", "", "4 fragile: soft box"),
+    ]
+    await went_well(standing, run)
+    assert order["note"] == "4 fragile: soft box"
+    assert [row["value"] for row in standing.store.of("Metafield")] == ["6"]
+
+
+@pytest.mark.parametrize("payment", ["AUTHORIZED", "PENDING"])
+@pytest.mark.parametrize("risk", ["LOW", "HIGH"])
+async def test_both_branches_of_conditions_lead_on(standing: Standing, risk: str, payment: str) -> None:
+    """issue of flows, bars: both branches of a condition: capture, tag, or cancel"""
+    value = flow(
+        began("order_risk_analyzed"),
+        condition(2, "(order.risk.assessments all? |a| (a.riskLevel != 'HIGH'))"),
+        condition(3, "(order.capturable == true)"),
+        task(4, ADMIN + "capture_payment", order_id="order.id"),
+        task(5, ADMIN + "add_order_tags", order_id="order.id", tags=["Payment-Hold"]),
+        task(6, ADMIN + "cancel_order", order_id="order.id", reason="FRAUD", restock="false"),
+        links=[(1, "output", 2), (2, "true", 3), (2, "false", 6), (3, "true", 4), (3, "false", 5)],
+    )
+    automation = await standing.automation(value, "orders/updated")
+    variants = standing.store.of("ProductVariant")[:1]
+    order = standing.store.add_order(variants, payment=payment, risk=risk)
+    run = await standing.told(automation, "ORDERS_UPDATED", order)
+    asked = {(field, str(after)) for _, field, _, after in await asked_for(standing, run) if after != []}
+    await went_well(standing, run)
+    told = (order["displayFinancialStatus"], order["tags"], order["cancelledAt"] is not None)
+    if risk == "HIGH":
+        assert (asked, told) == ({("status", "cancelled")}, (payment, [], True))
+    elif payment == "AUTHORIZED":
+        assert ({field for field, _ in asked}, told) == ({"payment"}, ("PAID", [], False))
+    else:
+        assert (asked, told) == ({("tags", "['Payment-Hold']")}, (payment, ["Payment-Hold"], False))
+
+
+async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing) -> None:
+    """engine 10.2; safety 1 promise 4"""
+    value = flow(
+        began(),
+        foreach(2, "order.lineItems"),
+        task(3, ADMIN + "add_product_tags", product_id="lineItemsForeachitem.product.id", tags=["sold"]),
+        task(4, ADMIN + "archive_order", order_id="order.id"),
+        links=[(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)],
+    )
+    run = await standing.tried(await standing.automation(value, "orders/create"))
+    assert run.status is RunStatus.SUCCEEDED, run
+    changes = await standing.shop.changes(run)
+    assert [(one.proposal.object.label, one.outcome) for one in changes][:3] == [
+        (f"{name} ({name.upper()})", Outcome.REFUSED_TEST) for name in ("Mug", "Pot", "Lid")
+    ]
+    assert len(changes) == 4
+    assert standing.store.writes() == []
