@@ -1,0 +1,210 @@
+"""Storage of others: the connector over sockets against the server of `moto`, whose signer is not ours."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from steward.clock import SystemClock
+from steward.connectors.base import (
+    FILE,
+    FILES,
+    FileAsk,
+    FilesAsk,
+    Forbidden,
+    Health,
+    NotFound,
+    Secrets,
+    Stale,
+    Unauthorized,
+)
+from steward.connectors.cloud_s3.connector import CloudS3
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.client import Outbound
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.processes.running import eventually
+
+SERVER = Path(__file__).resolve().parents[2] / ".cache" / "moto" / "bin" / "moto_server"
+REGION, BUCKET = "eu-central-1", "supplier"
+# Text that has to be written in just one way where it is signed.
+NAMES = (
+    "feed/stock.csv",
+    "feed/März & April/a+b=c?d#e%20f.csv",
+    "feed/~tilde_-.csv",
+    "feed/'quote'(1)!*.csv",
+)
+RIGHTS = """{"Version": "2012-10-17", "Statement": [
+ {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::supplier"},
+ {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::supplier/feed/*"}]}"""
+
+pytestmark = pytest.mark.skipif(
+    not SERVER.exists(), reason="SKIPPED LOUDLY: the server of moto is not there; run `make try-s3`"
+)
+
+
+@dataclass
+class Storage:
+    """The server with a bucket, and a person whose rights end at one prefix."""
+
+    url: str
+    key_id: str
+    secret: str
+
+    def opened(self, **changed: str) -> tuple[CloudS3, Secrets, Outbound]:
+        """The connector with that person's key, over real sockets."""
+        host = self.url.removeprefix("http://")
+        connector = CloudS3(private_hosts=frozenset([host]), read_s=20.0)
+        given = {
+            "endpoint_url": self.url,
+            "region": REGION,
+            "bucket": BUCKET,
+            "prefix": "feed/",
+            "access_key_id": self.key_id,
+            "secret_access_key": self.secret,
+            **changed,
+        }
+        settings = connector.settings(dict(given))
+        clock, register = SystemClock(), Register()
+        wire = Wire(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
+        return connector, Secrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
+
+    async def check(self, **changed: str) -> Health:
+        """A check, as connecting makes it."""
+        connector, secrets, outbound = self.opened(**changed)
+        try:
+            return await connector.check(outbound.upkeep(OrgId(1), None, connector.link(secrets)), secrets)
+        finally:
+            await outbound.aclose()
+
+    async def all(self, op: Any, ask: Any, **changed: str) -> list[Any]:
+        """Every item of a read."""
+        connector, secrets, outbound = self.opened(**changed)
+        http = outbound.reading(OrgId(1), IntegrationId(7), connector.link(secrets))
+        try:
+            pages = connector.reader(http, secrets).read(op, ask)
+            return [item async for page in pages for item in page.items]
+        finally:
+            await outbound.aclose()
+
+    async def put(self, files: Mapping[str, bytes]) -> None:
+        """Somebody else stores files: who asks is not looked at meanwhile."""
+        async with httpx.AsyncClient(base_url=self.url) as client:
+            await client.post("/moto-api/reset-auth", content=b"1000000")
+            for name, content in files.items():
+                path = f"/{BUCKET}/{quote(name)}"
+                answer = await client.put(path, content=content, headers=_somebody("s3"))
+                assert answer.status_code == 200, answer.text
+            await client.post("/moto-api/reset-auth", content=b"0")
+
+
+def _somebody(service: str) -> dict[str, str]:
+    """A signature nobody looks at, which names the service that is meant."""
+    scope = f"Credential=seed/20260501/us-east-1/{service}/aws4_request"
+    return {"authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0"}
+
+
+@pytest.fixture
+async def storage() -> AsyncIterator[Storage]:
+    """A fresh server, which from here on judges every signature and right."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    quiet = asyncio.subprocess.DEVNULL
+    server = await asyncio.create_subprocess_exec(
+        str(SERVER), "-H", "127.0.0.1", "-p", str(port), stdout=quiet, stderr=quiet
+    )
+    made = Storage(f"http://127.0.0.1:{port}", "", "")
+    try:
+        await _furnish(made)
+        yield made
+    finally:
+        server.terminate()
+        await server.wait()
+
+
+async def _furnish(made: Storage) -> None:
+    async with httpx.AsyncClient(base_url=made.url, timeout=30) as client:
+        await eventually(lambda: _answers(client))
+        made_in = f"<LocationConstraint>{REGION}</LocationConstraint>"
+        place = f"<CreateBucketConfiguration>{made_in}</CreateBucketConfiguration>"
+        assert (await client.put(f"/{BUCKET}", content=place)).status_code == 200
+        iam = _somebody("iam")
+        for ask in (
+            {"Action": "CreateUser", "UserName": "steward"},
+            {
+                "Action": "PutUserPolicy",
+                "UserName": "steward",
+                "PolicyName": "feed",
+                "PolicyDocument": RIGHTS,
+            },
+        ):
+            answer = await client.post("/", data={**ask, "Version": "2010-05-08"}, headers=iam)
+            assert answer.status_code == 200, answer.text
+        asked = {"Action": "CreateAccessKey", "UserName": "steward", "Version": "2010-05-08"}
+        text = (await client.post("/", data=asked, headers=iam)).text
+        made.key_id, made.secret = (
+            text.partition(f"<{name}>")[2].partition("<")[0] for name in ("AccessKeyId", "SecretAccessKey")
+        )
+    await made.put({name: name.encode() for name in (*NAMES, "other/secret.csv")})
+
+
+async def _answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/moto-api/")).status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
+    """connectors 7.5, 11.3: a second implementation signs as we do, whatever the name"""
+    assert (await storage.check()).ok
+    listed = await storage.all(FILES, FilesAsk())
+    assert {each.path for each in listed} == set(NAMES)
+    for name in NAMES:
+        [read] = await storage.all(FILE, FileAsk(name.removeprefix("feed/")))
+        assert read.body == name.encode(), name
+        [same] = await storage.all(FILE, FileAsk(name.removeprefix("feed/"), unless=read.file.etag))
+        assert (same.body, same.file) == (None, read.file)
+    await storage.put({f"feed/many/{number:04}.csv": b"x" for number in range(1010)})
+    assert len(await storage.all(FILES, FilesAsk(below="many/"))) == 1010
+    with pytest.raises(NotFound):
+        await storage.all(FILE, FileAsk("missing.csv"))
+
+
+async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
+    """connectors 7.5, 4: a wrong key, a wrong secret, a right that ends at the prefix, another bucket"""
+    cases: list[tuple[dict[str, str], type[Exception]]] = [
+        ({"access_key_id": "AKIAOTHER"}, Unauthorized),
+        ({"secret_access_key": "x" * 40}, Unauthorized),
+        ({"bucket": "another"}, Forbidden),
+    ]
+    for given, kind in cases:
+        health = await storage.check(**given)
+        assert isinstance(health.error, kind), (given, health)
+    with pytest.raises(Forbidden):
+        await storage.all(FILE, FileAsk("secret.csv"), prefix="other/")
+
+
+async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage: Storage) -> None:
+    """connectors 7.5: If-Match on the ETag just seen"""
+    connector, secrets, outbound = storage.opened()
+    http = outbound.reading(OrgId(1), IntegrationId(7), connector.link(secrets))
+    ask, real = FileAsk("stock.csv"), http.get
+
+    async def get(path: str, *args: Any, **more: Any) -> Any:
+        await storage.put({"feed/stock.csv": b"replaced"})
+        return await real(path, *args, **more)
+
+    http.get = get  # type: ignore[method-assign]
+    with pytest.raises(Stale):
+        async for _ in connector.reader(http, secrets).read(FILE, ask):
+            pass
+    await outbound.aclose()
