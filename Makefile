@@ -23,7 +23,7 @@ TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce soak shopify-schema \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce try-s3 soak shopify-schema \
 	web web-check types wheel browser
 
 help: ## this list
@@ -97,6 +97,15 @@ $(SHOPIFY): tests/fakes/shopify/schemas.sha256
 	@mkdir -p .cache/shopify && cd .cache/shopify && npm pack --silent @shopify/dev-mcp@1.16.0 >/dev/null \
 		&& tar -xzf shopify-dev-mcp-1.16.0.tgz --strip-components=3 --wildcards 'package/dist/data/admin_*' \
 		&& rm shopify-dev-mcp-1.16.0.tgz && sha256sum --quiet --check ../../tests/fakes/shopify/schemas.sha256
+	@touch $@
+
+try-s3: $(DEV) .cache/moto/bin/moto_server ## the S3 connector against a server of others, whose signer is not ours
+	@$(PYTEST) -q -p no:randomly tests/connectors/test_cloud_s3_moto.py
+
+# A second implementation for tests alone: kept apart, since it needs far more than Steward does.
+.cache/moto/bin/moto_server: tests/connectors/moto.txt
+	@python3.11 -m venv .cache/moto && .cache/moto/bin/pip install --quiet --disable-pip-version-check \
+		--only-binary :all: --require-hashes --no-deps -r $<
 	@touch $@
 
 # Fetched while packages are being installed: nobody waits for it. Any Python will do.
