@@ -116,10 +116,9 @@ async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
 async def _resume(tx: Tx, *, walk: Walk) -> None:
     """What a continued run takes over from its rows: totals, outcomes and the round of asking."""
     org, run = walk.lease.org, walk.run.id
-    for wire in await steps.wires(tx, org, run):
+    for iteration, wire in await steps.rows_of(tx, org, run):
         row = msgspec.json.decode(wire)
         walk.totals = walk.totals.plus(Counts(**row["counts"]))
-        iteration = "" if row["iteration"] is None else str(row["iteration"])
         walk.said[held.key(row["name"], iteration)] = (row["code"], row["message"])
     outcomes: dict[str, list[Outcome]] = {}
     for item in await changes.of_run(tx, org, run):

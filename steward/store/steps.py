@@ -163,6 +163,15 @@ async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
     return [row["wire"] for row in rows]
 
 
+async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:
+    """(iteration as the journal has it, the row as answered) of every row of a run, in order."""
+    rows = await tx.all(
+        "SELECT iteration, wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
+        {"org": org, "run": run},
+    )
+    return [(row["iteration"], row["wire"]) for row in rows]
+
+
 async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[Row]:
     """`name`, `iteration`, `changes_total` and `wire` of the rows after `seq`, ascending, at most `limit`."""
     return await tx.all(
