@@ -103,7 +103,8 @@ SHARED = {
     | {"across", "days", "gaps", "reports", "row_filter", "sales"}
     | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
-    | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"},
+    | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
+    | {"answers", "http_pages", "called"},
     "templates": {"base"},
 }
 

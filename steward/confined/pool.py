@@ -49,6 +49,13 @@ class Walls:
     calls: bool
 
 
+@dataclass(slots=True)
+class Used:
+    """Seconds that messages took with their children; waiting for a turn is not among them."""
+
+    seconds: float = 0.0
+
+
 @dataclass(slots=True, eq=False)
 class _Child:
     process: ChildProcess
@@ -87,9 +94,16 @@ class Children:
         return len(self._live) + self._starting
 
     async def ask(
-        self, owner: Owner, kind: str, asked: dict[str, object], given: bytes, seconds: float
+        self,
+        owner: Owner,
+        kind: str,
+        asked: dict[str, object],
+        given: bytes,
+        seconds: float,
+        used: Used | None = None,
     ) -> bytes:
-        """The answer's JSON to one message. `seconds` is the wall time of each of its parts.
+        """The answer's JSON to one message. `seconds` is the wall time of each of its parts; what it took
+        is added to `used`.
 
         Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
         gets another.
@@ -97,7 +111,7 @@ class Children:
         if len(given) > MESSAGE_BYTES:
             raise stopped(MEMORY)
         child = await self._lend(owner, kind)
-        kept = False
+        kept, began = False, asyncio.get_running_loop().time()
         try:
             message = line(asked) + given + b"\n"
             answer, cpu = await asyncio.wait_for(_exchange(child.process, message, seconds), MESSAGE_SECONDS)
@@ -106,6 +120,8 @@ class Children:
         except TimeoutError as end:
             raise stopped(TIMEOUT) from end
         finally:
+            if used is not None:
+                used.seconds += asyncio.get_running_loop().time() - began
             if not kept:
                 await self._end(child)
             child.busy = False

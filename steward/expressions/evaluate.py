@@ -6,12 +6,11 @@ items it works on; `run_code`, `order`, `matches` and `render` where the type ne
 pairing (`World.pairing`) and says which steps ran (`World.seen`); nothing here knows plans, runs or storage.
 """
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from steward.confined.pool import JAVASCRIPT, LIQUID, Children
+from steward.confined.pool import JAVASCRIPT, LIQUID, Children, Used
 from steward.confined.protocol import MEMORY, MESSAGE_BYTES, TIMEOUT, WORDS, Stopped, stopped
 from steward.expressions import message, problems
 from steward.expressions.native import natively
@@ -48,7 +47,7 @@ class Evaluator:
     def __init__(self, children: Children, organization: str, run: str) -> None:
         self._children = children
         self._owner = (organization, run)
-        self._left = RUN_SECONDS
+        self._used = Used()
 
     async def check(self, asked: ToCheck) -> Checked:
         """Compiles, without running, all that is asked."""
@@ -171,17 +170,15 @@ class Evaluator:
         return told
 
     async def _ask(self, kind: str, asked: dict[str, object], body: object, seconds: float) -> bytes:
-        """One message; the run's time in all is counted (safety 8)."""
-        began = asyncio.get_running_loop().time()
+        """One message; the time its children take for the run in all is counted (safety 8)."""
+        left = RUN_SECONDS - self._used.seconds
         try:
-            if self._left <= 0:
+            if left <= 0:
                 raise stopped(TIMEOUT)
             given = message.packed(body)
-            return await self._children.ask(self._owner, kind, asked, given, min(seconds, self._left))
+            return await self._children.ask(self._owner, kind, asked, given, min(seconds, left), self._used)
         except Stopped as end:
             raise CodeStopped(end.code, end.message) from end
-        finally:
-            self._left -= asyncio.get_running_loop().time() - began
 
 
 def _whole(value: object) -> int:

@@ -6,8 +6,9 @@ from steward.steps.compare_datasets import CompareDatasets
 from steward.steps.crypto import Crypto
 from steward.steps.date_time import DateTime
 from steward.steps.google_sheets import GoogleSheets
+from steward.steps.graphql import GraphQl
 from steward.steps.html_text import Html
-from steward.steps.http_request import GraphQl, HttpRequest
+from steward.steps.http_request import HttpRequest
 from steward.steps.item_lists import ItemLists
 from steward.steps.keys import RemoveDuplicates, RenameKeys
 from steward.steps.kinds import StepType

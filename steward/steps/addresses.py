@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from steward.steps import js_values as js
 from steward.steps.kinds import ItemFailed, Problem
@@ -24,6 +24,15 @@ def whole_address(text: str) -> str:
     if parts.scheme != "https" or not parts.netloc:
         raise ItemFailed("The address of this step is not a whole https address.")
     return url
+
+
+def with_query(url: str, query: Mapping[str, Any]) -> str:
+    """The address with more parameters; one that is a list stands once for each element."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in query.items():
+        for one in value if js.is_list(value) else [value]:
+            pairs.append((name, js.json_text(one) if js.is_object(one) else js.text(one)))
+    return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
 
 
 def sendable(given: Mapping[str, Any]) -> dict[str, str]:

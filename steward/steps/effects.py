@@ -1,6 +1,6 @@
 """What steps that read or change something outside share: calls put into words, proposals and their items."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -8,9 +8,10 @@ from steward.connectors.base import CallError, ChangeOp, Page, Planned
 from steward.model.change import Proposal
 from steward.model.plan import OnError
 from steward.model.run import Counts, Mode
+from steward.outbound.web import WebReads
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.steps.items import Item, Items
-from steward.steps.kinds import Call, ItemFailed, Result, StepBroke, error_item
+from steward.steps.kinds import Call, ItemFailed, Result, StepBroke, error_item, same
 from steward.steps.room import WALK_BYTES, Gathered
 
 I = TypeVar("I")  # noqa: E741
@@ -41,16 +42,46 @@ def account_of(call: Call) -> AccountAccess:
     raise StepBroke("This step is bound to no connection that can be used. Bind one.")
 
 
-async def gathered(
-    pages: AsyncIterator[Page[I]], most: int | None = None, into: Gathered | None = None
-) -> list[I]:
+def web_of(call: Call) -> WebReads:
+    """Reads of addresses without a connection. Raises StepBroke where there are none."""
+    web = context_of(call).web
+    if web is None:
+        raise StepBroke("This step reaches outside, which is not possible here.")
+    return web
+
+
+async def each_read(call: Call, read: Callable[[int], Awaitable[Sequence[dict[str, Any]]]]) -> Result:
+    """What is read for each item; one that fails goes where the step's `on_error` says.
+
+    Raises ItemFailed when that is nowhere, TooMuch.
+    """
+    out: Items = []
+    failed: Items = []
+    for place, item in enumerate(call.items):
+        try:
+            found = await read(place)
+        except ItemFailed as failure:
+            if call.on_error is OnError.STOP:
+                raise
+            if call.on_error is OnError.PASS_INPUT:
+                out.append(Item({"error": failure.message}, same(place), failure.message))
+            else:
+                failed.append(error_item(item, place, failure.message))
+            continue
+        call.gathered.add(*found)
+        out += [Item(one, same(place)) for one in found]
+    outputs = [out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out]
+    return Result(outputs, counts=Counts(read=len(out)))
+
+
+async def gathered(pages: AsyncIterator[Page[I]], most: int | None = None) -> list[I]:
     """All that a read gives, or the first `most`. Raises ItemFailed, TooMuch; a wait passes through."""
     found: list[I] = []
+    into = Gathered()
     try:
         async for page in pages:
             found += page.items
-            if into is not None:
-                into.add(*page.items)
+            into.add(*page.items)
             if most is not None and len(found) >= most:
                 return found[:most]
     except CallError as error:

@@ -178,6 +178,7 @@ async def _call(
         look=look_at_inputs,
         scene=replace(bench.scene, now=now),
         memory=memory,
+        sleep=bench.sleep,
     )
 
 

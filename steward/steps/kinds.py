@@ -153,6 +153,7 @@ class Call:
     evaluator: Evaluator
     look: Callable[[Iterable[str] | None], World]
     scene: "Scene"
+    sleep: Callable[[float], Awaitable[None]]
     memory: dict[str, Any] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
 

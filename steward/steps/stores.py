@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from steward.connectors.base import (
     OBJECTS,
@@ -27,13 +27,12 @@ from steward.connectors.base import (
     SetTags,
 )
 from steward.model.change import Proposal
-from steward.model.plan import OnError, PlanStep, StepKind
-from steward.model.run import Counts
+from steward.model.plan import PlanStep, StepKind
 from steward.steps import js_dates
 from steward.steps import js_values as js
 from steward.steps.base import StoreAccess
-from steward.steps.effects import Effects, gathered, in_words, store_of
-from steward.steps.items import Item, Items
+from steward.steps.effects import Effects, each_read, gathered, in_words, store_of
+from steward.steps.items import Item
 from steward.steps.kinds import (
     Asked,
     Call,
@@ -43,12 +42,9 @@ from steward.steps.kinds import (
     Result,
     StepType,
     Takes,
-    error_item,
     same,
 )
-from steward.steps.room import Gathered
 
-I = TypeVar("I", Product, Order)  # noqa: E741
 READS = frozenset(("get", "getAll"))
 _FILTERS = {
     "orderBy": "orderby",
@@ -180,25 +176,13 @@ class _StoreStep(StepType):
             raise ItemFailed(f"This step works on {self.platform}; the automation runs on {store.platform}.")
         if call.step.kind is StepKind.CHANGE:
             return await self._changes(call, store)
-        out: Items = []
-        failed: Items = []
-        for place, item in enumerate(call.items):
-            try:
-                out += [
-                    Item(one, same(place))
-                    for one in await self.read(call.params(place), store, call.gathered)
-                ]
-            except ItemFailed as failure:
-                if call.on_error is OnError.STOP:
-                    raise
-                if call.on_error is OnError.PASS_INPUT:
-                    out.append(Item({"error": failure.message}, same(place), failure.message))
-                else:
-                    failed.append(error_item(item, place, failure.message))
-        outputs = [out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out]
-        return Result(outputs, counts=Counts(read=len(out)))
 
-    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
+        async def found(place: int) -> list[dict[str, Any]]:
+            return await self.read(call.params(place), store)
+
+        return await each_read(call, found)
+
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """The objects one item asks for."""
         raise NotImplementedError
 
@@ -301,14 +285,14 @@ class WooCommerce(_StoreStep):
         if _operation(asked) == "update" and _resource(asked) == "customer":
             yield Problem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
-    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """One object, or a list."""
         resource = params.text("resource", "product")
         if params.text("operation", "get") == "get":
             number = js.text(params.get(f"{resource}Id", "")).strip()
             if not number:
                 raise ItemFailed("The id of the object to read is empty.")
-            return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, number)), into=into)
+            return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, number)))
         options = params.get("options", {})
         filters = tuple(
             (_FILTERS.get(name, _snake(name)), js.text(value))
@@ -317,7 +301,7 @@ class WooCommerce(_StoreStep):
         )
         limit = _limit(params)
         asked = ObjectsAsk(resource, None, filters, limit)
-        return await gathered(store.reader.read(OBJECTS, asked), limit, into)
+        return await gathered(store.reader.read(OBJECTS, asked), limit)
 
 
 class Shopify(_StoreStep):
@@ -341,7 +325,7 @@ class Shopify(_StoreStep):
                 words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
                 yield Problem("error", "parameter", words)
 
-    async def read(self, params: Params, store: StoreAccess, into: Gathered) -> list[dict[str, Any]]:
+    async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """One object, or a list."""
         resource = params.text("resource", "order")
         limit = _limit(params) if params.text("operation", "get") == "getAll" else 1
@@ -351,7 +335,7 @@ class Shopify(_StoreStep):
         ids = (number,) if number else None
         if resource == "product":
             asked = ProductsAsk(ids=ids)
-            return _told(_product, await gathered(store.reader.read(PRODUCTS, asked), limit), into)
+            return [_product(one) for one in await gathered(store.reader.read(PRODUCTS, asked), limit)]
         zone = js_dates.zone_of("UTC")
         after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
         orders = OrdersAsk(
@@ -360,13 +344,7 @@ class Shopify(_StoreStep):
             created_before=js_dates.parse(before, zone) if before and zone else None,
             open_only=params.text("options.status", "any") == "open",
         )
-        return _told(_order, await gathered(store.reader.read(ORDERS, orders), limit), into)
-
-
-def _told(shown: Callable[[I], dict[str, Any]], found: list[I], into: Gathered) -> list[dict[str, Any]]:
-    told = [shown(one) for one in found]
-    into.add(*told)
-    return told
+        return [_order(one) for one in await gathered(store.reader.read(ORDERS, orders), limit)]
 
 
 def _number(value: str | None) -> int | str | None:

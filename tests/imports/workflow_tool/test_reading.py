@@ -9,7 +9,7 @@ import pytest
 from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.workflow_tool.read import read_value
-from steward.steps.http_request import only_asks
+from steward.steps.graphql import only_asks
 from tests.imports.exports import chain, code, node
 from tests.imports.survey import survey
 from tests.shared_data import shared
@@ -126,6 +126,16 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
             )
         },
         {"jsCode": "return fetch({'Authorization': 'Token s3cr3t-value'})"},
+        {"jsCode": "return fetch({headers: {authorization: 'Token s3cr3t-value'}})"},
+        {"jsCode": 'const apiKey = "s3cr3t-value";\nreturn []'},
+        {"jsCode": "h['X-Api-Key'] = `s3cr3t-value`; h.token = 's3cr3t-value'"},
+        {"url": "=https://a.example/?api_key={{ 's3cr3t-value' }}"},
+        {"headerParameters": {"parameters": [{"name": "X-Api-Key", "value": "={{ 's3cr3t' + '-value' }}"}]}},
+        {
+            "headerParameters": {
+                "parameters": [{"name": "Authorization", "value": "=Key {{ 's3cr3t-value' }}"}]
+            }
+        },
     ],
 )
 def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> None:
@@ -138,5 +148,6 @@ def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> 
 def test_json_without_keys_stays_as_it_was_written() -> None:
     """imports 12.2"""
     body = '{ "name": "token of thanks",  "count": 1.0, "token": "{{ $json.t }}" }'
+    body += "// if (token === 'expired') token = `${a}`; const key = 'name', { secret } = 'x' in y"
     read = read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": "=" + body})))
     assert read.cleaned["nodes"][1]["parameters"]["jsonBody"] == "=" + body

@@ -1,0 +1,102 @@
+"""What requests of workflows are made of and what their answers come to as items (imports 6.1)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.outbound.answer import Answer
+from steward.steps import js_values as js
+from steward.steps.addresses import removed_from_address, removed_from_header
+from steward.steps.kinds import Asked, ItemFailed, Params, Problem
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+_PAIRS = (
+    "headerParameters.parameters",
+    "headerParametersUi.parameter",
+    "queryParameters.parameters",
+    "queryParametersUi.parameter",
+)
+
+
+def removed_keys(asked: Asked) -> Iterable[Problem]:
+    """Keys written into headers or query, whose values were not kept."""
+    for path in _PAIRS:
+        rows = asked.get(path, [])
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping):
+                yield from removed_from_header(str(row.get("name", "")), row.get("value"))
+    yield from removed_from_address(str(asked.get("url", "")))
+
+
+def told_by_reading(asked: Asked, *names: str) -> Iterable[Problem]:
+    """A read that tells its address data of the run: a test run makes it too."""
+    if any("{{" in str(asked.get(name, "")) for name in names):
+        words = (
+            "It tells the address values of the run, and reads are made in test runs too. Make sure that "
+            "asking changes nothing there."
+        )
+        yield Problem("warning", "parameter", words)
+
+
+def rows_of(params: Params, *paths: str) -> dict[str, Any]:
+    """Names and values written as rows."""
+    found: dict[str, Any] = {}
+    for path in paths:
+        for row in params.rows(path):
+            name = row.text("name")
+            if name:
+                found[name] = row.get("value", "")
+    return found
+
+
+def json_of(value: Any, what: str) -> dict[str, Any]:
+    """An object, or the JSON of one. Raises ItemFailed."""
+    parsed = js.parsed(value) if isinstance(value, str) else value
+    if isinstance(value, str) and not value.strip():
+        return {}
+    if not isinstance(parsed, Mapping):
+        raise ItemFailed(f"The JSON of the {what} cannot be read.")
+    return dict(parsed)
+
+
+def is_tolerant(params: Params) -> bool:
+    """Whether an answer that says no is an answer like any other."""
+    return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
+
+
+def items_of(answer: Answer, params: Params) -> list[dict[str, Any]]:
+    """The items an answer is: an object is one, a list one for each element, text a field."""
+    if not answer.ok and not is_tolerant(params):
+        raise ItemFailed(f"The address answered with status {answer.status}.")
+    field = params.text("options.response.response.outputPropertyName", "data")
+    body = body_of(answer, params)
+    if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
+        return [{**whole(answer, body), "statusMessage": "OK" if answer.ok else ""}]
+    if isinstance(body, list):
+        return [dict(one) if isinstance(one, Mapping) else {field: one} for one in body]
+    return [dict(body) if isinstance(body, Mapping) else {field: body}]
+
+
+def whole(answer: Answer, body: Any) -> dict[str, Any]:
+    """An answer with its head."""
+    return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
+
+
+def body_of(answer: Answer, params: Params) -> Any:
+    """The body as the step asks for it. Raises ItemFailed."""
+    shape = params.text("options.response.response.responseFormat", "autodetect")
+    field = params.text("options.response.response.outputPropertyName", "data")
+    text = answer.body.decode("utf-8", "replace")
+    kind = answer.headers.get("content-type", "")
+    if shape == "text" or (
+        shape == "autodetect" and "json" not in kind and text.lstrip()[:1] not in ("{", "[")
+    ):
+        return {field: text}
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        if shape == "json":
+            raise ItemFailed("The answer of the address is no JSON.") from None
+        return {field: text}

@@ -1,0 +1,137 @@
+"""HTTP steps of imported workflows: page after page, what is told by reading, headers and sign-ins."""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.workflow_tool.read import read_value
+from steward.model.run import Run, RunStatus
+from tests.imports.exports import automated, chain, node
+from tests.runs.shop import Shop
+
+ADDRESS = "https://elsewhere.example/wp-json/pages"
+# Where the database has no part in what is tested.
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def pages(shop: Shop, *bodies: Any, status: int = 200) -> None:
+    """What the address answers, one after the other."""
+    for body in bodies:
+        shop.fault("status", "GET", "/wp-json/pages", status=status, body=body)
+
+
+def asking(**pagination: Any) -> dict[str, Any]:
+    """A step that asks for page after page."""
+    options = {"pagination": {"pagination": pagination}}
+    return node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})
+
+
+def parameter(value: str) -> dict[str, Any]:
+    """A parameter of the query that leads on."""
+    return {"parameters": {"parameters": [{"name": "at", "value": value}]}}
+
+
+async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
+    """The run, the queries the address was asked with, and how many items came of it."""
+    before = shop.world.state.ledger.last_seq
+    run = await shop.drained(await automated(shop, chain(step)))
+    entries = shop.world.state.ledger.entries(before, reads=True)
+    rows = await shop.steps(run)
+    return (
+        run,
+        ["&".join(f"{name}={value}" for name, value in entry.asked.query) for entry in entries],
+        rows[-1]["counts"]["read"],
+    )
+
+
+@on_one_engine
+async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) -> None:
+    """imports 6.1: by what the last answer says, by counting, and by the address it gives"""
+    ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ !$response.body.next }}"}
+    pages(shop, {"next": "b"}, {"next": "c d"}, {"next": None})
+    led = asking(**parameter("={{ $response.body.next }}"), **ends)
+    run, queries, items = await ran(shop, led)
+    assert (run.status, queries, items) == (RunStatus.SUCCEEDED, ["", "at=b", "at=c d"], 3), run
+    pages(shop, [{"n": 1}, {"n": 2}], [{"n": 3}], [])
+    run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount + 1 }}")))
+    assert (queries, items) == (["at=1", "at=2", "at=3"], 3), run
+    following = {"paginationMode": "responseContainsNextURL", "nextURL": "={{ $response.body.next }}"}
+    pages(shop, {"next": "?p=2"}, {"next": ADDRESS + "?p=3"}, {"n": 0})
+    run, queries, items = await ran(shop, asking(**following))
+    assert (queries, items) == (["", "p=2", "p=3"], 3), run
+
+
+@on_one_engine
+async def test_pages_end_where_they_must(shop: Shop) -> None:
+    """imports 6.1: at a status, at the step's own limit, at five of a kind, and never on another host"""
+    counted = parameter("={{ $pageCount + 1 }}")
+    gone = {"paginationCompleteWhen": "receiveSpecificStatusCodes", "statusCodesWhenComplete": "404, 410"}
+    pages(shop, {"n": 1})
+    pages(shop, {"error": "gone"}, status=410)
+    run, queries, items = await ran(shop, asking(**counted, **gone))
+    assert (run.status, len(queries), items) == (RunStatus.SUCCEEDED, 2, 1), run
+    pages(shop, *({"n": number} for number in range(3)))
+    run, queries, items = await ran(shop, asking(**counted, limitPagesFetched=True, maxRequests=2))
+    assert (len(queries), items) == (2, 2), run
+    shop.world.state.faults.clear()
+    pages(shop, *[{"n": 1}] * 9)
+    run, queries, _ = await ran(shop, asking(**counted))
+    assert (run.status, len(queries)) == (RunStatus.FAILED, 5), run
+    shop.world.state.faults.clear()
+    pages(shop, {"next": "https://third.example/wp-json/pages"}, {})
+    following = {"paginationMode": "responseContainsNextURL", "nextURL": "={{ $response.body.next }}"}
+    run, queries, _ = await ran(shop, asking(**following))
+    assert (run.status, len(queries)) == (RunStatus.FAILED, 1), run
+
+
+@on_one_engine
+async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
+    """imports 6.1"""
+    ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ $pageCount >= 100 }}"}
+    pages(shop, *({"n": number} for number in range(201)))
+    run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
+    assert (run.status, len(queries), items) == (RunStatus.SUCCEEDED, 100, 100), run
+    ends["completeExpression"] = "={{ $pageCount >= 101 }}"
+    run, queries, _ = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
+    assert (run.status, len(queries)) == (RunStatus.FAILED, 100), run
+
+
+def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
+    """Level and code of what reading finds at a step."""
+    read = read_value(chain(step))
+    return [(str(one.level), one.code) for one in read.findings if one.step == step["name"]]
+
+
+@pytest.mark.parametrize(
+    "pagination",
+    [
+        {"paginationMode": "byMagic"},
+        {"paginationCompleteWhen": "theMoonIsFull"},
+        {"paginationMode": "responseContainsNextURL", "nextURL": ADDRESS},
+        {"parameters": {"parameters": [{"type": "body", "name": "at", "value": "=1"}]}},
+    ],
+)
+def test_pages_that_cannot_be_are_refused_at_import(pagination: dict[str, Any]) -> None:
+    """imports 1 rule 2"""
+    assert ("error", "parameter") in findings(asking(**pagination))
+
+
+def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
+    """imports 6.1, 9.1: it is a read, so a test run makes it too"""
+    for more in (
+        {"url": "=https://a.example/unsubscribe?id={{ $json.id }}"},
+        {"url": ADDRESS, "sendQuery": True}
+        | {"queryParameters": {"parameters": [{"name": "id", "value": "={{ $json.id }}"}]}},
+    ):
+        assert findings(node("Ask", "httpRequest", 4.2, more | {"options": {}})) == [("warning", "parameter")]
+    assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": {}})) == []
+
+
+@on_one_engine
+async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) -> None:
+    """safety 7.4: headers are held to the same as those of any request"""
+    rows = {"parameter": [{"name": "X-Kind", "value": "={{ 'a\\r\\nhost: b' }}"}]}
+    asked = {"endpoint": ADDRESS, "query": "{ shop { name } }", "headerParametersUi": rows}
+    run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
+    assert run.status is RunStatus.FAILED
+    assert "X-Kind" in str((await shop.steps(run))[-1]["message"])
