@@ -5,11 +5,12 @@ shown like any step's. How the store is asked is its connector's.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.woocommerce.flow_objects import unread
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Edge, Origin, Patched, Plan, PlanStep, StepKind, Variable
 from steward.model.run import Counts, Mode
@@ -35,12 +36,16 @@ _OF_EVENT: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# Paths that a platform cannot read, told without a call; one that is not here reads whatever was compiled.
+UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unread}
+
+
 class ReadObjects(FlowType):
     """Reads the objects a run began with, and the shop, as they are now."""
 
     tasks = (READ_TASK,)
     kind = StepKind.READ
-    stores = frozenset(("shopify",))
+    stores = frozenset(("shopify", "woocommerce"))
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The objects by name. Raises CallError, StepBroke."""
@@ -52,7 +57,8 @@ class ReadObjects(FlowType):
                 found[variable.root] = await _read(call, variable, _id_of(event, variable.root))
             else:
                 found[variable.root] = await _newest(call, variable)
-                message = f"A run by hand begins with no {variable.root}: the newest one was taken."
+                spoken = _spoken(variable.root)
+                message = f"No event told this test run of a {spoken}: the newest one was taken."
         return FlowResult(found, counts=Counts(read=len(found)), message=message)
 
 
@@ -64,7 +70,7 @@ def _id_of(event: StoreEvent | None, root: str) -> str:
     if root in names:
         number = event.object_id if names.index(root) == 0 else event.parent_id
     if not number:
-        raise StepBroke(f"The event that started this run tells of no {root}, which the flow looks at.")
+        raise StepBroke(f"The event that started this run tells of no {_spoken(root)}, which it looks at.")
     return number
 
 
@@ -73,24 +79,25 @@ async def _read(call: FlowCall, variable: Variable, number: str) -> JsonValue:
     async for page in call.store.reader.read(FLOW_OBJECT, ask):
         for one in page.items:
             return one
-    raise StepBroke(f"The {variable.root} this run began with is no longer in the store.")
+    raise StepBroke(f"The {_spoken(variable.root)} this run began with is no longer in the store.")
 
 
 async def _newest(call: FlowCall, variable: Variable) -> JsonValue:
     """Of a test run by hand, which has no object of its own, the newest there is."""
     root = variable.root
     if call.scene.mode is not Mode.TEST:
-        words = f"This flow begins with a {root} of the store, and a run by hand has none."
+        words = f"This flow begins with a {_spoken(root)} of the store, and no event told this run of one."
         raise StepBroke(f"{words} Let the store's event start it, or make a test run.")
     fetched = FETCHED.get(root)
     if fetched is None:
-        raise StepBroke(f"This flow begins with a {root} of the store, which a run by hand does not have.")
+        words = f"This flow begins with a {_spoken(root)} of the store, and a test run by hand has none."
+        raise StepBroke(f"{words} Wait for one that the store's event starts.")
     paths = tuple(fetched + path.removeprefix(root) for path in variable.paths)
     ask = FlowObjectsAsk(fetched, paths, sort="ID desc", most=1, patched=variable.patched)
     async for page in call.store.reader.read(FLOW_OBJECTS, ask):
         for one in page.items:
             return one
-    raise StepBroke(f"The store has no {root} yet that a test run could look at.")
+    raise StepBroke(f"The store has no {_spoken(root)} yet that a test run could look at.")
 
 
 def with_reads(plan: Plan, entry: str) -> Plan:
@@ -103,7 +110,7 @@ def with_reads(plan: Plan, entry: str) -> Plan:
     wanted = [one for one in plan.variables if one.root not in fetching]
     if not wanted:
         return plan
-    what = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", wanted[0].root).lower()
+    what = _spoken(wanted[0].root)
     titles = {entry: f"Read the {what}"}
     titles |= {step.name: f"Read the {what} again" for step in plan.steps if step.kind is StepKind.WAIT}
     taken = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
@@ -144,6 +151,11 @@ def variables_of(step: PlanStep) -> list[Variable]:
         patched = tuple(Patched(*each) for each in one["patched"])
         found.append(Variable(one["root"], tuple(one["paths"]), "", patched))
     return found
+
+
+def _spoken(root: str) -> str:
+    """draftOrder is a draft order."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", root).lower()
 
 
 def _free(wanted: str, taken: set[str]) -> str:

@@ -1,16 +1,22 @@
 """Inputs and outputs of run-code steps, and paths through lists (imports 8.3, 8.4)."""
 
+import itertools
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.template import read_liquid
 from steward.model.json import JsonValue
 from steward.steps.flow.environment import Environment, follow
 from steward.steps.flow.selection import Misfit, Unreadable, cut, fitted, read_schema, read_selection
 from steward.steps.kinds import UnknownInTest
 
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ORDER = {
     "name": "#1",
     "customer": None,
@@ -105,3 +111,24 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
 def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonValue) -> None:
     """imports 8.4"""
     assert follow({"order": ORDER}, path) == expected
+
+
+async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
+    """imports 8.4: conditions and lists follow a path as texts do"""
+    keys = ("lines", "title", "tags", "customer", "name", "size", "first", "last", "none")
+    ways = [way for depth in (1, 2, 3) for way in itertools.product(keys, repeat=depth)]
+    paths = [".".join(("order", *way)) for way in ways]
+    told = {path: follow({"order": ORDER}, path) for path in paths}
+    shown: dict[str, str] = {}
+    for path, value in told.items():
+        if isinstance(value, list) and not any(isinstance(one, dict | list) for one in value):
+            shown[f"{{{{ {path} | join: ',' }}}}"] = ",".join(map(str, value))
+        elif not isinstance(value, dict | list):
+            shown[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
+    children = Children(1)
+    try:
+        evaluator = Evaluator(children, "org", "run")
+        answers = await evaluator.render([read_liquid(text) for text in shown], {"order": ORDER}, NOW)
+    finally:
+        await children.close()
+    assert dict(zip(shown, answers, strict=True)) == shown
