@@ -73,11 +73,12 @@ bench: $(DEV) ## measurements as JSON, medians beside a reference of the same ru
 docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/merchants.md
 	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
 	@$(PY) -m tests.interface_coverage
+	@$(PY) -m tests.api_examples
 	@$(PY) -m tests.templates_page
 	@mkdir -p docs/pictures
 	@SCREENSHOTS=docs/pictures $(PYTEST) -q tests/web/test_looks.py tests/web/test_setup_looks.py >.cache/pictures.txt \
 		|| { cat .cache/pictures.txt; exit 1; }
-	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md docs/pictures"
+	@echo "docs/settings.md docs/interface-coverage.md docs/templates.md docs/pictures steward/api/examples.json"
 
 pins: ## lock the newest allowed dependencies anew, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \

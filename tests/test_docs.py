@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +69,12 @@ class Reader:
         body = whole.service.login_body("member")
         self._real = {"<CLIENT_ID>": body["client_id"], "<CLIENT_SECRET>": body["client_secret"]}
 
-    async def follow(self, example: Example) -> None:
-        """Does what the example says and compares."""
+    async def follow(self, example: Example) -> Heard | None:
+        """Does what the example says and compares; the answer, when it was a call."""
         self._whole.service.clock.tick(1)
         if not example.method:
             await self._whole.shop.drain()
-            return
+            return None
         heard = await self._call(example)
         where = f"{example.method} {example.path}"
         assert heard.status == example.status, (where, heard.body)
@@ -82,6 +82,13 @@ class Reader:
             name, _, value = example.header.partition(": ")
             assert heard.headers[name] == value, where
         self._compare(example.answer, heard.body, where)
+        return heard
+
+    def translated(self, example: Example) -> Example:
+        """The example as it is sent: with what its ids stand for in this run."""
+        return replace(
+            example, path=self._translated(example.path), content=self._translated(example.content)
+        )
 
     async def _call(self, example: Example) -> Heard:
         path, content = self._translated(example.path), self._translated(example.content)
@@ -123,13 +130,19 @@ class Reader:
             assert (type(shown), shown) == (type(real), real), where
 
 
-async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """issue 4, point 6: in the order of the page, against the whole service"""
-    whole = await open_whole(database_url, clock, tmp_path)
+async def opened_as_shown(database_url: str, clock: FakeClock, folder: Path) -> tuple[Whole, Caller]:
+    """The whole service with the page's names of what is connected, and its owner."""
+    whole = await open_whole(database_url, clock, folder)
     owner = await whole.service.web("owner")
     for number, name in _NAMES.items():
         renamed = await owner.patch(f"/app/connections/{number}", {"name": name})
         assert renamed.status == 200
+    return whole, owner
+
+
+async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
+    """issue 4, point 6: in the order of the page, against the whole service"""
+    whole, _ = await opened_as_shown(database_url, clock, tmp_path)
     reader = Reader(whole, await whole.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
         await reader.follow(example)

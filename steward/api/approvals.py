@@ -9,6 +9,17 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api import paging
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneApprovalKind,
+    OneApprovalStatus,
+    Sha256,
+)
 from steward.api.automations import current as current_automation
 from steward.api.calls import Answer, Call
 from steward.api.fields import Body, CommaList, CommentText, IdText, Page, Positive, QueryInt, Text, Unique
@@ -29,24 +40,24 @@ STALE_AFTER = timedelta(hours=1)
 class ApprovalRecord(msgspec.Struct):
     """An approval (contract 3.5); `changes` and `changes_total` on get alone."""
 
-    id: str
-    run_id: str
-    automation_id: str
-    version: int
-    automation_name: str
+    id: AnId
+    run_id: AnId
+    automation_id: AnId
+    version: FromOne
+    automation_name: Name
     store_label: str
-    kind: str
-    status: str
+    kind: OneApprovalKind
+    status: OneApprovalStatus
     counts: ApprovalCounts
     warnings: list[Warned]
-    change_hash: str
-    created_at: str
-    expires_at: str
-    decided_at: str | None
-    decided_by: int | None
+    change_hash: Sha256
+    created_at: Instant
+    expires_at: Instant
+    decided_at: Instant | None
+    decided_by: FromOne | None
     comment: str | None
     changes: list[Change] | UnsetType = UNSET
-    changes_total: int | UnsetType = UNSET
+    changes_total: Count | UnsetType = UNSET
 
 
 class ApprovalAnswer(msgspec.Struct):
@@ -59,7 +70,7 @@ class ApprovalsAnswer(msgspec.Struct):
     """A page of approvals."""
 
     approvals: list[ApprovalRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class DecidedAnswer(msgspec.Struct):

@@ -6,10 +6,28 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from steward.api import paging
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Minutes,
+    Name,
+    OneAutomationState,
+    OneKind,
+    OnePauser,
+    OneSendMode,
+    OneSource,
+    OneVia,
+    Platform,
+    TemplateName,
+)
+from steward.api.body_rules import BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
 from steward.api.calls import Answer, Call, Fittings, replayed
 from steward.api.fields import (
     Body,
@@ -26,12 +44,13 @@ from steward.api.fields import (
     TemplateIdText,
     Text,
     Timestamp,
+    kept_open,
     wrong,
 )
-from steward.api.passed_on import ScheduleWire, TriggerWire, WorkflowReadiness
+from steward.api.passed_on import ScheduleWire, StepBindings, Touched, TriggerWire, WorkflowReadiness
 from steward.automations import change, lifecycle, setup, workflows
 from steward.automations.change import UpdateAsk
-from steward.automations.checks import BY_SCHEDULE, TriggerAsk
+from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, TriggerAsk
 from steward.automations.lifecycle import StateAsk
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import CreateAsk
@@ -42,7 +61,7 @@ from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.occurrence import Occurrence
-from steward.model.schedule import FIELDS, Schedule
+from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.scheduling.shape import read_schedule
 from steward.scheduling.zones import FIRST
@@ -54,37 +73,37 @@ from steward.store.engine import Tx
 class AutomationRecord(msgspec.Struct):
     """An automation (interface 2.3); fields of workflow automations are absent for a template."""
 
-    id: str
-    version: int
-    kind: str
-    import_id: str | None
-    template_id: str
-    template_version: int
-    platform: str | None
-    integration_id: int | None
+    id: AnId
+    version: FromOne
+    kind: OneKind
+    import_id: AnId | None
+    template_id: TemplateName
+    template_version: FromOne
+    platform: Platform | None
+    integration_id: FromOne | None
     store_label: str
-    name: str
-    state: str
-    paused_by: str | None
+    name: Name
+    state: OneAutomationState
+    paused_by: OnePauser | None
     paused_reason: str | None
     inputs: Mapping[str, Any]
     schedule: ScheduleWire
     timezone: str
-    spread_minutes: int
-    next_run_at: str | None
-    last_run_at: str | None
-    consecutive_failures: int
-    created_at: str
-    updated_at: str
-    bindings: Mapping[str, Any]
-    connections: list[dict[str, Any]]
+    spread_minutes: Minutes
+    next_run_at: Instant | None
+    last_run_at: Instant | None
+    consecutive_failures: Count
+    created_at: Instant
+    updated_at: Instant
+    bindings: StepBindings
+    connections: list[Touched]
     trigger: TriggerWire
-    created_by: int | None
-    created_via: str | None
+    created_by: FromOne | None
+    created_via: OneVia | None
     api_client_id: str | None
-    source: str | UnsetType = UNSET
-    plan_version: int | UnsetType = UNSET
-    send_mode: str | UnsetType = UNSET
+    source: OneSource | UnsetType = UNSET
+    plan_version: FromOne | UnsetType = UNSET
+    send_mode: OneSendMode | UnsetType = UNSET
     readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
@@ -99,7 +118,7 @@ class AutomationsAnswer(msgspec.Struct):
     """A page of automations."""
 
     automations: list[AutomationRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 def record(automation: Automation) -> AutomationRecord:
@@ -196,13 +215,10 @@ def _schedule(value: Any) -> Any:
     raise ValidationError.from_exception_data("schedule", faults)
 
 
-_SCHEDULE_SCHEMA = {
-    "type": "object",
-    "required": ["cadence"],
-    "properties": {name: {} for name in FIELDS},
-    "additionalProperties": False,
-}
-ScheduleJson = Annotated[Any, BeforeValidator(_schedule), WithJsonSchema(_SCHEDULE_SCHEMA)]
+ScheduleJson = Annotated[Any, BeforeValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
+
+
+Bindings = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema(BINDINGS_SCHEMA)]
 
 
 class ConnectionBody(Body):
@@ -222,7 +238,9 @@ class EventTriggerBody(Body):
     """Starts when its store sends one of `topics`; the other fields are the service's."""
 
     kind: Literal["event"]
-    topics: list[Text]
+    topics: list[Text] = Field(
+        json_schema_extra={"minItems": 1, "maxItems": MOST_TOPICS, "uniqueItems": True}
+    )
 
 
 TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discriminator="kind")]
@@ -231,12 +249,14 @@ TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discrimina
 class CreateBody(Body):
     """A new automation (contract 2.2)."""
 
+    model_config = ConfigDict(json_schema_extra=BY_EVENTS)
+
     template_id: TemplateIdText
     name: NameText
     inputs: OpenObject
     schedule: ScheduleJson
     integration_id: Positive | None = None
-    connections: list[ConnectionBody] = Field(default=[])
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
     timezone: Text = Field(default="")
     trigger: TriggerBody | None = None
     idempotency_key: IdempotencyKey = Field(default="")
@@ -250,11 +270,11 @@ class UpdateBody(Body):
     inputs: OpenObject = Field(default={})
     schedule: ScheduleJson = None
     integration_id: Positive | None = None
-    connections: list[ConnectionBody] = Field(default=[])
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
     timezone: Text = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     template_version: Positive = Field(default=1)
-    bindings: OpenObject = Field(default={})
+    bindings: Bindings = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
 
 

@@ -8,6 +8,18 @@ import msgspec
 from pydantic import Field
 
 from steward.api import paging
+from steward.api.answer_types import (
+    Currency,
+    Cursor,
+    FromOne,
+    Instant,
+    OneAuth,
+    OneCategory,
+    OneConnectionState,
+    OneTriggerKind,
+    Platform,
+    TemplateName,
+)
 from steward.api.calls import Answer, Call
 from steward.api.fields import CommaList, Page, PlatformText, QueryFlag
 from steward.api.passed_on import Need, ScheduleWire, TemplateStep
@@ -27,24 +39,24 @@ class ReadinessRecord(msgspec.Struct):
     """What is missing before a template can run (interface 2.7)."""
 
     ready: bool
-    missing: list[str]
+    missing: list[Platform]
 
 
 class TemplateRecord(msgspec.Struct):
     """A template (contract 3.7)."""
 
-    template_id: str
-    template_version: int
+    template_id: TemplateName
+    template_version: FromOne
     name: str
     description: str
-    category: str
-    platforms: list[str]
+    category: OneCategory
+    platforms: list[Platform]
     connections: list[Need]
     inputs_schema: Mapping[str, Any]
     result_schema: Mapping[str, Any] | None
     steps: list[TemplateStep]
     changes_store: bool
-    triggers: list[str]
+    triggers: list[OneTriggerKind]
     topics: Mapping[str, list[str]]
     default_schedule: ScheduleWire
     readiness: ReadinessRecord
@@ -55,7 +67,7 @@ class TemplatesAnswer(msgspec.Struct):
     """A page of templates."""
 
     templates: list[TemplateRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class TemplateAnswer(msgspec.Struct):
@@ -67,42 +79,42 @@ class TemplateAnswer(msgspec.Struct):
 class StoreRecord(msgspec.Struct):
     """A store automations can run on (contract 3.8)."""
 
-    integration_id: int
-    platform: str
+    integration_id: FromOne
+    platform: Platform
     name: str
     domain: str
     timezone: str
-    currency: str | None
-    state: str
+    currency: Currency | None
+    state: OneConnectionState
     topics: list[str]
-    connected_at: str
+    connected_at: Instant
 
 
 class StoresAnswer(msgspec.Struct):
     """A page of stores."""
 
     stores: list[StoreRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class ConnectionRecord(msgspec.Struct):
     """A connection; never a key, a secret or a Teams address (contract 3.8)."""
 
-    integration_id: int
-    kind: str
+    integration_id: FromOne
+    kind: Platform
     name: str
-    state: str
-    auth: str
+    state: OneConnectionState
+    auth: OneAuth
     account_label: str | None
     store: bool
-    last_ok_at: str | None
+    last_ok_at: Instant | None
 
 
 class ConnectionsAnswer(msgspec.Struct):
     """A page of connections."""
 
     connections: list[ConnectionRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class TemplatesQuery(Page):

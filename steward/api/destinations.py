@@ -7,6 +7,7 @@ import msgspec
 from pydantic import Field
 
 from steward.api import paging
+from steward.api.answer_types import Cursor, OnePlace
 from steward.api.calls import Answer, Call
 from steward.api.fields import Page, QueryInt, SearchText, Text
 from steward.connections.destinations import Account
@@ -37,7 +38,7 @@ class DestinationRecord(msgspec.Struct):
     """Contract 3.8, Destination."""
 
     id: str
-    kind: str
+    kind: OnePlace
     name: str
     parent: str | None
     writable: bool
@@ -48,7 +49,7 @@ class DestinationsAnswer(msgspec.Struct):
     """A page of destinations."""
 
     destinations: list[DestinationRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 async def prepare(call: Call) -> tuple[Destination, ...]:

@@ -15,6 +15,8 @@ MOST_INTEGER = 2**53 - 1
 LONGEST_TEXT = 65_536
 MOST_LIMIT = 200
 ID_PATTERN = r"^[0-9A-HJKMNP-TV-Z]{26}$"
+TEMPLATE_ID_PATTERN = "^[a-z0-9][a-z0-9-]{1,80}$"
+PLATFORM_PATTERN = "^[a-z][a-z0-9_]{1,63}$"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CONTROL_BUT_LINES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
@@ -151,7 +153,7 @@ def _pattern(pattern: re.Pattern[str], words: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _open(value: Any) -> Any:
+def kept_open(value: Any) -> Any:
     """Checks the texts and numbers of JSON that is kept as it came."""
     if type(value) is not dict:
         raise wrong("Give an object.")
@@ -198,19 +200,19 @@ Timestamp = Annotated[
 TemplateIdText = Annotated[
     str,
     _pattern(_TEMPLATE_ID, "Give a template id: lower-case letters, digits and hyphens."),
-    WithJsonSchema({"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{1,80}$"}),
+    WithJsonSchema({"type": "string", "pattern": TEMPLATE_ID_PATTERN}),
 ]
 PlatformText = Annotated[
     str,
     _pattern(_PLATFORM, "Give a platform: lower-case letters, digits and underscores."),
-    WithJsonSchema({"type": "string", "pattern": "^[a-z][a-z0-9_]{1,63}$"}),
+    WithJsonSchema({"type": "string", "pattern": PLATFORM_PATTERN}),
 ]
 IdempotencyKey = Annotated[
     str,
     _pattern(re.compile(r"[\x21-\x7e]{1,200}"), "Give 1 to 200 visible ASCII characters without blanks."),
     WithJsonSchema({"type": "string", "pattern": "^[\\x21-\\x7E]+$", "minLength": 1, "maxLength": 200}),
 ]
-OpenObject = Annotated[dict[str, Any], BeforeValidator(_open), WithJsonSchema({"type": "object"})]
+OpenObject = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema({"type": "object"})]
 Unique = AfterValidator(_unique)
 # Bodies are strict; an enum or a tuple is given as JSON's text or list: Annotated[Mode, FromJson].
 FromJson = Field(strict=False)

@@ -5,11 +5,24 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from steward.api import automations as automation_answers
 from steward.api import paging
-from steward.api.automations import AutomationAnswer, ScheduleJson, TriggerBody, rules_of
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneSource,
+    OneVia,
+    Platform,
+    Sha256,
+)
+from steward.api.automations import AutomationAnswer, Bindings, ScheduleJson, TriggerBody, rules_of
+from steward.api.body_rules import BY_EVENTS
 from steward.api.calls import Answer, Call, Nothing, replayed
 from steward.api.fields import (
     Body,
@@ -42,19 +55,19 @@ CONTENT_VALUES = 200_000
 class ImportRecord(msgspec.Struct):
     """An import (contract 3.6); `plan` on get alone."""
 
-    id: str
-    name: str
-    source: str
-    sha256: str
-    bytes: int
-    step_count: int
+    id: AnId
+    name: Name
+    source: OneSource
+    sha256: Sha256
+    bytes: Count
+    step_count: FromOne
     supported: bool
     issues: list[Finding]
-    needs: list[str]
+    needs: list[Platform]
     trigger: ProposedTrigger | None
-    created_at: str
-    created_by: int | None
-    created_via: str | None
+    created_at: Instant
+    created_by: FromOne | None
+    created_via: OneVia | None
     api_client_id: str | None
     plan: PlanWire | UnsetType = UNSET
 
@@ -69,7 +82,7 @@ class ImportsAnswer(msgspec.Struct):
     """A page of imports."""
 
     imports: list[ImportRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class ImportPreviewAnswer(msgspec.Struct):
@@ -109,7 +122,7 @@ class PreviewKeptBody(Body):
     """How an automation of a kept import would be set up."""
 
     integration_id: Positive | None = None
-    bindings: OpenObject = Field(default={})
+    bindings: Bindings = Field(default={})
     inputs: OpenObject = Field(default={})
 
 
@@ -123,12 +136,14 @@ class ImportPreviewBody(PreviewKeptBody):
 class RunAsBody(Body):
     """An automation of an import (contract 2.8)."""
 
+    model_config = ConfigDict(json_schema_extra=BY_EVENTS)
+
     name: NameText
     schedule: ScheduleJson
     integration_id: Positive | None = None
     timezone: Text = Field(default="")
     trigger: TriggerBody | None = None
-    bindings: OpenObject = Field(default={})
+    bindings: Bindings = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
     idempotency_key: IdempotencyKey = Field(default="")
 

@@ -7,6 +7,17 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.api import paging
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneOccurrenceState,
+    OneRunStatus,
+    OneSkipReason,
+)
 from steward.api.automations import AutomationRecord, record, rules_of
 from steward.api.calls import Answer, Call
 from steward.api.fields import (
@@ -38,18 +49,18 @@ MOST_ROWS = 500
 class OccurrenceRecord(msgspec.Struct):
     """One coming run; all fields are always present (interface 2.6)."""
 
-    automation_id: str
-    automation_name: str
-    automation_version: int
+    automation_id: AnId
+    automation_name: Name
+    automation_version: FromOne
     timezone: str
-    slot_at: str
-    run_at: str
-    state: str
-    reason: str | None
-    run_id: str | None
-    run_status: str | None
-    moved_from: str | None
-    version: int
+    slot_at: Instant
+    run_at: Instant
+    state: OneOccurrenceState
+    reason: OneSkipReason | None
+    run_id: AnId | None
+    run_status: OneRunStatus | None
+    moved_from: Instant | None
+    version: Count
     projected: bool
 
 
@@ -57,7 +68,7 @@ class OccurrencesAnswer(msgspec.Struct):
     """A page of the calendar."""
 
     occurrences: list[OccurrenceRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class EditedAnswer(msgspec.Struct):

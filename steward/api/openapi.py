@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from steward.api.answers import CONTRACT_VERSION
+from steward.api.body_rules import TRIGGER_RULE
 from steward.api.calls import Operation
-from steward.api.examples import example
+from steward.api.examples import Example, examples
 from steward.api.passed_on import DESCRIBED
 from steward.api.routes import parameter_schema
 from steward.api.statuses import STATUS
@@ -84,16 +85,23 @@ def _operation(row: Operation, schemas: Json) -> Json:
         "security": [{"token": []}],
         "x-scope": str(row.scope) if row.scope else None,
         "parameters": [*_path_parameters(row), *_query_parameters(row, schemas)],
-        "responses": _responses(row, schemas),
+        "responses": _responses(row),
     }
     if row.method in ("POST", "PATCH"):
-        schema = _body_schema(row, schemas)
-        content = {"schema": schema, "example": example(schema, schemas)}
+        content: Json = {"schema": _body_schema(row, schemas)}
+        shown = _example(row)
+        if shown is not None:
+            content["example"] = shown.request or {}
         made["requestBody"] = {
             "required": bool(schemas[row.body.__name__].get("required")),
             "content": {"application/json": content},
         }
     return made
+
+
+def _example(row: Operation) -> Example | None:
+    """A call as it was made; of the web app's own operations none is kept."""
+    return examples().get(f"{row.method} {row.path}")
 
 
 def _operation_id(row: Operation) -> str:
@@ -149,7 +157,13 @@ def _adopt(schema: Json, schemas: Json) -> None:
 def _answer_schemas(rows: Sequence[Operation]) -> Json:
     types = list(dict.fromkeys([*(row.answer for row in rows), *DESCRIBED]))
     _, components = msgspec.json.schema_components(types, ref_template=_SCHEMAS)
-    return {**components, "ErrorResponse": _ERROR, "StaleOccurrence": _stale()}
+    components["TriggerRecord"] |= TRIGGER_RULE
+    return {
+        **components,
+        "ErrorResponse": _ERROR,
+        "ValidationError": _VALIDATION,
+        "StaleOccurrence": _stale(components),
+    }
 
 
 _ERROR: Json = {
@@ -169,16 +183,31 @@ _ERROR: Json = {
 }
 
 
-def _stale() -> Json:
-    """A refusal that holds what is current (interface 2.1 StaleOccurrence)."""
+_VALIDATION: Json = {
+    "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
+    "required": ["errors"],
+}
+
+
+def _stale(components: Json) -> Json:
+    """A refusal that holds what is current (interface 2.1 StaleOccurrence, contract 1.5)."""
+    held = {"occurrence": "OccurrenceRecord", "automation": "AutomationRecord", "approval": "ApprovalRecord"}
+    known: Json = {
+        field: {"$ref": _SCHEMAS.format(name=name)} for field, name in held.items() if name in components
+    }
+    if "occurrence" in known:
+        known["occurrence"] = {"anyOf": [known["occurrence"], {"type": "null"}]}
     return {
         "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
         "required": ["data"],
-        "properties": {"code": {"const": StaleVersion.code}},
+        "properties": {
+            "code": {"const": StaleVersion.code},
+            "data": {"type": "object", "required": ["occurrence", "automation"], "properties": known},
+        },
     }
 
 
-def _responses(row: Operation, schemas: Json) -> Json:
+def _responses(row: Operation) -> Json:
     name = row.answer.__name__
     schema: Json = {
         "type": "object",
@@ -189,10 +218,18 @@ def _responses(row: Operation, schemas: Json) -> Json:
             "data": {"$ref": _SCHEMAS.format(name=name)},
         },
     }
-    content = {"application/json": {"schema": schema, "example": example(schema, schemas)}}
+    content: Json = {"application/json": {"schema": schema}}
+    shown = _example(row)
+    if shown is not None:
+        content["application/json"]["example"] = shown.answer
     responses: Json = {str(row.status): {"description": "Done", "content": content}}
     if row.status == 201:
-        responses["200"] = {"description": "Done before: the same record", "content": content}
+        replayed = {"required": True, "schema": {"const": "true"}}
+        responses["200"] = {
+            "description": "Done before: the same record",
+            "content": content,
+            "headers": {"Idempotent-Replayed": replayed},
+        }
     for status, refusals in sorted(_by_status(row).items()):
         responses[str(status)] = _refusal(status, refusals)
     return responses
@@ -211,7 +248,7 @@ def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
 
 
 def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
-    examples: Json = {}
+    shown: Json = {}
     for refusal in refusals:
         value: Json = {
             "success": False,
@@ -221,14 +258,20 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
         }
         if status == 422:
             value["errors"] = {}
-        examples[refusal.code] = {"value": value}
-    schema: Json = {"$ref": _SCHEMAS.format(name="ErrorResponse")}
+        shown[refusal.code] = {"value": value}
+    schema: Json = {"$ref": _SCHEMAS.format(name="ValidationError" if status == 422 else "ErrorResponse")}
     if StaleVersion in refusals:
-        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name="StaleOccurrence")}, schema]}
+        # What is current is no fixed text: get and move show the records it holds.
+        shown.pop(StaleVersion.code)
+        others: Json = {"allOf": [schema], "properties": {"code": {"not": {"const": StaleVersion.code}}}}
+        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name="StaleOccurrence")}, others]}
     made: Json = {
         "description": _WORDS[status],
-        "content": {"application/json": {"schema": schema, "examples": examples}},
+        "content": {"application/json": {"schema": schema, "examples": shown}},
     }
+    if status == 401:
+        is_sure = refusals == [Unauthenticated]
+        made["headers"] = {"WWW-Authenticate": {"required": is_sure, "schema": {"type": "string"}}}
     if status in (429, 503):
         made["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
     return made

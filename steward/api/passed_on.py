@@ -9,20 +9,50 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Currency,
+    Day,
+    FromOne,
+    Instant,
+    Monthday,
+    Name,
+    OneAction,
+    OneBound,
+    OneCadence,
+    OneFieldKind,
+    OneLevel,
+    OneListening,
+    OneNeed,
+    OneOutcome,
+    OnePlanKind,
+    OneStepKind,
+    OneStepStatus,
+    OneTriggerKind,
+    OneUse,
+    OneWarning,
+    OneWhy,
+    Platform,
+    TimeOfDay,
+    Weekday,
+    WeekOfMonth,
+)
+
 
 class CountsRecord(msgspec.Struct):
     """What a step or run did, in numbers."""
 
-    read: int
-    matched: int
-    proposed: int
-    applied: int
-    unchanged: int
-    declined: int
-    conflicts: int
-    failed: int
-    sent: int
-    unknown: int
+    read: Count
+    matched: Count
+    proposed: Count
+    applied: Count
+    unchanged: Count
+    declined: Count
+    conflicts: Count
+    failed: Count
+    sent: Count
+    unknown: Count
 
 
 class ObjectRecord(msgspec.Struct):
@@ -41,61 +71,61 @@ class FieldRecord(msgspec.Struct):
     label: str
     before: Any
     after: Any
-    kind: str
-    currency: str | None
+    kind: OneFieldKind
+    currency: Currency | None
     truncated: bool | UnsetType = UNSET
 
 
 class ChangeRecord(msgspec.Struct):
     """A change and what became of it (contract 3.4)."""
 
-    id: str
-    seq: int
+    id: AnId
+    seq: FromOne
     object: ObjectRecord
-    action: str
+    action: OneAction
     fields: list[FieldRecord]
     reversible: bool
-    outcome: str
+    outcome: OneOutcome
     message: str | None
-    applied_at: str | None
+    applied_at: Instant | None
 
 
 class TouchedRecord(msgspec.Struct):
     """The connection a step used; a store's `kind` is its platform."""
 
-    integration_id: int
-    kind: str
+    integration_id: FromOne
+    kind: Platform
 
 
 class StepRecord(msgspec.Struct):
     """A row of a run's log, with the first 50 of its changes (contract 3.3)."""
 
-    seq: int
-    name: str
+    seq: FromOne
+    name: Name
     title: str
-    kind: str
-    status: str
-    attempt: int
-    iteration: int | None
-    started_at: str
-    finished_at: str
+    kind: OneStepKind
+    status: OneStepStatus
+    attempt: FromOne
+    iteration: FromOne | None
+    started_at: Instant
+    finished_at: Instant
     connection: TouchedRecord | None
     counts: CountsRecord
     code: str | None
     message: str | None
     changes: list[ChangeRecord]
-    changes_total: int
+    changes_total: Count
 
 
 class CurrentStepRecord(msgspec.Struct):
     """What a run is doing now; `total` is null while it is not known."""
 
-    name: str
+    name: Name
     title: str
-    kind: str
-    started_at: str
-    done: int
-    total: int | None
+    kind: OneStepKind
+    started_at: Instant
+    done: Count
+    total: Count | None
 
 
 class RunSummaryRecord(msgspec.Struct):
@@ -108,58 +138,58 @@ class RunSummaryRecord(msgspec.Struct):
 class ApprovalCountsRecord(msgspec.Struct):
     """How many changes an approval asks for."""
 
-    total: int
+    total: Count
     by_action: dict[str, int]
-    irreversible: int
+    irreversible: Count
 
 
 class WarningRecord(msgspec.Struct):
     """What an approver should know before deciding."""
 
-    code: str
+    code: OneWarning
     message: str
 
 
 class ScheduleRecord(msgspec.Struct):
     """When an automation runs; the fields its cadence does not use are null (interface 2.4)."""
 
-    cadence: str
-    run_at: str | None
-    day_of_week: int | None
-    day_of_month: int | None
-    date: str | None
-    days: list[int] | None
-    week_of_month: int | None
+    cadence: OneCadence
+    run_at: TimeOfDay | None
+    day_of_week: Weekday | None
+    day_of_month: Monthday | None
+    date: Day | None
+    days: list[Weekday] | None
+    week_of_month: WeekOfMonth | None
 
 
 class TriggerRecord(msgspec.Struct):
     """How an automation starts; one started on its schedule has `kind` alone (interface 2.5)."""
 
-    kind: str
+    kind: OneTriggerKind
     topics: list[str] | UnsetType = UNSET
     words: str | UnsetType = UNSET
-    listening: str | UnsetType = UNSET
+    listening: OneListening | UnsetType = UNSET
     reason: str | UnsetType | None = UNSET
-    events_dropped: int | UnsetType = UNSET
-    events_dropped_at: str | UnsetType | None = UNSET
+    events_dropped: Count | UnsetType = UNSET
+    events_dropped_at: Instant | UnsetType | None = UNSET
 
 
 class NeedRecord(msgspec.Struct):
     """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
 
-    kind: str
-    use: str
+    kind: Platform
+    use: OneUse
     required: bool
-    min: int
-    max: int
+    min: Count
+    max: Count
 
 
 class TemplateStepRecord(msgspec.Struct):
     """One step of a template as people see it."""
 
-    name: str
+    name: Name
     title: str
-    kind: str
+    kind: OneStepKind
     needs_approval: bool
 
 
@@ -167,7 +197,7 @@ class FindingRecord(msgspec.Struct):
     """What reading an import found; `step` null: it concerns the whole file (contract 3.6)."""
 
     step: str | None
-    level: str
+    level: OneLevel
     code: str
     message: str
 
@@ -182,7 +212,7 @@ class StepTargetRecord(msgspec.Struct):
 class PlanTriggerRecord(msgspec.Struct):
     """The start an import proposes: topics or a schedule (contract 3.6)."""
 
-    kind: str
+    kind: OneTriggerKind
     topics: list[str] | None
     schedule: ScheduleRecord | None
 
@@ -196,11 +226,11 @@ class ProposedTriggerRecord(PlanTriggerRecord):
 class PlanStepRecord(msgspec.Struct):
     """A step of an import, in the order it would run (contract 3.6)."""
 
-    name: str
+    name: Name
     title: str
-    kind: str
+    kind: OnePlanKind
     operation: str
-    needs: str | None
+    needs: OneNeed | None
     supported: bool
     after: list[str]
     target: StepTargetRecord | None
@@ -226,16 +256,24 @@ class UnconfiguredRecord(msgspec.Struct):
     """A step without a usable connection, and why (interface 2.7)."""
 
     step: str
-    kind: str
+    kind: OneNeed
     target: StepTargetRecord | None
-    why: str
+    why: OneWhy
+
+
+class StepBindingRecord(msgspec.Struct):
+    """The connection a step is bound to, and the place in it (interface 2.7)."""
+
+    integration_id: FromOne
+    kind: OneBound
+    target: StepTargetRecord | None
 
 
 class BindableStepRecord(msgspec.Struct):
     """A step whose connection a person chooses, and where its file leads (web 6.5.3)."""
 
     step: str
-    kind: str
+    kind: OneNeed
     target: StepTargetRecord | None
 
 
@@ -264,6 +302,16 @@ TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRe
 Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
 ProposedTrigger: TypeAlias = Annotated[Mapping[str, Any], _described(ProposedTriggerRecord)]
 PlanWire: TypeAlias = Annotated[Mapping[str, Any], _described(PlanRecord)]
+StepBindings: TypeAlias = Annotated[
+    Mapping[str, Any],
+    Meta(
+        extra_json_schema={
+            "additionalProperties": {"$ref": "#/components/schemas/StepBindingRecord"},
+            "maxProperties": 500,
+        }
+    ),
+]
+Touched: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
 BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 
@@ -282,5 +330,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     ProposedTriggerRecord,
     PlanRecord,
     BindableStepRecord,
+    StepBindingRecord,
+    TouchedRecord,
     WorkflowReadinessRecord,
 )

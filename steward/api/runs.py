@@ -9,6 +9,19 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api import paging
+from steward.api.answer_types import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneMode,
+    OneRunStatus,
+    OneStarter,
+    OneVia,
+    TemplateName,
+)
 from steward.api.calls import Answer, Call, replayed
 from steward.api.fields import (
     Body,
@@ -40,42 +53,42 @@ CHANGES_SHOWN = 50
 class EventRecord(msgspec.Struct):
     """The store event a run came from."""
 
-    id: str
+    id: AnId
     topic: str
-    received_at: str
+    received_at: Instant
 
 
 class RunRecord(msgspec.Struct):
     """A run (contract 3.2); `steps` and `more_steps` on get alone."""
 
-    id: str
-    automation_id: str
-    automation_name: str
-    automation_version: int
-    template_version: int
-    plan_version: int | None
-    template_id: str
-    mode: str
-    started_by: str
-    status: str
+    id: AnId
+    automation_id: AnId
+    automation_name: Name
+    automation_version: FromOne
+    template_version: FromOne
+    plan_version: FromOne | None
+    template_id: TemplateName
+    mode: OneMode
+    started_by: OneStarter
+    status: OneRunStatus
     code: str | None
     message: str | None
-    slot_at: str | None
+    slot_at: Instant | None
     event: EventRecord | None
     idempotency_key: str | None
-    queued_at: str
-    started_at: str | None
-    waiting_since: str | None
-    finished_at: str | None
-    cancel_requested_at: str | None
-    expires_at: str | None
-    approval_id: str | None
+    queued_at: Instant
+    started_at: Instant | None
+    waiting_since: Instant | None
+    finished_at: Instant | None
+    cancel_requested_at: Instant | None
+    expires_at: Instant | None
+    approval_id: AnId | None
     current_step: CurrentStep | None
-    last_seq: int
+    last_seq: Count
     summary: RunSummary | None
     result: Mapping[str, Any] | None
-    created_by: int | None
-    created_via: str | None
+    created_by: FromOne | None
+    created_via: OneVia | None
     api_client_id: str | None
     steps: list[Step] | UnsetType = UNSET
     more_steps: bool | UnsetType = UNSET
@@ -91,14 +104,14 @@ class RunsAnswer(msgspec.Struct):
     """A page of runs."""
 
     runs: list[RunRecord]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class ChangesAnswer(msgspec.Struct):
     """A page of a run's changes."""
 
     changes: list[Change]
-    next_cursor: str | None
+    next_cursor: Cursor | None
 
 
 class RunNowBody(Body):

@@ -3,6 +3,7 @@
 import msgspec
 from pydantic import Field
 
+from steward.api.answer_types import Instant, OneNote
 from steward.api.automations import ScheduleJson
 from steward.api.calls import Answer, Call
 from steward.api.fields import Body, Positive, Text, Timestamp
@@ -23,9 +24,9 @@ NO_ZONE = "UTC"
 class PreviewRunRecord(msgspec.Struct):
     """One of the next runs; `note` says what the clock or a short month does to it."""
 
-    slot_at: str
+    slot_at: Instant
     local: str
-    note: str | None
+    note: OneNote | None
 
 
 class PreviewAnswer(msgspec.Struct):

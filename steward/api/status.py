@@ -5,6 +5,7 @@ from itertools import accumulate
 
 import msgspec
 
+from steward.api.answer_types import Count, FromOne, Instant, OneScheduler
 from steward.api.answers import CONTRACT_VERSION, ENCODER
 from steward.api.calls import Call, Fittings, Incoming, Reply
 from steward.model.instants import wire_time
@@ -23,33 +24,33 @@ _SHARE = 0.95
 class Counts(msgspec.Struct):
     """The organisation's counts."""
 
-    active: int
-    paused: int
-    waiting_approvals: int
-    queued_runs: int
+    active: Count
+    paused: Count
+    waiting_approvals: Count
+    queued_runs: Count
 
 
 class Limits(msgspec.Struct):
     """What is allowed, and how much of it is used."""
 
-    imports_kept: int
-    imports_allowed: int
-    calls_per_person: int
-    calls_per_organisation: int
+    imports_kept: Count
+    imports_allowed: Count
+    calls_per_person: Count
+    calls_per_organisation: Count
 
 
 class StatusAnswer(msgspec.Struct):
     """Contract 2.10."""
 
     service_version: str
-    contract_version: int
-    time: str
+    contract_version: FromOne
+    time: Instant
     tzdata_version: str
     automations_enabled: bool
     counts: Counts
     limits: Limits
     schedule_delay_seconds: float | None
-    scheduler: str
+    scheduler: OneScheduler
 
 
 async def get(tx: Tx, call: Call) -> StatusAnswer:

@@ -18,7 +18,7 @@ from steward.connectors.base import Secret, Secrets, Settings
 from steward.model.account import Actor
 from steward.model.connection import Auth, ConnectionState
 from steward.model.ids import IntegrationId
-from steward.model.refusals import NotConfigured, NotFound, ValidationFailed, WrongState
+from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
 from steward.outbound.errors import Broken, CallError, Unauthorized
 from steward.outbound.link import Link, PaceRule, Timeouts
 from steward.store import connections, sign_ins
@@ -70,7 +70,7 @@ async def begin(
 ) -> str:
     """The address a person signs in at; its state is theirs, valid ten minutes, once.
 
-    Raises NotConfigured, and for `integration` NotFound, WrongState, ValidationFailed.
+    Raises NotConfigured, and for `integration` ValidationFailed, WrongState.
     """
     if integration is not None:
         await _reconnectable(tx, actor, integration)
@@ -98,7 +98,7 @@ async def begin(
 async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> None:
     found = await connections.get(tx, actor.org, integration)
     if found is None:
-        raise NotFound
+        raise ValidationFailed(errors={"integration_id": ["This organisation has no such connection."]})
     if found.kind != KIND or found.auth is not Auth.USER_SIGN_IN:
         raise ValidationFailed(errors={"integration_id": ["This was not connected by sign-in."]})
     if found.state is ConnectionState.CONNECTED:

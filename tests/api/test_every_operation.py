@@ -1,10 +1,14 @@
 """What holds for every row of the table, also for one without a test of its own (house 6)."""
 
 import re
+from typing import Any
 
 import httpx
 import openapi_spec_validator
 import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
 from steward.api import openapi
 from steward.api.calls import Entry, Operation
@@ -16,6 +20,7 @@ from tests.people import Caller
 from tests.service import Service
 
 ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
+JSON = "application/json"
 API_ROWS = [row for row in OPERATIONS if row.entry is Entry.API]
 
 
@@ -89,6 +94,40 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
             answers = operation["responses"]
             assert {"401", "403", "422", "429", "503"} <= set(answers)
             assert all("example" in str(answer["content"]) for answer in answers.values())
+
+
+def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
+    """issue 4, point 6: recorded calls, each valid by what the document says of it"""
+    document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
+    whole = Registry().with_resource("urn:document", DRAFT202012.create_resource(document))
+    shown = 0
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            contents = [answer["content"] for answer in operation["responses"].values()]
+            contents += [operation["requestBody"]["content"]] if "requestBody" in operation else []
+            for content in contents:
+                described = content["application/json"]
+                schema = _within(described["schema"])
+                named = [one["value"] for one in described.get("examples", {}).values()]
+                for value in [described["example"]] if "example" in described else named:
+                    checker = Draft202012Validator(schema, registry=whole, format_checker=FormatChecker())
+                    faults = [
+                        f"{list(one.absolute_path)}: {one.message}" for one in checker.iter_errors(value)
+                    ]
+                    assert faults == [], (method, path)
+                    shown += 1
+            assert "example" in operation["responses"][next(iter(operation["responses"]))]["content"][JSON]
+    assert shown > 300
+
+
+def _within(schema: Any) -> Any:
+    """The schema with what it refers to found in the document."""
+    if isinstance(schema, dict):
+        return {
+            name: f"urn:document{value}" if name == "$ref" else _within(value)
+            for name, value in schema.items()
+        }
+    return [_within(one) for one in schema] if isinstance(schema, list) else schema
 
 
 async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:

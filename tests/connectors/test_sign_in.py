@@ -15,7 +15,7 @@ from steward.connections.vault import open_secrets
 from steward.connectors.base import TABS, VALUES, TabsAsk, ValuesAsk
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId
-from steward.model.refusals import NotConfigured, NotFound, ValidationFailed, WrongState
+from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
 from steward.sandbox.world import create
 from steward.store import connections
 from tests.fake_clock import FakeClock
@@ -142,7 +142,7 @@ async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
     begin = partial(sign_in.begin, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):
         await bare.write(partial(begin, integration=None, rules=None))
-    with pytest.raises(NotFound):
+    with pytest.raises(ValidationFailed):
         await bare.write(partial(begin, integration=IntegrationId(999), rules=rules(bare)))
     made = await signed_in(bare)
     with pytest.raises(WrongState):

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import type { UnconfiguredRecord } from "../api/schema";
 import { chosenOf, forAll, hasOthers, NOTHING, sent, toBind } from "./bindings";
 
-const missing = [
+const missing: UnconfiguredRecord[] = [
   { step: "Read", kind: "store", target: null, why: "needs_reconnecting" },
   { step: "Log", kind: "spreadsheet", target: { spreadsheet_id: "s1", sheet: "A" }, why: "no_connection" },
   { step: "Copy", kind: "spreadsheet", target: null, why: "no_connection" },

@@ -1,6 +1,6 @@
 /** Steps of a workflow bound to connections (web 6.5.3): what is chosen, and what is sent of it. */
 
-import type { UnconfiguredRecord } from "../api/schema";
+import type { StepBindingRecord, UnconfiguredRecord } from "../api/schema";
 
 /** What a person chose for one step. */
 export interface Bound {
@@ -35,8 +35,8 @@ export function toBind(unconfigured: readonly UnconfiguredRecord[]): ToBind[] {
 }
 
 /** As the service takes them: steps without a connection are left out, an open target is null. */
-export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, unknown> {
-  const body: Record<string, unknown> = {};
+export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, StepBindingRecord> {
+  const body: Record<string, StepBindingRecord> = {};
   for (const { step, kind } of rows) {
     const bound = chosen[step];
     if (!bound || bound.integration === null) continue;

@@ -3,7 +3,7 @@ import type { ChangeRecord, FieldRecord } from "../api/schema";
 import { differenceOf, filtered, isWarned, linesOf, NO_FILTER, ordered, percentWords, shortPair, valueOf, widest } from "./changes";
 import { cell, csvOf } from "./csv";
 
-const field = (before: unknown, after: unknown, kind = "money"): FieldRecord => ({
+const field = (before: unknown, after: unknown, kind: FieldRecord["kind"] = "money"): FieldRecord => ({
   field: "price", label: "Price", before, after, kind, currency: "EUR",
 });
 

@@ -57,7 +57,7 @@ describe("words of a plan", () => {
   });
 
   it("tells the worst state of a step", () => {
-    const found = (code: string, level: string): FindingRecord => ({ step: "a", code, level, message: "" });
+    const found = (code: string, level: FindingRecord["level"]): FindingRecord => ({ step: "a", code, level, message: "" });
     const none = new Set<string>();
     expect(stateOf("a", true, [], none)).toBe("fine");
     expect(stateOf("a", true, [], new Set("a"))).toBe("unbound");

@@ -40,19 +40,19 @@ describe("choosing a cadence", () => {
 });
 
 describe("notes", () => {
-  const daily = { ...EMPTY, cadence: "daily", run_at: "02:30" };
+  const daily: ScheduleRecord = { ...EMPTY, cadence: "daily", run_at: "02:30" };
   it("say what the clock does", () => {
     expect(noteWords("gap", "2027-03-28T01:30:00.000Z", daily, "Europe/Berlin")).toBe(
       "The clock jumps over 02:30 that night; this run starts at 03:30.",
     );
     expect(noteWords("fold", "2027-10-31T00:30:00.000Z", daily, "Europe/Berlin")).toBe("02:30 comes twice that night; it runs at the first.");
-    const monthly = { ...EMPTY, cadence: "monthly", run_at: "08:00", day_of_month: 31 };
+    const monthly: ScheduleRecord = { ...EMPTY, cadence: "monthly", run_at: "08:00", day_of_month: 31 };
     expect(noteWords("short_month", "2027-02-28T07:00:00.000Z", monthly, "Europe/Berlin")).toBe("February has no 31st; it runs on the 28th.");
     expect(noteWords(null, "2027-02-28T07:00:00.000Z", daily, "Europe/Berlin")).toBeNull();
   });
 
   it("name the day when the jump goes over midnight", () => {
-    const late = { ...EMPTY, cadence: "weekly", day_of_week: 6, run_at: "23:30" };
+    const late: ScheduleRecord = { ...EMPTY, cadence: "weekly", day_of_week: 6, run_at: "23:30" };
     expect(noteWords("gap", "2027-03-28T01:30:00.000Z", late, "America/Nuuk")).toBe(
       "The clock jumps over 23:30 that night; this run starts at 00:30 on Sunday.",
     );

@@ -4,7 +4,9 @@ import type { ScheduleRecord } from "../api/schema";
 import { addDays, clockOf, toWall, type Zone } from "./time";
 import { list } from "./words";
 
-export const CADENCES: readonly { value: string; words: string }[] = [
+export type Cadence = ScheduleRecord["cadence"];
+
+export const CADENCES: readonly { value: Cadence; words: string }[] = [
   { value: "daily", words: "Every day" },
   { value: "weekdays", words: "On some days of the week" },
   { value: "weekly", words: "Every week" },
@@ -20,7 +22,8 @@ const MONTHS = [
   "January", "February", "March", "April", "May", "June",
   "July", "August", "September", "October", "November", "December",
 ] as const;
-export const WEEKS: readonly { value: number; words: string }[] = [
+export type Week = NonNullable<ScheduleRecord["week_of_month"]>;
+export const WEEKS: readonly { value: Week; words: string }[] = [
   { value: 1, words: "first" },
   { value: 2, words: "second" },
   { value: 3, words: "third" },
@@ -44,7 +47,7 @@ export function movesLater(cadence: string): boolean {
 }
 
 /** The schedule with another cadence: what was chosen stays where it still means something. */
-export function withCadence(schedule: ScheduleRecord, cadence: string, today: string): ScheduleRecord {
+export function withCadence(schedule: ScheduleRecord, cadence: Cadence, today: string): ScheduleRecord {
   const byWeek = cadence === "monthly" && schedule.week_of_month !== null;
   return {
     ...EMPTY,

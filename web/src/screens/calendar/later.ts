@@ -1,6 +1,7 @@
 /** What "this and later" makes of a schedule, to be read before it is sent (schedule 8.3); the service decides. */
 
 import type { ScheduleRecord } from "../../api/schema";
+import type { Week } from "../../lib/schedule";
 import { addDays } from "../../lib/time";
 
 function weekday(day: string): number {
@@ -56,8 +57,8 @@ export function movedSchedule(schedule: ScheduleRecord, from: string, wall: stri
   }
 }
 
-function weekOf(before: number, day: string): number {
-  const week = Math.ceil(Number(day.slice(8)) / 7);
+function weekOf(before: number, day: string): Week {
+  const week = Math.ceil(Number(day.slice(8)) / 7) as 1 | 2 | 3 | 4 | 5;
   const inLast = addDays(day, 7).slice(0, 7) !== day.slice(0, 7);
   return week === 5 || (before === -1 && inLast) ? -1 : week;
 }

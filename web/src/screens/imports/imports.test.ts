@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { FindingRecord } from "../../api/schema";
 import { blocked, byLevel, counted, foundAndToDo, verdict, whyNot } from "./report";
 import { guessed, MOST_BYTES, proposedName, tooLarge } from "./reading";
 
@@ -29,7 +30,7 @@ describe("an export as given", () => {
 });
 
 describe("the report", () => {
-  const found = (step: string | null, level: string, code = "parameter") => ({ step, level, code, message: "" });
+  const found = (step: string | null, level: FindingRecord["level"], code = "parameter"): FindingRecord => ({ step, level, code, message: "" });
   const issues = [found("A", "error"), found("A", "error"), found(null, "error"), found("B", "warning"), found("B", "note")];
 
   it("groups by level and counts steps, not findings", () => {

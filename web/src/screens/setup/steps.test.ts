@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { ConnectionRecord, StoreRecord, TemplateRecord } from "../../api/schema";
+import type { ConnectionRecord, NeedRecord, ScheduleRecord, StoreRecord, TemplateRecord } from "../../api/schema";
 import { formOf } from "../../lib/schema";
 import { freshDraft } from "./drafts";
 import { bodyOf, needWords, numberOf, stepOf, topicsFor, whereFaults } from "./steps";
 
-const SCHEDULE = { cadence: "daily", run_at: "06:00", day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null };
-const STORES_NEEDED = { kind: "store", use: "read", required: true, min: 2, max: 10 };
+const SCHEDULE: ScheduleRecord = { cadence: "daily", run_at: "06:00", day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null };
+const STORES_NEEDED: NeedRecord = { kind: "store", use: "read", required: true, min: 2, max: 10 };
 const template = (changes: Partial<TemplateRecord>): TemplateRecord => ({
   template_id: "t", template_version: 1, name: "A template", description: "", category: "stock", platforms: ["woocommerce"],
   connections: [], inputs_schema: {}, result_schema: null, steps: [], changes_store: false, triggers: ["schedule"], topics: {},

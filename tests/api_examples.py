@@ -1,0 +1,81 @@
+"""Records real calls for the OpenAPI document: `python -m tests.api_examples`, part of `make docs`.
+
+The requests are those of docs/api.md, sent to the whole service beside the pretend world; decisions on an
+approval, which no token may take, are the owner's in the web app.
+"""
+
+import asyncio
+import json
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from steward.api.calls import Operation
+from steward.api.operations import OPERATIONS
+from steward.api.routes import Routes
+from tests.databases import copy_migrated_sqlite
+from tests.fake_clock import FakeClock
+from tests.people import Caller
+from tests.source import ROOT
+from tests.test_docs import PAGE, Example, Reader, examples, opened_as_shown
+from tests.whole import Whole
+
+FILE = ROOT / "steward/api/examples.json"
+PREFIX = "/v1/automations"
+Found = dict[str, dict[str, Any]]
+
+
+async def recorded(whole: Whole, owner: Caller) -> Found:
+    """By operation, the first example of the page that succeeded: `path`, `request` or null, and `answer`."""
+    routes: Routes[Operation] = Routes(OPERATIONS)
+    found: Found = {}
+
+    def note(method: str, path: str, request: Any, answer: Any) -> None:
+        row = routes.find(path.partition("?")[0])
+        if row is not None and answer.get("success") and method in row.methods:
+            key = f"{method} {row.methods[method].path}"
+            found.setdefault(key, {"path": path, "request": request, "answer": answer})
+
+    reader = Reader(whole, await whole.service.token("member"))
+    for example in examples(PAGE.read_text("utf-8")):
+        answer = await reader.follow(example)
+        if answer is not None:
+            sent: Example = reader.translated(example)
+            note(sent.method, sent.path, json.loads(sent.content) if _is_json(sent) else None, answer.body)
+    for decision, body in (
+        ("reject", {"version": 1, "comment": "Not this week"}),
+        ("approve", {"version": 1}),
+    ):
+        [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
+        path = f"{PREFIX}/approvals/{waiting['id']}/{decision}"
+        note("POST", path, body, (await owner.post(path, body)).body)
+        again = {"idempotency_key": f"after-{decision}"}
+        await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
+        await whole.shop.drain()
+    return dict(sorted(found.items()))
+
+
+def _is_json(sent: Example) -> bool:
+    return sent.content.startswith("{")
+
+
+async def _record(folder: Path) -> Found:
+    url = await asyncio.to_thread(copy_migrated_sqlite, folder, folder / "steward.db")
+    whole, owner = await opened_as_shown(url, FakeClock(), folder / "world")
+    found = await recorded(whole, owner)
+    await whole.close()
+    return found
+
+
+def main() -> None:
+    """Writes the file anew."""
+    with tempfile.TemporaryDirectory(prefix="steward-examples-") as folder:
+        found = asyncio.run(_record(Path(folder)))
+    text = json.dumps(found, indent=1, ensure_ascii=False)
+    # The port of the pretend world differs each time.
+    FILE.write_text(re.sub(r"127\.0\.0\.1:(?!8400)\d+", "127.0.0.1:18401", text) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
