@@ -1,5 +1,6 @@
 """Reads an export of any source: plan, findings, scripts and expressions compiled (imports 1, 12.5)."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,8 @@ async def read_export(
     reader = _READERS.get(source)
     if reader is None:
         raise Unreadable("Exports of this source are not known. Send one of n8n or of Shopify Flow.")
-    found = reader(content, name)
+    # A large export takes a second or more: the others are served meanwhile.
+    found = await asyncio.to_thread(reader, content, name)
     findings = list(found.findings)
     if found.plan.mode is DataMode.ITEMS:
         for step_name, place in _references(found.plan):

@@ -11,7 +11,8 @@ from typing import Final
 
 Path = tuple[str, ...]
 
-MOST_PATHS: Final = 64  # that one name of a text may stand for
+MOST_PATHS: Final = 32  # that one name of a text may stand for
+MOST_STEPS: Final = 10_000  # of following names back, in one text
 DEEPEST: Final = 20
 _MARK = re.compile(
     r"\{\{-?(?P<out>.*?)(?:-?\}\}|\Z)|\{%-?\s*(?P<tag>#|\w*)(?P<rest>.*?)(?:-?%\}|\Z)", re.DOTALL
@@ -45,6 +46,10 @@ _BY_MEMBER = frozenset(
 )
 
 
+class TooMuch(Exception):
+    """A text gives its names more meanings than can be followed."""
+
+
 @dataclass(slots=True)
 class Asked:
     """What a text asks for, and the paths with a member that is worked out only while it runs."""
@@ -54,12 +59,20 @@ class Asked:
 
 
 def paths_of(text: str, roots: Iterable[str]) -> Asked:
-    """The paths of a Liquid text. `roots` are the names it may look at; others it must give itself."""
+    """The paths of a Liquid text. `roots` are the names it may look at; others it must give itself.
+
+    Raises TooMuch.
+    """
     first = _Reading(frozenset(roots), {})
     first.read(text)
     if not first.names:
         return first.asked
-    again = _Reading(frozenset(roots), first.names)  # a loop may use what it gave a name at its end
+    # A loop may use what it gave a name at its end; a name used before it is given anything is empty.
+    later = {
+        name: {path for path in given if path[0] in first.roots or path[0] not in first.names}
+        for name, given in first.names.items()
+    }
+    again = _Reading(first.roots, later)
     again.read(text)
     return again.asked
 
@@ -72,6 +85,7 @@ class _Reading:
     names: dict[str, set[Path]] = field(default_factory=dict)
     loops: list[tuple[str, set[Path] | None]] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
+    _steps: int = 0
 
     def read(self, text: str) -> None:
         """Every output and tag, in order."""
@@ -102,8 +116,10 @@ class _Reading:
             self.loops.append((found[1], self.names.get(found[1])))
             self.names[found[1]] = self._value(found[2], list_=True)
         elif tag == "assign" and (found := _ASSIGN.match(rest)):
-            given = self._value(found[2])
-            self.names[found[1]] = self.names.get(found[1], set()) | given
+            given = self.names.get(found[1], set()) | self._value(found[2])
+            if len(given) > MOST_PATHS:
+                raise TooMuch
+            self.names[found[1]] = given
         elif tag in ("capture", "increment", "decrement"):
             name = rest.strip().strip("'\"")
             self.names.setdefault(name, set())
@@ -127,6 +143,7 @@ class _Reading:
         for one in filters:
             name, _, arguments = one.partition(":")
             named = name.strip()
+            self._steps += len(given)
             others = self._terms(arguments)
             member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
             if named in _BY_MEMBER and member is not None:
@@ -138,7 +155,9 @@ class _Reading:
                 given = given | others
             elif named != "map" and named not in _KEEPING:
                 given = set()
-        return set(sorted(given)[:MOST_PATHS])
+        if len(given) > MOST_PATHS:
+            raise TooMuch
+        return given
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
         """Everything asked for in an expression without filters."""
@@ -170,7 +189,10 @@ class _Reading:
             if known is None or head in self.roots:
                 yield path
             known = known or set()
-        for one in sorted(known)[:MOST_PATHS]:
+        self._steps += 1 + len(known)
+        if self._steps > MOST_STEPS:
+            raise TooMuch
+        for one in sorted(known):
             if len(one) + len(rest) <= DEEPEST:
                 yield one + rest
 

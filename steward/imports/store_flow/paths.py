@@ -25,11 +25,13 @@ class Used:
     read: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     fetched: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    said: set[Finding] = field(default_factory=set)
 
     def error(self, step: str, words: str, code: str = "parameter") -> None:
         """A path that cannot be worked out, told once of a step."""
         finding = Finding(step, Level.ERROR, code, words)
-        if finding not in self.findings:
+        if finding not in self.said:
+            self.said.add(finding)
             self.findings.append(finding)
 
 
@@ -71,8 +73,13 @@ def asked_by(step: PlanStep, scopes: Scopes, roots: set[str], found: Used) -> li
         except selection.Unreadable:
             return asked  # its own check says so
     known = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {SECRETS}
-    for text in templates_in(config):
-        read = liquid_paths.paths_of(text, known)
+    for text in dict.fromkeys(templates_in(config)):
+        try:
+            read = liquid_paths.paths_of(text, known)
+        except liquid_paths.TooMuch:
+            words = "A text of it gives its names too many meanings to be followed. Make it simpler."
+            found.error(step.name, words, "expression_feature")
+            continue
         asked += [".".join(one) for one in read.paths]
         for one in read.unclear:
             words = f"It asks “{one[:80]}” for a field whose name it works out. Name the field."
@@ -156,15 +163,23 @@ def _compiled(
 ) -> str:
     """The query of what a flow calls `name`; its problems become findings of the steps that use the paths."""
     compiled = compile_read(root, sorted(root + path.removeprefix(name) for path in paths), patched)
+    wrong: set[str] = set()
     for told, words in compiled.problems:
         path = name + told.removeprefix(root)
         users = paths.get(path) or sorted({step for steps in paths.values() for step in steps})[:1]
+        wrong.add(path)
         for step in dict.fromkeys(users):
             found.error(step, f"“{path[:120]}” cannot be read. {words}")
     for told in compiled.lists:
         listed = name + told.removeprefix(root)
-        below = (steps for path, steps in paths.items() if path == listed or path.startswith(f"{listed}."))
+        below = (
+            steps
+            for path, steps in paths.items()
+            if path not in wrong and (path == listed or path.startswith(f"{listed}."))
+        )
         first = next((steps[0] for steps in below), None)
+        if first is None:
+            continue
         words = (
             f"Of “{listed[:120]}” at most 250 are read; the rest is left out. Look whether that is enough."
         )

@@ -58,7 +58,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
         triggers=(trigger,),
         variables=tuple(paths.variables(used, made, tuple(flow.patched))),
     )
-    plan = graph.arranged(plan)
+    plan = graph.arranged(plan, by_port=True)
     findings = reading.findings + used.findings + graph.reads_beside(plan)
     if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
         raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")

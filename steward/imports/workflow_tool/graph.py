@@ -11,10 +11,13 @@ from steward.steps.repeats import circles
 LOOP = "splitInBatches"
 
 
-def arranged(plan: Plan) -> Plan:
-    """The plan with its steps in the order they would run, those no trigger reaches last and marked."""
+def arranged(plan: Plan, *, by_port: bool = False) -> Plan:
+    """The plan with its steps in the order they would run, those no trigger reaches last and marked.
+
+    `by_port`: what one output leads to comes before what the next does, wherever it stands.
+    """
     entry = plan.entry()
-    order = _order(plan, entry.name) if entry is not None else []
+    order = _order(plan, entry.name, by_port=by_port) if entry is not None else []
     reached = set(order)
     places = {name: number for number, name in enumerate(order)}
     steps = [
@@ -25,12 +28,15 @@ def arranged(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def _order(plan: Plan, entry: str) -> list[str]:
+def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
     """Depth first from the trigger, topmost first, each step where it is first met."""
     place = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
-    after: dict[str, list[str]] = {}
+    ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
+    after: dict[str, list[tuple[int, str]]] = {}
     for edge in plan.edges:
-        after.setdefault(edge.source, []).append(edge.target)
+        own = ports.get(edge.source, ())
+        rank = own.index(edge.port) if edge.port in own else 0
+        after.setdefault(edge.source, []).append((rank, edge.target))
     found: list[str] = []
     seen = {entry}
     stack = [entry]
@@ -38,9 +44,8 @@ def _order(plan: Plan, entry: str) -> list[str]:
         here = stack.pop()
         if here != entry:
             found.append(here)
-        targets = sorted(
-            dict.fromkeys(after.get(here, ())), key=lambda name: (place[name][1], place[name][0])
-        )
+        ways = sorted(after.get(here, ()), key=lambda way: (way[0], place[way[1]][1], place[way[1]][0]))
+        targets = dict.fromkeys(target for _, target in ways)
         for target in reversed(targets):
             if target not in seen or target in stack:
                 if target in stack:

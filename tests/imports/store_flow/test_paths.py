@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steward.imports.store_flow.liquid_paths import paths_of
+from steward.imports.store_flow.liquid_paths import TooMuch, paths_of
 from steward.imports.store_flow.read import read_value
 from steward.model.finding import Level
 from steward.model.plan import Plan
@@ -61,6 +61,7 @@ def asked(text: str) -> set[str]:
             "{% assign p = x %}{% endfor %}",
             "order.lineItems order.lineItems.sku order.lineItems.title",
         ),
+        ("{% assign all = all | append: order.name %}{{ all }}", "order.name"),
         ("{% raw %}{{ order.a }}{% endraw %}{% comment %}{{ order.b }}{% endcomment %}", ""),
         ("{% liquid\nassign c = order.customer\necho c.email %}", "order.customer order.customer.email"),
         ("{% if order.test == true and 'a' == order.note %}{% endif %}", "order.test order.note"),
@@ -73,6 +74,19 @@ def asked(text: str) -> set[str]:
 def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
     """imports 8.2, 8.4: names a text gives itself are followed back"""
     assert asked(text) == set(paths.split())
+
+
+def test_names_are_followed_so_far_and_no_further() -> None:
+    """imports 12: a text of 64 KiB cannot hold up the reading"""
+    one = "{% assign a = order.f0 %}"
+    one += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
+    assert len(asked(one + "{{ a.x }}")) == 64
+    for text in (one + "{% assign a = order.more %}", one + "{{ a.x }}" * 300):
+        with pytest.raises(TooMuch):
+            paths_of(text, ROOTS)
+    assert [found.code for found in errors(flow(began(), http(2, body=one + "{{ a.x }}" * 300)))] == [
+        "expression_feature"
+    ]
 
 
 def test_a_field_whose_name_is_worked_out_is_told() -> None:
