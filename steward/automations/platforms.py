@@ -5,7 +5,7 @@ from steward.model import kept_plan
 from steward.model.connection import Connection
 from steward.model.finding import Finding, Level
 from steward.model.plan import DataMode, Plan, PlanStep
-from steward.steps.flow.hydrate import ReadObjects
+from steward.steps.flow.hydrate import UNREAD
 from steward.steps.flow.types import FLOW_TYPES
 from steward.templates.base import STORES
 
@@ -40,9 +40,11 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
         if stores is not None and platform not in stores:
             words = f"It has no counterpart in {name}. Run it on another store, or remove the step."
             found.append(Finding(step.name, Level.ERROR, "node_type", words))
-    roots = sorted(_roots(plan)) if platform not in (ReadObjects.stores or ()) else []
-    if roots:
-        words = f"Its fields of {', '.join(roots)} cannot be read of {name}. Run it on another store."
+    paths = _unread(plan, platform)
+    if paths:
+        named = ", ".join(f"“{path[:80]}”" for path in paths[:MOST_NAMED])
+        more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+        words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
         found.append(Finding(None, Level.ERROR, "parameter", words))
     return found
 
@@ -73,6 +75,10 @@ def _stores(task: str) -> frozenset[str] | None:
     return None if kind is None else kind.stores
 
 
-def _roots(plan: Plan) -> set[str]:
+def _unread(plan: Plan, platform: str) -> list[str]:
+    """The paths of the objects a flow is about that the platform's objects do not have."""
     aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
-    return {one.root for one in plan.variables if one.root not in aliases}
+    told = UNREAD.get(platform)
+    if told is None:
+        return []
+    return [path for one in plan.variables if one.root not in aliases for path in told(one.root, one.paths)]

@@ -11,9 +11,11 @@ from steward.connectors.base import (
     CallError,
     ChangeOp,
     Current,
+    Invalid,
     JsonValue,
     NotFound,
     Nothing,
+    ObjectsAsk,
     Page,
     Part,
     Product,
@@ -24,6 +26,7 @@ from steward.connectors.base import (
     WriteOutcome,
     WriteState,
 )
+from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,
     VARIATION_FIELDS,
@@ -36,6 +39,7 @@ from steward.connectors.woocommerce.answers import (
     rows_of,
     text_of,
 )
+from steward.connectors.woocommerce.flow_objects import flow_object, unread
 from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
@@ -79,10 +83,37 @@ class WooCommerceReader:
             "customers": self._others.customers,
             "customer": self._others.customer,
             "objects": self._others.objects,
+            "flow.object": self._flow_object,
+            "flow.objects": self._flow_objects,
             "changed": self._others.changed,
             "ids": self._others.ids,
         }
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+
+    async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+        """One object as a flow sees it. Raises Invalid for a field that has no counterpart here."""
+        reads: dict[str, Callable[[ById], AsyncIterator[Page[Any]]]] = {
+            "order": self._others.order,
+            "product": self._product,
+            "customer": self._others.customer,
+        }
+        missing = [ask.root] if ask.root not in reads else unread(ask.root, ask.paths)
+        if missing:
+            raise Invalid([missing[0]], f"“{missing[0][:80]}” has no counterpart in WooCommerce.")
+        async for page in reads[ask.root](ById(ask.id)):
+            yield Page(tuple(flow_object(each) for each in page.items), total=page.total)
+
+    async def _flow_objects(self, ask: FlowObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+        """The newest objects: other searches and orders are the other platform's."""
+        if ask.query.strip() or (ask.sort or "").lower() != "id desc":
+            raise Invalid(["query"], "Lists are fetched by a search of Shopify's, which WooCommerce lacks.")
+        root = ask.root.removesuffix("s")
+        newest = ObjectsAsk(root, None, (("orderby", "id"), ("order", "desc")), min(ask.most, 100))
+        paths = tuple(root + path.removeprefix(ask.root) for path in ask.paths)
+        async for rows in self._others.objects(newest):
+            for row in rows.items:
+                async for page in self._flow_object(FlowObjectAsk(root, str(row.get("id")), paths)):
+                    yield page
 
     async def current(self, parts: Sequence[Part]) -> list[Current]:
         """Each part's value as it is now, in few calls. Raises CallError."""

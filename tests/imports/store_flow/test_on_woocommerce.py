@@ -1,0 +1,126 @@
+"""Flows on a WooCommerce shop: what has a counterpart runs there, what has none is named beforehand."""
+
+from typing import Any
+
+import httpx
+
+from steward.automations.platforms import lacking, platforms_of
+from steward.connectors.base import ORDERS, PRODUCT, ById, OrdersAsk
+from steward.connectors.reads import FLOW_OBJECTS, FlowObjectsAsk
+from steward.connectors.woocommerce.flow_objects import unread
+from steward.model import kept_plan
+from steward.model.change import Outcome
+from steward.model.plan import Plan
+from steward.model.run import RunStatus
+from tests.imports.store_flow.flows import ADMIN, began, condition, flow, foreach, task
+from tests.imports.store_flow.standing import Standing
+from tests.runs.shop import connect_all
+from tests.service import Service
+
+SOLD: dict[str, Any] = flow(
+    began(),
+    condition(2, "(order.totalPrice > 10)"),
+    foreach(3, "order.lineItems"),
+    condition(4, "(lineItemsForeachitem.quantity >= 2)"),
+    task(5, ADMIN + "add_product_tags", product_id="lineItemsForeachitem.product.id", tags=["In Demand"]),
+    task(6, ADMIN + "cancel_order", order_id="order.id", restock="true"),
+    links=[(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (4, "true", 5), (2, "false", 6)],
+    name="Tag what sells",
+)
+
+
+async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
+    """An order of products by their numbers and quantities, told to the service; its number."""
+    service = Service(standing.shop.service.fittings, standing.shop.clock, lines=[], told=[])
+    world = standing.shop.world
+    world.deliver_through(httpx.ASGITransport(app=service.app))
+    keys = world.described()["woocommerce"]
+    asked = {"line_items": [{"product_id": number, "quantity": quantity} for number, quantity in lines]}
+    auth = (keys["consumer_key"], keys["consumer_secret"])
+    async with httpx.AsyncClient(transport=world.transport(), auth=auth) as client:
+        answer = await client.post(f"{keys['url']}/wp-json/wc/v3/orders", json=asked)
+    assert answer.status_code == 201, answer.text
+    await world.settle()
+    await standing.shop.drain()
+    return str(answer.json()["id"])
+
+
+async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(anywhere: Standing) -> None:
+    """issue of flows, 5: its order read under the flow's names, its products tagged once approved"""
+    shop = anywhere.shop
+    await connect_all(shop)
+    service = Service(shop.service.fittings, shop.clock, lines=[], told=[])
+    shop.world.deliver_through(httpx.ASGITransport(app=service.app))
+    automation = await anywhere.automation(SOLD, "orders/create", on="woocommerce")
+    access = shop.service.tools.access
+    reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
+    simple = [
+        row
+        for row in shop.world.state.shop.products.values()
+        if row["type"] == "simple" and row["regular_price"]
+    ][:2]
+    first, second = (row["id"] for row in simple)
+    order = await bought(anywhere, (first, 2), (second, 1))
+    [run] = await anywhere.runs(automation)
+    [change] = await shop.changes(run)
+    assert change.proposal.object.id == str(first)
+    assert [part.operation for part in change.proposal.parts] == ["product_tag.create", "product.set_tags"]
+    ended = await anywhere.approved(run)
+    assert ended.status is RunStatus.SUCCEEDED, await shop.steps(ended)
+    assert [one.outcome for one in await shop.changes(ended)] == [Outcome.APPLIED]
+    [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
+    assert "In Demand" in product.tags
+    newest = FlowObjectsAsk("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", most=1)
+    [seen] = [item async for page in reader.read(FLOW_OBJECTS, newest) for item in page.items]
+    assert (seen["id"], [line["product"]["id"] for line in seen["lineItems"]]) == (
+        order,
+        [str(first), str(second)],
+    )
+    [read] = [item async for page in reader.read(ORDERS, OrdersAsk(ids=(order,))) for item in page.items]
+    assert (seen["totalPrice"], seen["customer"]) == (read.total, None)
+
+
+async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(standing: Standing) -> None:
+    """issue of flows, 5: the rest are findings that say so"""
+
+    async def plan_of(value: dict[str, Any]) -> Plan:
+        return kept_plan.from_kept((await standing.kept(value)).record.plan)
+
+    tagging = flow(
+        began(),
+        condition(2, "(order.risk.assessments any? |a| (a.riskLevel == 'HIGH'))"),
+        task(3, ADMIN + "add_order_tags", order_id="order.id", tags=["x"]),
+        links=[(1, "output", 2), (2, "true", 3)],
+    )
+    plan = await plan_of(tagging)
+    assert lacking(plan, "shopify") == []
+    assert platforms_of(plan) == ("shopify",)
+    found = [(one.step, one.message) for one in lacking(plan, "woocommerce")]
+    assert [step for step, _ in found] == ["Add order tags", None]
+    assert "order.risk.assessments.riskLevel" in found[1][1]
+    assert set(platforms_of(await plan_of(SOLD))) == {"shopify", "woocommerce"}
+
+
+def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
+    """imports 8.2; connectors 2.2"""
+    paths = (
+        *(
+            "order.name",
+            "order.lineItems",
+            "order.lineItems.first.sku",
+            "order.customer",
+            "order.lineItems.size",
+        ),
+        *("order.totalPriceSet.shopMoney.amount", "order.customer.id"),
+    )
+    assert unread("order", paths) == []
+    missing = (
+        "order.tags",
+        "order.lineItems.product.tags",
+        "order.customer.tags",
+        "order.name.x",
+        "order.risk",
+    )
+    assert unread("order", missing) == list(missing)
+    assert unread("shop", ("shop.email",)) == ["shop.email"]
+    assert unread("product", ("product.variants.price", "product.vendor")) == ["product.vendor"]
