@@ -34,6 +34,12 @@ from steward.store.steps import TooMuchData, ValueState
 from steward.templates.base import LastWords
 
 T = TypeVar("T")
+# Codes of executions that hand nothing on, and what is said of the steps behind them.
+_LEFT_OUT: Mapping[str, str] = {
+    UNKNOWN_IN_TEST: "What comes before it was left out of this test run: it is not known whether it runs.",
+    "not_approved": "Nothing of what comes before it was approved, so it did not run.",
+    "nothing_applied": "Nothing of what comes before it was done, so it did not run.",
+}
 SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory (engine 6)
 
 
@@ -97,17 +103,19 @@ async def advance(walk_: Walk) -> Ended | None:
         code = (failure.code if failure is not None else None) or "step_failed"
         return rows.failed_row(walked.failed, code, words)
     if not walked.held:
-        for step in _not_reached(plan, walk_.said):
-            words = "What comes before it was left out of this test run, so it is not known whether it runs."
-            await rows.skip(step, UNKNOWN_IN_TEST, words)
+        for code, words in _LEFT_OUT.items():
+            for step in _not_reached(plan, walk_.said, code):
+                await rows.skip(step, code, words)
         for step in walked.starved:
             await rows.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
     return None
 
 
-def _not_reached(plan: Plan, said: Mapping[str, tuple[str | None, str | None]]) -> list[PlanStep]:
-    """What did not run behind executions a test run had to leave out (engine 10.2)."""
-    open_ = [key.partition("\x00")[0] for key, (code, _) in said.items() if code == UNKNOWN_IN_TEST]
+def _not_reached(
+    plan: Plan, said: Mapping[str, tuple[str | None, str | None]], code: str
+) -> list[PlanStep]:
+    """What did not run behind executions that ended with this code (engine 10.1 rule 7, 10.2)."""
+    open_ = [key.partition("\x00")[0] for key, (told, _) in said.items() if told == code]
     ran = {key.partition("\x00")[0] for key in said}
     found: set[str] = set()
     while open_:

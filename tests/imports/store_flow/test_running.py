@@ -71,6 +71,38 @@ async def test_all_of_a_for_each_is_asked_for_at_once(standing: Standing) -> Non
     assert sent(standing) == ["Mug", "Lid", "end"]
 
 
+async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_declined(
+    standing: Standing,
+) -> None:
+    """engine 10.1 rules 2, 6, 7: a held action is waited for, also by what reads nothing of it"""
+    links = [(1, "output", 2), (2, "output", 3), (1, "output", 4), (4, "output", 5), (5, "output", 6)]
+    value = flow(began(), *(http(number, body=f"step {number}") for number in range(2, 7)), links=links)
+    automation = await standing.automation(value, "orders/create")
+    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    first = await standing.shop.changes(run)
+    assert len(first) == 2
+    await standing.shop.approve(run, [first[1]])
+    run = await standing.shop.until_settled(run)
+    assert (run.status, sent(standing)) == (RunStatus.WAITING_APPROVAL, ["step 2"])
+    ended = await standing.approved(run)
+    assert (ended.status, sent(standing)) == (RunStatus.SUCCEEDED, ["step 2", "step 3"]), ended
+    left = [row["title"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
+    told = [row["status"] for row in await standing.shop.steps(run) if row["code"] == "not_approved"]
+    assert (len(left), told) == (3, ["refused", "skipped", "skipped"])
+
+
+@pytest.mark.parametrize(("days", "status"), [(90, RunStatus.RUNNING), (91, RunStatus.FAILED)])
+async def test_a_wait_worked_out_is_ninety_days_at_most(
+    standing: Standing, days: int, status: RunStatus
+) -> None:
+    """imports 8.3"""
+    until = f"{{{{ 'now' | date_plus: '{days} days' }}}}"
+    value = flow(began(), task(2, FLOW + "wait", "WAIT", until=until), http(3))
+    automation = await standing.automation(value, "orders/create")
+    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    assert run.status is status, (run, await standing.shop.steps(run))
+
+
 async def test_a_killed_for_each_sends_each_thing_once(standing: Standing) -> None:
     """engine 10, 11: killed at points all through a run, nothing is sent twice and every row is there once"""
     automation = await standing.automation(in_loop(), "orders/create")

@@ -13,7 +13,16 @@ from steward.expressions.evaluate import Evaluator
 from steward.expressions.template import read_liquid
 from steward.model.json import JsonValue
 from steward.steps.flow.environment import Environment, follow
-from steward.steps.flow.selection import Misfit, Unreadable, cut, fitted, read_schema, read_selection
+from steward.steps.flow.selection import (
+    DEEPEST,
+    MOST,
+    Misfit,
+    Unreadable,
+    cut,
+    fitted,
+    read_schema,
+    read_selection,
+)
 from steward.steps.kinds import UnknownInTest
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -59,6 +68,18 @@ def test_what_is_no_selection_is_refused(text: str) -> None:
     """imports 1 rule 2"""
     with pytest.raises(Unreadable):
         read_selection(text)
+
+
+@pytest.mark.parametrize(("fields", "levels"), [(MOST, 1), (1, DEEPEST + 1)])
+def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
+    """imports 12.1: at them, and one past"""
+
+    def written(names: int, depth: int) -> str:
+        return "{ a " * (depth - 1) + "{ " + " ".join(f"f{n}" for n in range(names)) + " }" * depth
+
+    assert len(read_selection(written(fields, levels)).paths()) == fields
+    with pytest.raises(Unreadable):
+        read_selection(written(fields + (levels == 1), levels + (levels > 1)))
 
 
 @given(st.text(alphabet='{}[]:!ab "#\n,query type', max_size=60))
