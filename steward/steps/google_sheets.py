@@ -7,42 +7,34 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import (
-    TABS,
-    VALUES,
     AppendRows,
-    ClearCells,
     SheetTable,
-    TabsAsk,
-    ValuesAsk,
     WriteCells,
 )
 from steward.connectors.records import Cell
-from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps import js_values as js
-from steward.steps.base import AccountAccess
-from steward.steps.effects import Effects, account_of, gathered
+from steward.steps.effects import Effects
 from steward.steps.items import Item, Items
 from steward.steps.kinds import (
     Asked,
     Call,
     ItemFailed,
-    Params,
     Problem,
     Result,
-    StepBroke,
     StepType,
     Takes,
     is_expression,
     same,
 )
 from steward.steps.rows import column_letters
+from steward.steps.sheet_forms import clear, create, delete, form_problems
+from steward.steps.sheet_places import SheetPlace, document_of, tab_of
 
 _READS = frozenset(("read", "lookup"))
-_WRITES = frozenset(("append", "appendOrUpdate", "update", "clear"))
-_ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
+_WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "create"))
 
 
 class GoogleSheets(StepType):
@@ -57,7 +49,8 @@ class GoogleSheets(StepType):
             authentication resource operation documentId sheetName columns options filtersUI
             combineFilters dataMode fieldsUi columnToMatchOn valueToMatchOn dataToSend fieldsToSend
             sheetId range rawData lookupColumn lookupValue key keyRow dataStartRow valueInputMode clear
-            keepFirstRow startIndex rowsToDelete columnsToDelete title dataPropertyName upsert
+            keepFirstRow startIndex toDelete numberToDelete rowsToDelete columnsToDelete title upsert
+            dataPropertyName
             """,
         )
     )
@@ -87,7 +80,7 @@ class GoogleSheets(StepType):
 
     def target(self, asked: Asked) -> JsonObject:
         """The document and tab as the file names them; what an expression decides is null."""
-        return {"spreadsheet_id": _document(asked.parameters), "sheet": _tab(asked.parameters)}
+        return {"spreadsheet_id": document_of(asked.parameters), "sheet": tab_of(asked.parameters)}
 
     def check(self, asked: Asked) -> Iterable[Problem]:
         """What is carried of its operations."""
@@ -99,95 +92,30 @@ class GoogleSheets(StepType):
             words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
             yield Problem("error", "parameter", words)
         elif _operation(asked) not in _READS | _WRITES:
-            words = f"Its operation “{_operation(asked)[:40]}” is not carried. Read, append, update or clear."
+            words = f"Its operation “{_operation(asked)[:40]}” is not carried. Remove the step."
             yield Problem("error", "parameter", words)
+        elif _operation(asked) in ("clear", "delete", "create"):
+            yield from form_problems(asked, _operation(asked))
         if asked.get("rawData"):
             yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
-        if _operation(asked) == "clear" and asked.get("clear", "wholeSheet") != "wholeSheet":
-            yield Problem("error", "parameter", "It clears a part of the tab. Clear the whole tab.")
 
     async def run(self, call: Call) -> Result:
         """Rows read, or what would be written."""
-        place = _Place.of(call)
+        place = SheetPlace.of(call)
         operation = str(js.text(call.first.get("operation", "read")))
         if operation in _READS:
             return await _read(call, place)
         if operation == "clear":
-            return await _clear(call, place)
+            return await clear(call, place)
+        if operation == "delete":
+            return await delete(call, place)
+        if operation == "create":
+            return await create(call, place)
         return await _write(call, place, operation)
 
 
 def _operation(asked: Asked) -> str:
     return str(asked.literal("operation", "read"))
-
-
-def _located(value: Any) -> tuple[str, str, str | None]:
-    """A place of the tool's own form: how it is named, its value, and the name it had when chosen."""
-    if isinstance(value, Mapping):
-        cached = value.get("cachedResultName")
-        return str(value.get("mode", "id")), js.text(value.get("value", "")), cached if cached else None
-    return "id", js.text(value) if not js.is_missing(value) else "", None
-
-
-def _document(parameters: Mapping[str, Any]) -> str | None:
-    mode, value, _ = _located(parameters.get("documentId", parameters.get("sheetId", "")))
-    if not value or is_expression(value):
-        return None
-    found = _ADDRESS.search(value)
-    return found[1] if found else (None if mode == "url" else value)
-
-
-def _tab(parameters: Mapping[str, Any]) -> str | None:
-    if "sheetName" not in parameters:
-        area = parameters.get("range", "")
-        name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None
-        return None if name is None or is_expression(area) else name.strip("'")
-    mode, value, cached = _located(parameters["sheetName"])
-    if mode == "name":
-        return None if not value or is_expression(value) else value
-    return cached
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The bound account, and the document and tab of this run."""
-
-    account: AccountAccess
-    document: str | None
-    params: Params
-
-    @classmethod
-    def of(cls, call: Call) -> "_Place":
-        account = account_of(call)
-        binding = call.scene.binding(call.step.name) or {}
-        target = binding.get("target")
-        bound = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
-        named = bound or _document(call.first.tree)
-        own = account.connection.auth is Auth.SERVICE_ACCOUNT
-        return cls(account, None if own else named if isinstance(named, str) else None, call.first)
-
-    async def tab(self) -> str | None:
-        """The tab by its title. Raises ItemFailed."""
-        tree = self.params.tree
-        named = _tab(tree)
-        if named is not None or "sheetName" not in tree:
-            return named
-        mode, value, _ = _located(self.params.get("sheetName"))
-        if mode == "name":
-            return value or None
-        number = value.removeprefix("gid=")
-        for tab in await gathered(self.account.reader.read(TABS, TabsAsk(self.document))):
-            if tab.id == number:
-                return tab.title
-        raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
-
-    async def table(self) -> tuple[str | None, SheetTable]:
-        """The whole tab."""
-        tab = await self.tab()
-        found = await gathered(self.account.reader.read(VALUES, ValuesAsk(tab, spreadsheet_id=self.document)))
-        if not found:
-            raise ItemFailed("The tab cannot be read.")
-        return tab or found[0].tab, found[0]
 
 
 def _plain(cell: Cell) -> Any:
@@ -205,7 +133,7 @@ def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
     return {head: _plain(cells[at]) if at < len(cells) else "" for at, head in enumerate(heads) if head}
 
 
-async def _read(call: Call, place: _Place) -> Result:
+async def _read(call: Call, place: SheetPlace) -> Result:
     _, table = await place.table()
     heads = _heads(table)
     rows = [
@@ -267,10 +195,8 @@ def _mapped(call: Call, number: int) -> dict[str, Any]:
     return dict(item.json)
 
 
-async def _write(call: Call, place: _Place, operation: str) -> Result:
+async def _write(call: Call, place: SheetPlace, operation: str) -> Result:
     tab, table = await place.table()
-    if tab is None:
-        raise StepBroke("The tab of this step is not named.")
     heads = _heads(table)
     writing = _Writing(call, place, tab, table, heads, Effects(call))
     fresh: list[tuple[int, dict[str, Any]]] = []
@@ -294,7 +220,7 @@ class _Writing:
     """What one run of a writing step comes to."""
 
     call: Call
-    place: _Place
+    place: SheetPlace
     tab: str
     table: SheetTable
     heads: list[str]
@@ -370,27 +296,3 @@ class _Writing:
         for proposal in planned.proposals:
             self.effects.proposals.append(proposal)
             self.effects.item_of.append(first)
-
-
-async def _clear(call: Call, place: _Place) -> Result:
-    tab, table = await place.table()
-    if tab is None:
-        raise StepBroke("The tab of this step is not named.")
-    rows = table.rows[1:] if call.first.flag("keepFirstRow") else table.rows
-    area = None
-    if call.first.flag("keepFirstRow"):
-        width = max((len(row.cells) for row in table.rows), default=1)
-        area = f"A2:{column_letters(max(width, 1) - 1)}{table.rows[-1].number if table.rows else 2}"
-    ask = ClearCells(
-        tab=tab, area=area, before=tuple(row.cells for row in rows), spreadsheet_id=place.document
-    )
-    number = place.account.connection.integration_id
-    planned = place.account.changes["sheet.clear"].plan([ask], integration_id=number)
-    effects = Effects(call)
-    if planned.problems:
-        raise ItemFailed(planned.problems[0].message)
-    for place_, item in enumerate(call.items):
-        effects.items.append(Item(item.json, same(place_)))
-    effects.proposals += planned.proposals
-    effects.item_of += [0] * len(planned.proposals)
-    return effects.result(read=len(table.rows))

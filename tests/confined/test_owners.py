@@ -6,7 +6,7 @@ import sys
 import pytest
 from anyio.lowlevel import checkpoint
 
-from steward.confined.pool import JAVASCRIPT, Children, Owner
+from steward.confined.pool import JAVASCRIPT, Children, Owner, Used
 from steward.confined.protocol import Stopped
 
 MATCH = b'[["a","","a"]]'
@@ -104,4 +104,21 @@ async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: p
     assert [type(end) for end in ends] == [Stopped] * 3
     monkeypatch.undo()
     assert await _ask(children, ("one", "1"))
+    await children.close()
+
+
+async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
+    """safety 8: a run has 120 s of children in all, however long others made it wait"""
+    children, used, now = Children(1), Used(), asyncio.get_running_loop().time
+    await _ask(children, ("one", "1"))
+    [child] = [one for one in children._live if one.owner is not None]
+    child.busy = True  # as while it works on another message
+    began = now()
+    asked = asyncio.ensure_future(children.ask(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
+    while now() < began + 0.3:
+        await checkpoint()
+    child.busy = False
+    children._next()
+    await asked
+    assert 0 < used.seconds <= now() - began - 0.3
     await children.close()

@@ -1,0 +1,97 @@
+"""Spreadsheet steps of imported workflows that empty ranges, take rows out and add tabs."""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.workflow_tool.read import read_value
+from steward.model.change import Outcome
+from steward.model.run import Mode, RunStatus
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+
+
+def rows_of(shop: Shop) -> list[list[Any]]:
+    """What stands in the tab."""
+    [tab, *_] = shop.world.state.google.books["sheet-prices"].tabs
+    return tab.values()
+
+
+def filled(shop: Shop) -> None:
+    """A head and nine rows."""
+    [tab] = shop.world.state.google.books["sheet-prices"].tabs
+    tab.cells = {(0, 0): "Code", (0, 1): "Price"}
+    tab.cells |= {(at, 0): f"A{at}" for at in range(1, 10)} | {(at, 1): at for at in range(1, 10)}
+
+
+def sheet(operation: str, **more: Any) -> dict[str, Any]:
+    """A step on the tab Prices."""
+    place = {"mode": "name", "value": "Prices"}
+    return node("Sheet", "googleSheets", 4.5, {"operation": operation, "sheetName": place, **more})
+
+
+async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
+    """The step run for these items, once as a test, then truly, and all it proposes approved."""
+    bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
+    bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
+    automation = await automated(shop, chain(code("Items", items), step), bindings=bindings)
+    before = rows_of(shop)
+    tried = await shop.drained(automation, Mode.TEST)
+    assert tried.status is RunStatus.SUCCEEDED, tried
+    run = await shop.waiting(automation)
+    assert rows_of(shop) == before
+    assert len(await shop.changes(run)) == len(await shop.changes(tried))
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+
+
+async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
+    """imports 6: each counts without the rows of the one before, as the origin does"""
+    filled(shop)
+    asked = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
+    await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", asked)
+    assert [row[0] for row in rows_of(shop)] == ["Code", "A1", "A5", "A6", "A7", "A8", "A9"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) -> None:
+    """imports 6"""
+    one = "return [{json: {}}, {json: {}}]"
+    filled(shop)
+    await approved(shop, one, sheet("clear", clear="specificRows", startIndex=2, rowsToDelete=2))
+    assert rows_of(shop)[:4] == [["Code", "Price"], [], [], ["A3", 3]]
+    await approved(shop, one, sheet("clear", clear="specificColumns", startIndex="b", columnsToDelete=1))
+    assert rows_of(shop)[3] == ["A3"]
+    await approved(shop, one, sheet("clear", clear="specificRange", range="a4:a5"))
+    assert rows_of(shop)[3:6] == [[], [], ["A5"]]
+    await approved(shop, one, sheet("clear", keepFirstRow=True))
+    assert rows_of(shop) == [["Code"]]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
+    """imports 6"""
+    titles = "return ['May', 'June', 'May', 'Prices'].map(t => ({json: {t}}))"
+    await approved(shop, titles, sheet("create", title="={{ $json.t }}"))
+    tabs = shop.world.state.google.books["sheet-prices"].tabs
+    assert [tab.title for tab in tabs] == ["Prices", "May", "June"]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        sheet("delete", toDelete="columns"),
+        sheet("clear", clear="theOldOnes"),
+        sheet("create"),
+        sheet("create", title="May", options={"tabColor": "0aa"}),
+        sheet("remove"),
+        sheet("create", title="May") | {"typeVersion": 2},
+        sheet("create", title="Book", resource="spreadsheet"),
+    ],
+)
+def test_what_is_not_carried_is_refused_at_import(step: dict[str, Any]) -> None:
+    """imports 1 rule 2"""
+    found = read_value(chain(step)).findings
+    assert ("error", "parameter") in [(str(one.level), one.code) for one in found]
