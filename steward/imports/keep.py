@@ -96,13 +96,13 @@ def summary(reading: Reading) -> JsonObject:
 
 
 def needs_of(plan: Plan) -> list[str]:
-    """What its steps need, each once, sorted."""
+    """What its steps need, each once, sorted; objects read when it starts are a store's (imports 8.2)."""
     found = {
         step.origin.needs
         for step in plan.steps
         if step.origin is not None and step.origin.needs is not None and not step.origin.disabled
     }
-    return sorted(found)
+    return sorted(found | ({"store"} if plan.variables else set()))
 
 
 def shown_trigger(plan: Plan) -> dict[str, Any] | None:

@@ -87,7 +87,6 @@ EXPECTED = {
             (HTTP, "warning", "parameter"),
             (HTTP, "warning", "parameter"),
         ),
-        needs=(),
     ),
     "synthetic_admin_api_metafield": Expected(
         trigger=("Order canceled", "orders/cancelled"),

@@ -9,8 +9,9 @@ const MANUAL: ScheduleRecord = {
   cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
 };
 
-/** The platforms of the stores its steps are made for, by their operations. */
+/** The platforms of the stores its steps are made for, by their operations; a flow runs on any that has them all. */
 export function platforms(record: ImportRecord): string[] {
+  if (record.source === "store_flow") return [];
   const steps = record.plan?.steps.filter(({ needs }) => needs === "store") ?? [];
   return [...new Set(steps.map(({ operation }) => operation.split(".")[0]!))].sort();
 }
@@ -47,7 +48,14 @@ export class SetUp {
 
   /** Whether it runs on a store: its steps need one, or a store's events start it. */
   get onStore(): boolean {
-    return platforms(this.record).length > 0 || this.trigger.kind === "event";
+    return this.record.needs.includes("store") || this.trigger.kind === "event";
+  }
+
+  /** What the chosen store has no counterpart for: found beside what the import itself says. */
+  get lacking(): string[] {
+    const known = new Set(this.record.issues.map((one) => JSON.stringify(one)));
+    const fresh = this.answer?.issues.filter((one) => one.level === "error" && !known.has(JSON.stringify(one))) ?? [];
+    return this.store === null ? [] : fresh.map(({ step, message }) => (step === null ? message : `${step}: ${message}`));
   }
 
   get isChanged(): boolean {
