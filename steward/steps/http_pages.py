@@ -47,7 +47,8 @@ def _mode(value: Any) -> str:
 
 def asks_pages(params: Params) -> bool:
     """Whether the step asks for more than one page."""
-    return _mode(params.tree.get("options", {}).get("pagination", {}).get("pagination", {})) != "off"
+    given = params.tree.get("options", {}).get("pagination", {}).get("pagination")
+    return given is not None and _mode(given) != "off"
 
 
 def pages_problems(asked: Asked, *, reads: bool) -> Iterable[Problem]:
