@@ -14,6 +14,7 @@ from steward.connectors.base import (
     PRODUCTS,
     TABS,
     VALUES,
+    VARIANTS,
     AddNote,
     AddTab,
     AppendRows,
@@ -27,6 +28,7 @@ from steward.connectors.base import (
     SetOrderStatus,
     SetOrderTags,
     SetStatus,
+    SetStock,
     TabsAsk,
     ValuesAsk,
     WriteCells,
@@ -49,6 +51,11 @@ ASKS: dict[str, tuple[Any, Any, Any]] = {
     "order.cancel": (ORDERS, OrdersAsk(statuses=("pending", "on-hold")), CancelOrder),
     "order.add_note": (ORDERS, OrdersAsk(), lambda it: AddNote(it, "Looked at")),
     "customer.set_tags": (CUSTOMERS, CustomersAsk(), lambda it: SetCustomerTags(it, ("vip",))),
+    "inventory.set": (
+        VARIANTS,
+        ProductsAsk(),
+        lambda it: SetStock(it, (it.stock or 0) + 3) if it.tracked and it.stock_target == it.id else None,
+    ),
     "product.set_status": (PRODUCTS, ProductsAsk(published_only=True), lambda it: SetStatus(it, "draft")),
 }
 # Of sheets: what to ask by the tab's rows and its number. Rows appended without a key cannot be looked for.
@@ -65,10 +72,10 @@ SHEET_ASKS: dict[str, Callable[[tuple[Any, ...], str], Any]] = {
 
 
 async def _of_store(at: StepContext, name: str) -> tuple[AccountAccess, Any]:
-    """One change of the first object there is."""
+    """One change of the first object that can be asked for it."""
     read, ask, make = ASKS[name]
     items = [item async for page in at.home.reader.read(read, ask) for item in page.items]
-    return at.home, make(items[0])
+    return at.home, next(asked for asked in map(make, items) if asked is not None)
 
 
 async def _of_sheet(at: StepContext, name: str) -> tuple[AccountAccess, Any]:

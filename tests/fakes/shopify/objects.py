@@ -97,6 +97,7 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("Product", "totalInventory"): lambda goods, row, _: sum(
         available(goods, each["item"]) for each in variants_of(goods, row["id"])
     ),
+    ("FulfillmentOrder", "orderId"): lambda goods, row, _: row["order"],
     ("LineItem", "product"): lambda goods, row, _: goods.rows.get(row["product"]),
     ("LineItem", "variant"): lambda goods, row, _: goods.rows.get(row["variant"]),
     ("OrderTransaction", "order"): lambda goods, row, _: goods.rows[row["order"]],

@@ -45,13 +45,13 @@ async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
     return str(answer.json()["id"])
 
 
-async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(anywhere: Standing) -> None:
+async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing: Standing) -> None:
     """issue of flows, 5: its order read under the flow's names, its products tagged once approved"""
-    shop = anywhere.shop
+    shop = standing.shop
     await connect_all(shop)
     service = Service(shop.service.fittings, shop.clock, lines=[], told=[])
     shop.world.deliver_through(httpx.ASGITransport(app=service.app))
-    automation = await anywhere.automation(SOLD, "orders/create", on="woocommerce")
+    automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
     access = shop.service.tools.access
     reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
     simple = [
@@ -60,12 +60,12 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(anywhere:
         if row["type"] == "simple" and row["regular_price"]
     ][:2]
     first, second = (row["id"] for row in simple)
-    order = await bought(anywhere, (first, 2), (second, 1))
-    [run] = await anywhere.runs(automation)
+    order = await bought(standing, (first, 2), (second, 1))
+    [run] = await standing.runs(automation)
     [change] = await shop.changes(run)
     assert change.proposal.object.id == str(first)
     assert [part.operation for part in change.proposal.parts] == ["product_tag.create", "product.set_tags"]
-    ended = await anywhere.approved(run)
+    ended = await standing.approved(run)
     assert ended.status is RunStatus.SUCCEEDED, await shop.steps(ended)
     assert [one.outcome for one in await shop.changes(ended)] == [Outcome.APPLIED]
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]

@@ -1,0 +1,243 @@
+"""Every action of flows beside the pretend store: one approval, each change made once, nothing but those."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.run import RunStatus
+from steward.steps.flow.actions import ACTIONS
+from steward.steps.flow.admin_api import MUTATIONS
+from steward.steps.flow.kinds import FlowAsked
+from steward.steps.flow.types import FLOW_TYPES
+from tests.connectors.shopify.each import OPERATIONS
+from tests.fakes.shopify.goods import Row
+from tests.fakes.shopify.store import ShopifyFake
+from tests.imports.store_flow.flows import ADMIN, began, flow, task
+from tests.imports.store_flow.standing import Standing
+
+REQUEST = ADMIN + "admin_api_operation"
+
+
+def furnished(store: ShopifyFake) -> dict[str, Row]:
+    """An object of its own for every change below, so that none is in another's way."""
+    variants = store.of("ProductVariant")[:1]
+    made = {f"product{at}": store.add_product(f"Jar {at}", stock=4) for at in range(9)}
+    made |= {f"order{at}": store.add_order(variants, tags=["old"]) for at in range(10)}
+    made |= {f"person{at}": store.add_customer(f"Bo {at}") for at in range(5)}
+    made |= {"draft0": store.add_draft("#D1"), "draft1": store.add_draft("#D2")}
+    made["draft1"]["tags"] = ["old"]
+    made["captured"] = store.add_order(variants, payment="AUTHORIZED")
+    for name in ("released", "freed"):
+        made[name] = store.add_order(variants)
+        store.rows[made[name]["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
+    made["order5"]["closedAt"] = made["order5"]["createdAt"]
+    made["redirect"] = store.make("UrlRedirect", path="/jar", target="/old")
+    return made
+
+
+def actions(made: dict[str, Row], store: ShopifyFake) -> list[tuple[str, dict[str, Any]]]:
+    """(task, fields) of every action there is."""
+    ids = {name: row["id"] for name, row in made.items()}
+    [variant] = store.owned(ids["product4"])
+    [stocked] = store.owned(ids["product5"])
+    online, place = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
+    field = {"namespace": "custom", "key": "care", "value_type": "single_line_text_field", "value": "Wash"}
+    other = {"metafield": {"namespace": "custom", "key": "care", "type": "single_line_text_field"}}
+    return [
+        ("add_order_tags", {"order_id": ids["order0"], "tags": ["new"]}),
+        ("remove_order_tags", {"order_id": ids["order1"], "tags": ["OLD", "none"]}),
+        ("add_product_tags", {"product_id": ids["product0"], "tags": ["new, newer"]}),
+        ("remove_product_tags", {"product_id": ids["product1"], "tags": "gone"}),
+        ("add_draft_order_tags", {"draft_order_id": ids["draft0"], "tags": ["new"]}),
+        ("remove_draft_order_tags", {"draft_order_id": ids["draft1"], "tags": ["old"]}),
+        ("add_customer_tags", {"customer_id": ids["person0"], "tags": ["new"]}),
+        ("remove_customer_tags", {"customer_id": ids["person1"], "tags": ["gone"]}),
+        ("add_order_metafield", {"order_id": ids["order2"], **field}),
+        ("update_product_metafield", {"product_id": ids["product2"], "value": "Dry", **other}),
+        ("add_customer_metafield", {"customer_id": ids["person2"], **field}),
+        ("add_product_variant_metafield", {"product_variant_id": variant["id"], **field}),
+        ("created_redirect_url", {"path": "/jar", "target": "/jars", "overwrite_target": "true"}),
+        ("capture_payment", {"order_id": ids["captured"]}),
+        ("cancel_order", {"order_id": ids["order3"], "reason": "CUSTOMER", "restock": "true"}),
+        ("archive_order", {"order_id": ids["order4"]}),
+        ("unarchive_order", {"order_id": ids["order5"]}),
+        ("update_order_note", {"order_id": ids["order6"], "note": "Call {{ order.name }}"}),
+        ("update_customer_note", {"customer_id": ids["person3"], "note": "Blue"}),
+        ("hold_fulfillment_order", {"order_id": ids["order7"], "reason": "OTHER"}),
+        (
+            "release_fulfillment_order",
+            {"fulfillment_order_id": made["released"]["fulfillmentOrders"][0]},
+        ),
+        ("update_product_status", {"product_id": ids["product3"], "status": "DRAFT"}),
+        ("hide_product", {"product_id": ids["product6"], "publication_id": online}),
+        ("publish_product", {"product_id": ids["product7"], "publication_id": online}),
+        (
+            "set_inventory_quantity",
+            {"inventory_item_id": stocked["item"], "location_id": place, "quantity": "9"},
+        ),
+        (REQUEST.removeprefix(ADMIN), {"api_call": called("tagsAdd", id=ids["order8"], tags=["by request"])}),
+    ]
+
+
+def called(name: str, /, **arguments: Any) -> dict[str, str]:
+    """A request as files spell it."""
+    return {"name": name, "blob": json.dumps(arguments, indent=2)}
+
+
+async def run_of(standing: Standing, steps: list[tuple[str, dict[str, Any]]]) -> Any:
+    """The run of a flow whose steps all follow its trigger directly."""
+    made = [task(at, ADMIN + name, **fields) for at, (name, fields) in enumerate(steps, start=2)]
+    value = flow(began(), *made, links=[(1, "output", one["step_id"]) for one in made])
+    automation = await standing.automation(value, "orders/create")
+    first = standing.store.of("Order")[0]
+    return await standing.told(automation, "ORDERS_CREATE", first)
+
+
+async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standing) -> None:
+    """imports 8.3: actions; safety 1 promises 2 and 3: exactly what was shown, once; connectors 6"""
+    made = furnished(standing.store)
+    made["product7"]["publications"] = []
+    made["product1"]["tags"] = made["person1"]["tags"] = ["Gone", "kept"]
+    steps = actions(made, standing.store)
+    registered = {name.removeprefix(ADMIN) for kind in ACTIONS for name in kind.tasks}
+    same = {
+        "add_product_metafield",
+        "update_order_metafield",
+        "update_customer_metafield",
+        "unpublish_product",
+    }
+    same |= {"update_product_variant_metafield", "create_redirect_url", "release_fulfillment_order_hold"}
+    same |= {"update_inventory_quantity"}
+    assert registered == {name for name, _ in steps[:-1]} | same
+    run = await run_of(standing, steps)
+    assert run.status is RunStatus.WAITING_APPROVAL, await standing.shop.steps(run)
+    assert standing.store.writes() == []
+    changes = await standing.shop.changes(run)
+    assert len(changes) == len(steps)
+    done = {one.proposal.parts[0].operation for one in changes}
+    unused = {"variant.set_price", "refund.create", "redirect.create"}
+    assert done == {name for name in OPERATIONS if name not in unused and not name.endswith(".set_fields")}
+    ended = await standing.approved(run)
+    told = {one.name: (one.outcome, one.message) for one in await standing.shop.changes(run)}
+    assert {outcome for outcome, _ in told.values()} == {Outcome.APPLIED}, told
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    keys = Counter(entry["idempotency_key"] for entry in standing.store.applied())
+    touched = Counter(
+        (item["id"], *item["fields"]) for entry in standing.store.applied() for item in entry["objects"]
+    )
+    assert set(keys.values()) == {1}
+    assert set(touched.values()) == {1}
+    assert (made["product0"]["tags"], made["product1"]["tags"]) == (["new", "newer"], ["kept"])
+    assert (made["order0"]["tags"], made["order1"]["tags"], made["draft1"]["tags"]) == (
+        ["old", "new"],
+        [],
+        [],
+    )
+    assert (made["redirect"]["target"], made["captured"]["displayFinancialStatus"]) == ("/jars", "PAID")
+    assert (made["order3"]["cancelledAt"] is None, made["order5"]["closedAt"]) == (False, None)
+    assert (made["product3"]["status"], made["product7"]["publications"] != []) == ("DRAFT", True)
+
+
+def requests(made: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, Any]]:
+    """The arguments of every mutation on the list."""
+    ids = {name: row["id"] for name, row in made.items()}
+    [variant] = store.owned(ids["product4"])
+    [stocked] = store.owned(ids["product5"])
+    online, place = store.of("Publication")[0]["id"], store.of("Location")[0]["id"]
+    held, freed = (made[name]["fulfillmentOrders"][0] for name in ("order7", "freed"))
+    quantity = {"inventoryItemId": stocked["item"], "locationId": place, "quantity": 9}
+    field = {"ownerId": variant["id"], "namespace": "custom", "key": "care", "type": "t", "value": "Wash"}
+    return {
+        "tagsAdd": {"id": ids["person0"], "tags": ["new"]},
+        "tagsRemove": {"id": ids["draft1"], "tags": "old"},
+        "orderUpdate": {"input": {"id": ids["order0"], "note": "Seen", "tags": [], "poNumber": "7"}},
+        "customerUpdate": {"input": {"id": ids["person1"], "firstName": "Eve", "note": "x", "tags": ["a"]}},
+        "productUpdate": {
+            "product": {"id": ids["product0"], "vendor": "Oven", "status": "DRAFT", "tags": ["a"]}
+        },
+        "productChangeStatus": {"productId": ids["product1"], "status": "ARCHIVED"},
+        "orderCancel": {"orderId": ids["order3"], "reason": "OTHER", "restock": False},
+        "orderClose": {"input": {"id": ids["order4"]}},
+        "orderOpen": {"input": {"id": ids["order5"]}},
+        "fulfillmentOrderHold": {"id": held, "fulfillmentHold": {"reason": "OTHER", "reasonNotes": "x"}},
+        "fulfillmentOrderReleaseHold": {"id": freed},
+        "metafieldsSet": {"metafields": [field]},
+        "urlRedirectCreate": {"urlRedirect": {"path": "/new", "target": "/jars"}},
+        "inventorySetQuantities": {
+            "input": {"name": "available", "reason": "other", "quantities": [quantity]}
+        },
+        "productVariantsBulkUpdate": {
+            "productId": ids["product4"],
+            "variants": [{"id": variant["id"], "price": "7.50", "compareAtPrice": "9.00"}],
+        },
+        "publishablePublish": {"id": ids["product7"], "input": {"publicationId": online}},
+        "publishableUnpublish": {"id": ids["product6"], "input": [{"publicationId": online}]},
+    }
+
+
+async def test_of_requests_only_changes_that_are_known_are_made(standing: Standing) -> None:
+    """imports 8.3 admin_api_operation: always a change to approve; the request itself is never sent"""
+    made = furnished(standing.store)
+    made["product7"]["publications"] = []
+    asked = requests(made, standing.store)
+    assert set(asked) == set(MUTATIONS)
+    steps = [(REQUEST.removeprefix(ADMIN), {"api_call": called(name, **one)}) for name, one in asked.items()]
+    run = await run_of(standing, steps)
+    assert run.status is RunStatus.WAITING_APPROVAL, await standing.shop.steps(run)
+    assert standing.store.writes() == []
+    changes = await standing.shop.changes(run)
+    assert len(changes) == len(steps) + 6  # what changes several things of one object asks for each
+    ended = await standing.approved(run)
+    told = {one.name: (one.outcome, one.message) for one in await standing.shop.changes(run)}
+    assert {outcome for outcome, _ in told.values()} == {Outcome.APPLIED}, told
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert (made["order0"]["note"], made["order0"]["poNumber"], made["order0"]["tags"]) == ("Seen", "7", [])
+    assert (made["person1"]["firstName"], made["person1"]["lastName"]) == ("Eve", "1")
+    assert (made["product0"]["vendor"], made["product0"]["title"]) == ("Oven", "Jar 0")
+
+
+BLOBS: tuple[tuple[str, Any], ...] = (
+    ("productDelete", {"input": {"id": "gid://shopify/Product/1"}}),
+    ("refundCreate", {"input": {"orderId": "gid://shopify/Order/1"}}),
+    ("bulkOperationRunQuery", {"query": "{ shop { name } }"}),
+    ("mutation { productDelete }", {}),
+    ("", {}),
+    ("customerUpdate", {"input": {"id": "1", "password": "x"}}),
+    ("customerUpdate", {"input": {"id": "1", "note": {"deep": 1}}}),
+    ("customerUpdate", {"input": {"note": "no id"}}),
+    ("orderCancel", {"orderId": "1", "reason": "OTHER"}),
+    ("metafieldsSet", {"metafields": [{"ownerId": "1"}] * 26}),
+    ("metafieldsSet", {"metafields": [{"ownerId": "1", "compareDigest": None}]}),
+    ("tagsAdd", {"id": "1", "tags": [["a"]]}),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments"), BLOBS)
+def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
+    """imports 8.3: else `parameter` (error)"""
+    kind = FLOW_TYPES[REQUEST]
+    asked = FlowAsked("Request", REQUEST, {"api_call": called(name, **arguments)})
+    found = [(one.level, one.code) for one in kind.check(asked)]
+    assert set(found) == {("error", "parameter")}, found
+
+
+async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Standing) -> None:
+    """safety 7.2: values are data; a text of the store cannot become another field of the request"""
+    blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
+    value = flow(began(), task(2, REQUEST, api_call={"name": "customerUpdate", "blob": blob}))
+    automation = await standing.automation(value, "orders/create")
+    order = standing.store.of("Order")[0]
+    for note in ('x", "taxExempt": "true', 'x", "note": "y'):
+        standing.shop.clock.tick(60)
+        standing.store.touch(order, note=note)
+        run = await standing.told(automation, "ORDERS_CREATE", order)
+        assert run.status is RunStatus.FAILED, (note, run)
+    standing.shop.clock.tick(60)
+    standing.store.touch(order, note="Fine")
+    ended = await standing.approved(await standing.told(automation, "ORDERS_CREATE", order))
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert [row["note"] for row in standing.store.of("Customer")] == ["Fine"]
+    assert len(standing.store.applied()) == 1
