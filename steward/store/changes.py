@@ -1,7 +1,7 @@
 """Changes of runs: proposed once, never rewritten, only their outcome moves (engine 11)."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -90,6 +90,14 @@ async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Chang
     return [_change(row) for row in rows]
 
 
+async def _rows(tx: Tx, where: Sequence[str], order: str, args: Mapping[str, object]) -> Sequence[Row]:
+    return await tx.all(
+        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
+        f" WHERE {' AND '.join(where)} ORDER BY {order} LIMIT :limit",
+        args,
+    )
+
+
 async def shown(
     tx: Tx,
     org: OrgId,
@@ -119,14 +127,18 @@ async def shown(
     if outcomes:
         where.append("outcome IN (:outcomes)")
         more["outcomes"] = list(outcomes)
-    if after is not None:
-        where.append("(seq > :after_seq OR (seq = :after_seq AND id > :after_id))")
+    order = "seq, id" if by_id else "seq, position"
+    if after is None:
+        rows = await _rows(tx, where, order, args | more)
+    else:
         more |= {"after_seq": after[0], "after_id": after[1]}
-    rows = await tx.all(
-        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
-        f" WHERE {' AND '.join(where)} ORDER BY seq, {'id' if by_id else 'position'} LIMIT :limit",
-        args | more,
-    )
+        # The rest of the step a page ended in lies in the order of the primary key: read from there (the sign
+        # keeps `seq` from choosing another index), a page costs the same however many changes a run has.
+        inside = [*where, "+seq = :after_seq", "id > :after_id"]
+        rows = await _rows(tx, inside, "id", args | more)
+        if len(rows) < limit:
+            more |= {"limit": limit - len(rows)}
+            rows = [*rows, *await _rows(tx, [*where, "seq > :after_seq"], order, args | more)]
     return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
 
 

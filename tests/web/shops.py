@@ -85,3 +85,9 @@ async def pricing(web: WebSite, name: str) -> dict[str, Any]:
     return await web.automation(
         name, template_id="price-update-from-spreadsheet", inputs=given, schedule={"cadence": "manual"}
     )
+
+
+async def ordered(web: WebSite) -> dict[str, str]:
+    """The shop's orders: id to status."""
+    state = (await web.site.world.get("/sandbox/state")).json()
+    return {str(one["id"]): one["status"] for one in state["orders"]}

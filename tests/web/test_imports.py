@@ -71,7 +71,7 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     await page.get_by_role("button", name="Run as automation").click()
     bound = page.get_by_role("list", name="Steps that need a connection")
     await expect(bound.get_by_text("Choose a connection")).to_have_count(2)
-    await bound.get_by_label("Connection of step 1: Log").select_option(str(account))
+    await bound.get_by_label("Connection of Log").select_option(str(account))
     await page.get_by_role("button", name="Use for every spreadsheet").click()
     await expect(bound.get_by_text("Connected", exact=True)).to_have_count(2)
     runs = page.get_by_role("list", name="How it would run")

@@ -1,0 +1,72 @@
+"""What cannot be undone is approved only with its number typed (web 6.8, Decide); by the keyboard alone."""
+
+from playwright.async_api import Route, expect
+
+from tests.web.conftest import Look
+from tests.web.keys import press, tab_to
+from tests.web.shops import ordered
+from tests.web.site import WebSite
+
+ASKED = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
+
+
+async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSite) -> None:
+    """web 6.8: marked in every row; a wrong number and Escape send nothing; what is left out is not counted;
+    a lost answer stays in the dialog with what was typed"""
+    schedule = {"cadence": "manual"}
+    made = await web.automation(
+        "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=ASKED, schedule=schedule
+    )
+    run = await web.run(made["id"], "cancel-unpaid")
+    changes = await web.site.changes(run["id"])
+    number = len(changes)
+    assert number > 2, "the pretend shop has hardly an unpaid order"
+    seen = await looking("approver")
+    page = seen.page
+    sent: list[str] = []
+    page.on("request", lambda one: sent.append(one.url) if one.method == "POST" else None)
+    await seen.open(f"/approvals/{run['approval_id']}")
+    approve = page.locator("[data-approve] button")
+    await expect(approve).to_have_text(f"Approve {number} changes")
+    await expect(page.get_by_text(f"{number} changes cannot be taken back.")).to_be_visible()
+    rows = page.get_by_role("region", name="Changes").locator("[data-at]")
+    await expect(rows.filter(has_text="cannot be undone")).to_have_count(number)
+
+    await page.keyboard.press("j")
+    await page.keyboard.press("Space")
+    await expect(approve).to_have_text(f"Approve {number - 1} changes")
+    await press(page, approve)
+    asked = page.get_by_role("dialog", name=f"{number - 1} changes cannot be undone")
+    field = asked.get_by_label("How many cannot be undone")
+    await expect(field).to_be_focused()
+    assert await seen.audit() == []
+    for wrong in (str(number), "0", f"{number - 1}0"):
+        await page.keyboard.press("Control+a")
+        await page.keyboard.type(wrong)
+        await page.keyboard.press("Enter")
+        await expect(asked.get_by_role("button", name="Approve")).to_have_attribute("aria-disabled", "true")
+    await page.keyboard.press("Escape")
+    await expect(asked).to_be_hidden()
+    await expect(approve).to_be_focused()
+    assert sent == []
+    assert (await web.site.run(run["id"]))["status"] == "waiting_approval"
+
+    await page.keyboard.press("Enter")
+    await expect(field).to_be_focused()
+    await page.keyboard.type(str(number - 1))
+
+    async def lose(route: Route) -> None:
+        await route.abort("connectionrefused")
+
+    await page.route("**/approve", lose)
+    await page.keyboard.press("Enter")
+    await expect(asked.get_by_text("The service cannot be reached.")).to_be_visible()
+    await expect(field).to_have_value(str(number - 1))
+    await page.unroute("**/approve")
+    await tab_to(page, field)
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
+    await web.site.reaches(run["id"], "succeeded")
+    assert len(sent) == 2
+    there = await ordered(web)
+    assert [there[one["object"]["id"]] == "cancelled" for one in changes] == [False] + [True] * (number - 1)

@@ -1,0 +1,86 @@
+"""The Steps tab of a workflow's automation: bindings, how it sends, list and graph (web 6.5, 6.5.3)."""
+
+import re
+
+from playwright.async_api import expect
+
+from tests.web.calendars import whole
+from tests.web.conftest import Look
+from tests.web.shops import sheet
+from tests.web.site import WebSite
+from tests.web.workflows import IMPORTS, kept_import, logged, morning
+
+
+async def _made(web: WebSite, export: object, name: str, store: int | None = None) -> str:
+    """An automation of the export with nothing bound."""
+    kept = await kept_import(web, export, name)
+    member = await web.signed("member")
+    body = {"name": name, "schedule": {"cadence": "manual"}}
+    given = body if store is None else {**body, "integration_id": store}
+    made = (await member.call("POST", f"{IMPORTS}/{kept['id']}/automations", given))["automation"]
+    # The automation has its own copy of the steps.
+    await member.call("DELETE", f"{IMPORTS}/{kept['id']}")
+    found: str = made["id"]
+    return found
+
+
+async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_aside(
+    looking: Look, web: WebSite
+) -> None:
+    """web 6.5, Steps and Save bar; interface 9 plan_version: a new binding supersedes what waits"""
+    prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
+    owner = await web.signed("owner")
+    await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
+    automation = await _made(web, logged("Rows"), "Rows")
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{automation}")
+    await page.get_by_role("link", name="Steps", exact=True).click()
+    await expect(page.get_by_text("Not ready: “Log” and “Copy” have no usable connection.")).to_be_visible()
+    await expect(page.get_by_label("Send without asking")).to_be_disabled()
+    bound = page.get_by_role("list", name="Steps that need a connection")
+    await bound.get_by_label("Connection of Log").select_option(str(prices))
+    await page.get_by_role("button", name="Use for every spreadsheet").click()
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(bound.get_by_text("Connected", exact=True)).to_have_count(2)
+    run = await web.run(automation, "rows")
+    assert run["status"] == "waiting_approval", run["message"]
+
+    await bound.get_by_label("Connection of Copy").select_option(str(log))
+    bar = page.get_by_role("group", name="Changes")
+    await expect(bar).to_contain_text("Changed: Connections of steps")
+    await expect(bar).to_contain_text("1 approval will be set aside")
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(bar).to_be_hidden()
+    ended = await web.site.reaches(run["id"], "refused")
+    assert ended["code"] == "superseded"
+    await expect(bound.get_by_text("Leads to another spreadsheet")).to_be_visible()
+    await bound.get_by_label("Connection of Copy").select_option(str(prices))
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(bound.get_by_text("Connected", exact=True)).to_have_count(2)
+
+    await page.get_by_label("Send without asking").check()
+    await expect(bar).to_contain_text("Changed: Sending")
+    await page.get_by_role("button", name="Save changes").click()
+    await expect(bar).to_be_hidden()
+    now = await whole(web, automation)
+    assert (now["send_mode"], now["plan_version"], now["version"]) == ("send", 4, 5)
+    assert [now["bindings"][step]["integration_id"] for step in ("Log", "Copy")] == [prices, prices]
+
+
+async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: WebSite) -> None:
+    """web 6.9.1, 9: choosing in one chooses in the other, kept in the address; who may not change reads"""
+    automation = await _made(web, morning("Looked at as steps"), "Looked at as steps", web.site.store)
+    seen = await looking("member")
+    page = seen.page
+    await seen.open(f"/automations/{automation}/steps")
+    drawn = page.locator(".svelte-flow__node")
+    await expect(drawn).to_have_count(5)
+    await drawn.filter(has_text="Is it the first").click()
+    step = page.get_by_role("list", name="Steps", exact=True).get_by_role("button", name="Is it the first")
+    await expect(step).to_have_attribute("aria-expanded", "true")
+    await expect(page).to_have_url(re.compile(r"/steps\?step=Is"))
+    await page.reload()
+    await expect(step).to_have_attribute("aria-expanded", "true")
+    await expect(drawn).to_have_count(5)
+    assert await seen.judged("automation-steps") == []

@@ -1,0 +1,107 @@
+"""Setting up by the keyboard alone, and an automation that the store's events start (web 6.4, 7)."""
+
+import re
+
+from playwright.async_api import expect
+
+from tests.processes.running import eventually
+from tests.web.conftest import Look
+from tests.web.keys import fill, press, tab_to
+from tests.web.site import WebSite
+
+
+async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, web: WebSite) -> None:
+    """web 6.4, 7: from the overview to the end of a test run; faults take the focus, steps their heading"""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/")
+    for key in ("g", "a"):
+        await page.keyboard.press(key)
+    await expect(page.get_by_role("heading", name="Automations", level=1)).to_be_focused()
+    await page.keyboard.press("n")
+    await expect(page.get_by_role("heading", name="New automation")).to_be_focused()
+    await page.get_by_role("link", name="Tag products by rule").wait_for()
+    await page.keyboard.press("/")
+    await page.keyboard.type("tag products")
+    await press(page, page.get_by_role("link", name="Tag products by rule"))
+    await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
+    next_step = page.get_by_role("button", name="Next")
+    await press(page, next_step)
+    await expect(page.get_by_role("heading", name="What shall it do?")).to_be_focused()
+    await press(page, next_step)
+    await expect(page.get_by_label("Tag", exact=True)).to_be_focused()
+    await page.keyboard.type("by keys")
+    await tab_to(page, page.get_by_label("When", exact=True))
+    await page.keyboard.type("On sale")
+    await press(page, next_step)
+    await expect(page.get_by_role("heading", name="When does it run?")).to_be_focused()
+    await tab_to(page, page.get_by_label("How often"))
+    await page.keyboard.type("Every week")
+    await expect(page.get_by_label("How often")).to_have_value("weekly")
+    await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(3)
+    await fill(page, page.get_by_label("Name", exact=True), "Made by keys")
+    await press(page, page.get_by_role("button", name="Create and try as a test run"))
+    await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
+    await expect(page.get_by_role("main").get_by_text("TEST: changes nothing")).to_be_visible()
+    await expect(page.get_by_role("main").get_by_text("Done").first).to_be_visible()
+    owner = await web.signed("owner")
+    [made] = (await owner.call("GET", "/v1/automations?q=Made%20by%20keys"))["automations"]
+    assert (made["inputs"]["tag"], made["schedule"]["cadence"], made["state"]) == (
+        "by keys",
+        "weekly",
+        "active",
+    )
+
+
+async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Look, web: WebSite) -> None:
+    """web 6.4, step 4: created as a draft, switched on; web 6.5.1: the store is listened to"""
+    seen = await looking("member")
+    page = seen.page
+    await seen.open("/automations/new/tag-orders-by-rule/where")
+    await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
+    await page.get_by_role("button", name="Next").click()
+    await page.get_by_label("Tag", exact=True).fill("of an event")
+    await page.get_by_label("Min total").fill("0.01")
+    await page.get_by_role("button", name="Next").click()
+    await page.get_by_label("When the store sends something").check()
+    await page.get_by_role("button", name="Create", exact=True).click()
+    # Nothing would start it.
+    await expect(page.get_by_role("group", name="When the store sends")).to_have_accessible_description(
+        re.compile("topic|Choose", re.IGNORECASE)
+    )
+    await page.get_by_label("An order is created").check()
+    await expect(page.get_by_text("It is created as a draft.")).to_be_visible()
+    await page.get_by_label("Name", exact=True).fill("Started by orders")
+    await page.get_by_role("button", name="Create", exact=True).click()
+    await expect(page.get_by_role("heading", name="Started by orders")).to_be_visible()
+    await expect(
+        page.get_by_text("Not on yet. Switch it on, and it starts when the store sends")
+    ).to_be_visible()
+    await page.get_by_role("button", name="Switch on").click()
+    await expect(page.get_by_role("main").get_by_text("On", exact=True)).to_be_visible()
+    automation = page.url.rsplit("/", 1)[1]
+    owner = await web.signed("owner")
+
+    async def heard() -> bool:
+        found = (await owner.call("GET", f"/v1/automations/{automation}"))["automation"]
+        listening: bool = found["trigger"]["listening"] == "yes"
+        return listening
+
+    await eventually(heard)
+    await page.get_by_role("link", name="Schedule", exact=True).click()
+    await expect(page.get_by_text("The store sends it.")).to_be_visible()
+    answer = await web.site.world.post("/sandbox/events", json={"topic": "order.created"})
+    assert answer.status_code in (200, 201, 202), answer.text
+    await page.get_by_role("link", name="Runs", exact=True).last.click()
+
+    async def started() -> bool:
+        runs = (await owner.call("GET", f"/v1/automations/runs?automation_id={automation}&started_by=event"))[
+            "runs"
+        ]
+        return bool(runs)
+
+    await eventually(started)
+    await page.reload()
+    await expect(page.get_by_role("list", name="Runs").get_by_role("listitem")).to_contain_text(
+        "By an event of the store"
+    )
