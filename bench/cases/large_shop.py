@@ -1,4 +1,5 @@
-"""A shop of 5,000 products: how long a run that hides sold-out ones reads and decides, and its memory."""
+"""A shop of 5,000 products: how long a run that hides sold-out ones reads and decides, and what memory a run
+of each template that reads products takes."""
 
 import asyncio
 import contextlib
@@ -10,42 +11,94 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bench.rounds import Case, Figure, Opened, Place
-from bench.service import BY_HAND, open_house
+from bench.service import BY_HAND, House, open_house
 from steward import worker
 from steward.automations import setup
 from steward.automations.setup import CreateAsk
 from steward.clock import SystemClock
 from steward.connections import connect
-from steward.model.run import Mode, RunStatus
+from steward.model.automation import Automation
+from steward.model.connection import AutomationConnection
+from steward.model.ids import IntegrationId
+from steward.model.run import Mode, Run, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow
 from steward.sandbox import serve
-from steward.sandbox.world import create
+from steward.sandbox.sheets import Tab
+from steward.sandbox.world import World, create
 from steward.store import runs
 
 PRODUCTS = 5_000
-TEMPLATE = "hide-out-of-stock-products"
+HIDING = "hide-out-of-stock-products"
+PLACED = {
+    "sheet": {"integration_id": "spreadsheet", "tab": "Prices"},
+    "report": {"integration_id": "spreadsheet", "tab": "Report"},
+    "teams": {"integration_id": "teams"},
+    "file": {"integration_id": "cloud_s3", "path": "stock.csv"},
+}
+_ALL = {"products": {"all": True}, "limit": 5000}
+# What each is told; a kind in place of a number is that connection, `reads` what runs on nothing reads.
+INPUTS: Mapping[str, Mapping[str, Any]] = {
+    HIDING: {"limit": 5000},
+    "low-stock-alert": {"threshold": 5, "products": {"all": True}, "teams": PLACED["teams"]},
+    "price-update-from-spreadsheet": {
+        "sheet": PLACED["sheet"], "sku_column": "SKU", "price_column": "Price", "limit": 5000,
+    },
+    "show-back-in-stock-products": {"limit": 5000},
+    "sync-stock-between-stores": {"source_integration_id": "another", "limit": 5000},
+    "supplier-feed-import": {
+        "file": PLACED["file"], "sku_column": "sku", "stock_column": "stock", "limit": 5000,
+    },
+    "sale-start": {**_ALL, "percent": 10},
+    "tag-products-by-rule": {"tag": "cheap", "when": "price_range", "max_price": "1000000", "limit": 5000},
+    "slow-stock-markdown": {"no_sale_days": 1, "percent": 10, "floor": "none", **_ALL},
+    "missing-product-data-audit": {"checks": ["image", "barcode", "weight"], "sheet": PLACED["report"]},
+    "duplicate-sku-check": {"fields": ["sku", "barcode"], "sheet": PLACED["report"]},
+    "stock-report-across-stores": {"sheet": PLACED["report"]},
+    "price-difference-report": {"sheet": PLACED["report"]},
+}  # fmt: skip
 _ENDED = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REFUSED)
 
 
 @contextlib.asynccontextmanager
 async def opened(place: Place) -> AsyncIterator[Opened]:
     """The pretend shop in a process of its own; each round is a fresh process of the service."""
-    count = place.size(PRODUCTS, PRODUCTS)
-    shop = await _child("shop", str(count))
-    assert shop.stdout is not None
-    described = (await shop.stdout.readline()).decode()
+    async with _shops(place.size(PRODUCTS, PRODUCTS), 1) as described:
+        yield Opened(partial(_round, HIDING, described))
+
+
+@contextlib.asynccontextmanager
+async def opened_for_all(place: Place) -> AsyncIterator[Opened]:
+    """Two shops alike, for templates that read several; each template has a fresh process of the service."""
+
+    async def own() -> Mapping[str, float]:
+        return {name: (await _round(name, described))["peak"] for name in INPUTS}
+
+    async with _shops(place.size(PRODUCTS, PRODUCTS), 2) as described:
+        yield Opened(own)
+
+
+@contextlib.asynccontextmanager
+async def _shops(count: int, number: int) -> AsyncIterator[list[str]]:
+    shops = [await _child("shop", str(count)) for _ in range(number)]
     try:
-        yield Opened(partial(_round, described))
+        yield [(await _out(shop).readline()).decode() for shop in shops]
     finally:
-        shop.terminate()
-        await shop.wait()
+        for shop in shops:
+            shop.terminate()
+            await shop.wait()
 
 
-async def _round(described: str) -> Mapping[str, float]:
-    run = await _child("run", described)
+def _out(child: asyncio.subprocess.Process) -> asyncio.StreamReader:
+    assert child.stdout is not None
+    return child.stdout
+
+
+async def _round(template: str, described: list[str]) -> Mapping[str, float]:
+    run = await _child("run", template, *described)
     told, _ = await run.communicate()
     found: Mapping[str, float] = json.loads(told)
     return found
@@ -62,39 +115,47 @@ def _shop(count: int) -> None:
     with serve.listening("127.0.0.1", 0) as bound:
         world = create(1, serve.address(bound), SystemClock().now)
         world.load_products(count)
+        _name_all(world)
 
         def tell() -> None:
-            print(json.dumps(world.described()["woocommerce"]), flush=True)
+            print(json.dumps(world.described()), flush=True)
 
         asyncio.run(serve.server(world, tell).serve(sockets=[bound]))
 
 
-async def _run(keys: Mapping[str, str]) -> dict[str, float]:
+def _name_all(world: World) -> None:
+    """A sheet and a file with a row for each product, and an empty tab for reports."""
+    rows = [(str(one["sku"]), at % 90 + 1) for at, one in enumerate(world.state.shop.products.values())]
+    book = world.state.google.books["sheet-prices"]
+    tab, report = book.tab("Prices"), Tab(99, "Report")
+    tab.rows = report.rows = len(rows) + 10
+    named = [("SKU", "Price"), *rows]
+    tab.cells = {(at, column): cell for at, row in enumerate(named) for column, cell in enumerate(row)}
+    book.tabs.append(report)
+    lines = ["sku,stock", *(f"{sku},{number}" for sku, number in rows)]
+    world.state.store.put("supplier", "stock.csv", "\n".join(lines).encode())
+
+
+async def _run(template: str, worlds: list[Mapping[str, Any]]) -> dict[str, float]:
     """A test run: it reads and decides, and changes nothing, so that every round finds the same shop."""
     with tempfile.TemporaryDirectory() as folder:
-        host = keys["url"].removeprefix("http://")
-        url = f"sqlite:///{folder}/steward.db"
-        house = await open_house(url, Path(folder), allow_private_hosts=host)
-        vault, owner, clock = house.service.fittings.vault, house.owner, house.service.clock
-        given = {name: keys[name] for name in ("url", "consumer_key", "consumer_secret")}
-        tried = await connect.try_settings(vault, owner.org, "woocommerce", given=given, now=clock.now())
-        keep = partial(connect.connect, actor=owner, name="Shop", tried=tried, vault=vault)
-        number = (await house.write(keep)).connection.integration_id
-        ask = CreateAsk(TEMPLATE, "Hide", {"limit": 5000}, dict(BY_HAND), integration_id=number)
-        make = partial(setup.create, actor=owner, ask=ask, rules=house.tools.automation_rules)
-        automation = (await house.write(make)).automation
+        hosts = [world["woocommerce"]["url"].removeprefix("http://") for world in worlds]
+        sheets = worlds[0]["spreadsheet"]
+        house = await open_house(
+            f"sqlite:///{folder}/steward.db",
+            Path(folder),
+            allow_private_hosts=",".join(hosts),
+            teams_hosts=hosts[0],
+            google_sheets_url=sheets["sheets_url"],
+            google_token_url=sheets["token_url"],
+        )
+        numbers = await _connected(house, worlds)
+        automation = await _set_up(house, template, numbers)
         own = await house.worker()
         stop = asyncio.Event()
         working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
         used, begun = time.process_time(), time.perf_counter()
-        wanted = RunNow(automation.id, "bench", Mode.TEST)
-        verb = partial(
-            start.run_now, actor=owner, ask=wanted, templates=house.tools.templates, max_waiting=1000
-        )
-        run = (await house.write(verb)).run
-        house.service.hints.wake("ready")
-        while (now := await house.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:
-            await clock.sleep(0.02)
+        now = await _ran(house, automation)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - used
         assert now.status is RunStatus.SUCCEEDED, now
         stop.set()
@@ -102,6 +163,70 @@ async def _run(keys: Mapping[str, str]) -> dict[str, float]:
         await house.service.close()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         return {"seconds": seconds, "cpu": cpu, "peak": peak}
+
+
+async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str, int]:
+    """Everything of the first world by kind, and the shop of the second as `another`."""
+    keys = ("url", "consumer_key", "consumer_secret")
+    sheet = {"service_account": worlds[0]["spreadsheet"]["service_account"], "spreadsheet_id": "sheet-prices"}
+    asked = [
+        ("woocommerce", "woocommerce", {name: worlds[0]["woocommerce"][name] for name in keys}),
+        ("spreadsheet", "spreadsheet", sheet),
+        ("teams", "teams", {"webhook_url": worlds[0]["teams"]["webhook_url"]}),
+        ("cloud_s3", "cloud_s3", dict(worlds[0]["cloud_s3"])),
+        *(
+            ("another", "woocommerce", {name: world["woocommerce"][name] for name in keys})
+            for world in worlds[1:]
+        ),
+    ]
+    vault, owner, clock = house.service.fittings.vault, house.owner, house.service.clock
+    numbers: dict[str, int] = {}
+    for name, kind, given in asked:
+        tried = await connect.try_settings(vault, owner.org, kind, given=given, now=clock.now())
+        keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
+        numbers[name] = (await house.write(keep)).connection.integration_id
+    return numbers
+
+
+async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
+    on_store = bool(house.tools.templates[template].facts.platforms)
+    ask = CreateAsk(
+        template,
+        template,
+        _numbered(INPUTS[template], numbers),
+        dict(BY_HAND),
+        integration_id=IntegrationId(numbers["woocommerce"]) if on_store else None,
+        connections=()
+        if on_store
+        else tuple(
+            AutomationConnection(IntegrationId(numbers[name]), "woocommerce")
+            for name in ("woocommerce", "another")
+        ),
+    )
+    make = partial(setup.create, actor=house.owner, ask=ask, rules=house.tools.automation_rules)
+    return (await house.write(make)).automation
+
+
+def _numbered(inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        name: _numbered(value, numbers)
+        if isinstance(value, dict)
+        else numbers[value]
+        if name.endswith("integration_id")
+        else value
+        for name, value in inputs.items()
+    }
+
+
+async def _ran(house: House, automation: Automation) -> Run:
+    owner = house.owner
+    wanted = RunNow(automation.id, "bench", Mode.TEST)
+    verb = partial(start.run_now, actor=owner, ask=wanted, templates=house.tools.templates, max_waiting=1000)
+    run = (await house.write(verb)).run
+    house.service.hints.wake("ready")
+    while (now := await house.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:
+        await house.service.clock.sleep(0.02)
+    return now
 
 
 CASES = [
@@ -114,10 +239,11 @@ CASES = [
         ),
         opened,
     ),
+    Case("large_shop_each", tuple(Figure(name, "MiB", most=200) for name in INPUTS), opened_for_all),
 ]
 
 if __name__ == "__main__":
     if sys.argv[1] == "shop":
         _shop(int(sys.argv[2]))
     else:
-        print(json.dumps(asyncio.run(_run(json.loads(sys.argv[2])))))
+        print(json.dumps(asyncio.run(_run(sys.argv[2], [json.loads(told) for told in sys.argv[3:]]))))

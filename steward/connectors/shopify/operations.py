@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from steward.connectors.base import (
     Action,
@@ -17,7 +17,6 @@ from steward.connectors.base import (
     Keep,
     ObjectRef,
     Part,
-    Planned,
     Problem,
     Product,
     Proposal,
@@ -31,6 +30,7 @@ from steward.connectors.base import (
     currency_decimals,
 )
 from steward.connectors.shopify.objects import item_and_location
+from steward.connectors.store_operation import StoreOperation
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -42,42 +42,14 @@ STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[A]):
-    """What all operations here share: absolute values, one object a request."""
+class Operation(StoreOperation[A]):
+    """What all operations here share: of a value everything that is wanted is compared."""
 
-    name: str
-    action: Action = Action.UPDATE
-    recovery: Recovery = Recovery.READABLE
-    guard: Guard = Guard.REREAD
-    reversible: bool = True
-
-    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
-        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
-        proposals: list[Proposal] = []
-        problems: list[Problem] = []
-        unchanged: list[str] = []
-        for ask in asks:
-            match self._one(ask, integration_id):
-                case Proposal() as proposal:
-                    proposals.append(proposal)
-                case Problem() as problem:
-                    problems.append(problem)
-                case str() as item:
-                    unchanged.append(item)
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """The same for every part."""
-        return self.recovery
+    __slots__ = ()
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """The value after; what is not foretold is named."""
         return self._after(before, arguments), ()
-
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One object a request."""
-        return [(part,) for part in parts]
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
         """Equality of the operation's value: everything that `wanted` names."""
@@ -87,10 +59,6 @@ class Operation(Generic[A]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return dict(arguments)
-
-    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
-        """The change one ask comes to, why it cannot be, or the id of what is already so."""
-        raise TypeError(f"{self.name} plans its asks itself")
 
 
 class PriceOperation(Operation[SetPrice]):

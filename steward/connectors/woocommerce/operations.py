@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from steward.connectors.base import (
     Action,
     FieldChange,
-    Guard,
     JsonValue,
     Keep,
     ObjectRef,
@@ -17,7 +15,6 @@ from steward.connectors.base import (
     Planned,
     Problem,
     Proposal,
-    Recovery,
     SetPrice,
     SetStock,
     SetTags,
@@ -25,6 +22,7 @@ from steward.connectors.base import (
     Variant,
     currency_decimals,
 )
+from steward.connectors.store_operation import StoreOperation
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -36,53 +34,7 @@ VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[A]):
-    """What all operations here share: absolute values, read back after an interruption."""
-
-    name: str
-    action: Action = Action.UPDATE
-    recovery: Recovery = Recovery.READABLE
-    guard: Guard = Guard.REREAD
-    reversible: bool = True
-
-    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
-        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
-        proposals: list[Proposal] = []
-        problems: list[Problem] = []
-        unchanged: list[str] = []
-        for ask in asks:
-            match self._one(ask, integration_id):
-                case Proposal() as proposal:
-                    proposals.append(proposal)
-                case Problem() as problem:
-                    problems.append(problem)
-                case str() as item:
-                    unchanged.append(item)
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """The same for every part."""
-        return self.recovery
-
-    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The value after; everything here can be foretold."""
-        return dict(arguments), ()
-
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One object a request."""
-        return [(part,) for part in parts]
-
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
-        """Equality of the operation's value."""
-        return wanted == seen
-
-    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
-        """The change one ask comes to, why it cannot be, or the id of what is already so."""
-        raise TypeError(f"{self.name} plans its asks itself")
-
-
-class _Batched(Operation[A]):
+class _Batched(StoreOperation[A]):
     """Operations of `…/batch`: up to 100 simple products, or variations of one product."""
 
     __slots__ = ()
@@ -187,7 +139,7 @@ class StockOperation(_Batched[SetStock]):
         )  # fmt: skip
 
 
-class VisibleOperation(Operation[SetVisible]):
+class VisibleOperation(StoreOperation[SetVisible]):
     """`product.set_visible`: catalog_visibility; what it was is put back by `restore`."""
 
     __slots__ = ()
@@ -213,7 +165,7 @@ class VisibleOperation(Operation[SetVisible]):
         )  # fmt: skip
 
 
-class TagsOperation(Operation[SetTags]):
+class TagsOperation(StoreOperation[SetTags]):
     """`product.set_tags`: the whole list; a tag the shop lacks is made first, in a part of its own."""
 
     __slots__ = ()
@@ -256,7 +208,7 @@ class TagsOperation(Operation[SetTags]):
         return {"tags": arguments["tags"]}, ()
 
 
-class TagMaking(Operation[object]):
+class TagMaking(StoreOperation[object]):
     """`product_tag.create`: only ever a part of another change; settled by looking its name up."""
 
     __slots__ = ()

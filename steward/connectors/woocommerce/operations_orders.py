@@ -20,7 +20,8 @@ from steward.connectors.base import (
     SetOrderTags,
     SetStatus,
 )
-from steward.connectors.woocommerce.operations import Operation, tag_problem, tag_set
+from steward.connectors.store_operation import StoreOperation
+from steward.connectors.woocommerce.operations import tag_problem, tag_set
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -33,7 +34,7 @@ NOTE_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class StatusOperation(Operation[SetStatus]):
+class StatusOperation(StoreOperation[SetStatus]):
     """`product.set_status`: draft, pending, private or publish."""
 
     def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
@@ -56,7 +57,7 @@ class StatusOperation(Operation[SetStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTagsOperation(Operation[SetOrderTags]):
+class OrderTagsOperation(StoreOperation[SetOrderTags]):
     """`order.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -72,7 +73,7 @@ class OrderTagsOperation(Operation[SetOrderTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerTagsOperation(Operation[SetCustomerTags]):
+class CustomerTagsOperation(StoreOperation[SetCustomerTags]):
     """`customer.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -88,7 +89,7 @@ class CustomerTagsOperation(Operation[SetCustomerTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderStatusOperation(Operation[SetOrderStatus]):
+class OrderStatusOperation(StoreOperation[SetOrderStatus]):
     """`order.set_status`: all but cancelling and paying back."""
 
     def _one(self, ask: SetOrderStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
@@ -107,7 +108,7 @@ class OrderStatusOperation(Operation[SetOrderStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class CancelOperation(Operation[CancelOrder]):
+class CancelOperation(StoreOperation[CancelOrder]):
     """`order.cancel`: the shop itself gives the stock back and sends its mails, once (recorded)."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -133,7 +134,7 @@ class CancelOperation(Operation[CancelOrder]):
 
 
 @dataclass(frozen=True, slots=True)
-class NoteOperation(Operation[AddNote]):
+class NoteOperation(StoreOperation[AddNote]):
     """`order.add_note`: found again by the effect's key at its end (engine 11.3, marked)."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -165,7 +166,7 @@ def _customer_ref(customer: Customer) -> ObjectRef:
 
 
 def _tags(
-    operation: Operation[SetOrderTags] | Operation[SetCustomerTags],
+    operation: StoreOperation[SetOrderTags] | StoreOperation[SetCustomerTags],
     ref: ObjectRef,
     ask: SetOrderTags | SetCustomerTags,
     held: tuple[str, ...],
