@@ -104,7 +104,7 @@ SHARED = {
     | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
-    | {"answers", "http_pages", "called", "sheet_forms", "sheet_places"},
+    | {"answers", "http_pages", "called", "sheet_forms", "sheet_places", "store_fields"},
     "templates": {"base"},
 }
 

@@ -1,6 +1,7 @@
 """What a step type of an imported workflow is, and what it is given to run (imports 3.5, 6); the walk's
 side, order, retries and what a failure does, is execute.py's."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -244,7 +245,7 @@ def is_expression(value: object) -> bool:
     return isinstance(value, str) and value.startswith("=")
 
 
-class StepType:
+class StepType(ABC):
     """A node type of the tool: its names, versions and parameters, its class, and how it runs."""
 
     types: tuple[str, ...] = ()
@@ -296,9 +297,9 @@ class StepType:
         """What of the step's settings cannot run, or runs otherwise."""
         return ()
 
+    @abstractmethod
     async def run(self, call: Call) -> Result:
         """The step's outputs. Raises ItemFailed when it fails as a whole."""
-        raise NotImplementedError
 
 
 def each(call: Call, one: Callable[[int, Item], Iterable[Item]]) -> Result:

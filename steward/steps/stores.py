@@ -1,37 +1,26 @@
 """wooCommerce and shopify: objects of the automation's store read, and changed after approval (imports 6)."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.connectors.base import (
     OBJECTS,
-    ORDER,
     ORDERS,
-    PRODUCT,
     PRODUCTS,
-    ById,
-    CallError,
     ObjectsAsk,
     Order,
     OrdersAsk,
     Product,
     ProductsAsk,
-    SetNote,
-    SetOrderStatus,
-    SetOrderTags,
-    SetPrice,
-    SetStatus,
-    SetStock,
-    SetTags,
 )
 from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
 from steward.steps import js_dates
 from steward.steps import js_values as js
 from steward.steps.base import StoreAccess
-from steward.steps.effects import Effects, each_read, gathered, in_words, store_of
+from steward.steps.effects import Effects, each_read, gathered, store_of
 from steward.steps.items import Item
 from steward.steps.kinds import (
     Asked,
@@ -44,6 +33,7 @@ from steward.steps.kinds import (
     Takes,
     same,
 )
+from steward.steps.store_fields import SHOPIFY, WOO, ask_for, object_of
 
 READS = frozenset(("get", "getAll"))
 _FILTERS = {
@@ -65,59 +55,11 @@ _KNOWN_FILTERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of an update: what it becomes and on which object."""
-
-    resource: str
-    operation: str
-    ask: Callable[[Any, Any], Any]
-
-
-def _price(product: Product, value: Any) -> SetPrice:
-    if len(product.variants) != 1:
-        raise ItemFailed("This product has variations, whose prices are changed one by one.")
-    return SetPrice(product.variants[0], js.text(value))
-
-
-def _stock(product: Product, value: Any) -> SetStock:
-    number = js.number(value)
-    if len(product.variants) != 1 or not float(number).is_integer():
-        raise ItemFailed("The stock of this product cannot be set to that.")
-    return SetStock(product.variants[0], int(number))
-
-
-def _tags(value: Any) -> tuple[str, ...]:
-    given = value if js.is_list(value) else js.text(value).split(",")
-    return tuple(tag.strip() for tag in (js.text(one) for one in given) if tag.strip())
-
-
-WOO: Mapping[tuple[str, str], Field] = {
-    ("product", "regularPrice"): Field("product", "variant.set_price", _price),
-    ("product", "stockQuantity"): Field("product", "inventory.set", _stock),
-    ("product", "status"): Field(
-        "product", "product.set_status", lambda product, value: SetStatus(product, js.text(value))
-    ),
-    ("order", "status"): Field(
-        "order", "order.set_status", lambda order, value: SetOrderStatus(order, js.text(value))
-    ),
-}
-SHOPIFY: Mapping[tuple[str, str], Field] = {
-    ("product", "tags"): Field(
-        "product", "product.set_tags", lambda product, value: SetTags(product, _tags(value))
-    ),
-    ("order", "tags"): Field(
-        "order", "order.set_tags", lambda order, value: SetOrderTags(order, _tags(value))
-    ),
-    ("order", "note"): Field("order", "order.set_note", lambda order, value: SetNote(order, js.text(value))),
-}
-
-
-class _StoreStep(StepType):
+class _StoreStep(StepType, ABC):
     """What both stores' steps share."""
 
     platform = ""
-    fields: Mapping[tuple[str, str], Field] = {}
+    fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
     known = frozenset(
         re.findall(
@@ -182,9 +124,9 @@ class _StoreStep(StepType):
 
         return await each_read(call, found)
 
+    @abstractmethod
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """The objects one item asks for."""
-        raise NotImplementedError
 
     async def _changes(self, call: Call, store: StoreAccess) -> Result:
         effects = Effects(call)
@@ -211,39 +153,27 @@ class _StoreStep(StepType):
         """What one item proposes, what is wrong with it, and the object's fields afterwards."""
         resource = params.text("resource", "product")
         number = js.text(params.get(f"{resource}Id", "")).strip()
-        found: Any = await self._object(resource, number, store)
+        found = await object_of(store, resource, number)
         proposals: list[Proposal] = []
         faults: list[str] = []
         after: dict[str, Any] = {"id": int(number) if number.isdigit() else number}
-        fields = params.get("updateFields", {})
-        for name, value in fields.items() if isinstance(fields, Mapping) else ():
-            field = self.fields.get((resource, name))
-            if field is None:
-                raise ItemFailed(f"The field “{str(name)[:40]}” cannot be changed here.")
-            operation = store.changes[field.operation]
-            planned = operation.plan(
-                [field.ask(found, value)], integration_id=store.connection.integration_id
-            )
+        for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
+            ask = await ask_for(operation, found, values, store)
+            number_of = store.connection.integration_id
+            planned = store.changes[operation].plan([ask], integration_id=number_of)
             proposals += planned.proposals
             faults += [problem.message for problem in planned.problems]
-            after[_snake(name)] = value
+            after |= {_snake(name): value for name, value in values.items()}
         return proposals, faults, after
 
-    async def _object(self, resource: str, number: str, store: StoreAccess) -> Product | Order:
-        if not number:
-            raise ItemFailed("The id of the object to change is empty.")
-        try:
-            if resource == "order":
-                orders = await gathered(store.reader.read(ORDER, ById(number)))
-                if orders:
-                    return orders[0]
-            else:
-                products = await gathered(store.reader.read(PRODUCT, ById(number)))
-                if products:
-                    return products[0]
-        except CallError as error:
-            raise in_words(error) from error
-        raise ItemFailed(f"The store has no {resource} {number}.")
+    def _by_operation(self, resource: str, fields: object) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for name, value in fields.items() if isinstance(fields, Mapping) else ():
+            operation = self.fields.get((resource, str(name)))
+            if operation is None:
+                raise ItemFailed(f"The field “{str(name)[:40]}” cannot be changed here.")
+            found.setdefault(operation, {})[str(name)] = value
+        return found
 
 
 def _resource(asked: Asked) -> str:

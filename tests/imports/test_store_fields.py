@@ -1,0 +1,81 @@
+"""Fields of the stores' objects that imported steps change, each by an operation of the store's connector."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.imports.workflow_tool.read import read_value
+from steward.model.change import Outcome
+from steward.model.run import RunStatus
+from tests.fake_clock import FakeClock
+from tests.imports.exports import automated, chain, node
+from tests.imports.store_flow.standing import open_standing
+from tests.runs.shop import Shop
+
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def update(store: str, resource: str, number: str, **fields: Any) -> dict[str, Any]:
+    """A step that updates one object."""
+    asked = {"resource": resource, "operation": "update", f"{resource}Id": number, "updateFields": fields}
+    return node("Update", store, 1, asked)
+
+
+async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
+    """The step run, and all it proposes approved."""
+    integration = shop.connections[store].integration_id
+    run = await shop.waiting(await automated(shop, chain(step), integration_id=integration))
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.APPLIED}
+
+
+@on_one_engine
+async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -> None:
+    """imports 6, connectors 6: a price that is not named stays, tags are named by their numbers"""
+    goods = shop.world.state.shop.products
+    product = next(one for one in goods.values() if one["type"] == "simple" and one["status"] == "publish")
+    number = str(product["id"])
+    await approved(shop, "woocommerce", update("wooCommerce", "product", number, regularPrice="40"))
+    await approved(shop, "woocommerce", update("wooCommerce", "product", number, salePrice="30.50"))
+    assert (goods[product["id"]]["regular_price"], goods[product["id"]]["sale_price"]) == ("40", "30.50")
+    await approved(shop, "woocommerce", update("wooCommerce", "product", number, regularPrice="44"))
+    assert (goods[product["id"]]["regular_price"], goods[product["id"]]["sale_price"]) == ("44", "30.50")
+    step = update("wooCommerce", "product", number, salePrice="", catalogVisibility="hidden")
+    await approved(shop, "woocommerce", step)
+    now = goods[product["id"]]
+    assert (now["regular_price"], now["sale_price"], now["catalog_visibility"]) == ("44", "", "hidden")
+
+
+@on_one_engine
+async def test_plain_fields_of_a_shopify_product_are_one_change(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """imports 6: the commonest fields, under the names the origin gives them"""
+    standing = await open_standing(database_url, clock, tmp_path)
+    shop = standing.shop
+    rows = standing.store.rows
+    product = next(row for name, row in rows.items() if "/Product/" in name)
+    number = product["id"].rpartition("/")[2]
+    fields = {"title": "Big mug", "vendor": "Hers", "product_type": "Mugs", "tags": "a, b"}
+    await approved(shop, "shopify", update("shopify", "product", number, **fields))
+    now = rows[product["id"]]
+    assert (now["title"], now["vendor"], now["productType"]) == ("Big mug", "Hers", "Mugs")
+    assert sorted(now["tags"]) == ["a", "b"]
+    await shop.service.close()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        update("shopify", "product", "1", body_html="<p>New</p>"),
+        update("wooCommerce", "product", "1", name="New"),
+        update("wooCommerce", "customer", "1", firstName="New"),
+    ],
+)
+def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -> None:
+    """imports 6: a field without a row in connectors 6 is an error"""
+    found = read_value(chain(step)).findings
+    assert ("error", "parameter") in [(str(one.level), one.code) for one in found]
