@@ -4,6 +4,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
 from steward.steps.flow.conditions import compared, holds
@@ -11,6 +13,18 @@ from steward.steps.flow.environment import Environment
 from steward.steps.kinds import ItemFailed, UnknownInTest
 
 ZONE = ZoneInfo("America/New_York")
+TYPES = (None, "Int", "Date", "DateTime", "Boolean", "String", "Color")
+# Each operator that has a counterpart, and that.
+OPERATORS = {
+    "==": "!=",
+    "start_with?": "not_start_with?",
+    "end_with?": "not_end_with?",
+    "include?": "not_include?",
+    "in?": "not_in?",
+    "empty_or_nil?": "not_empty_and_not_nil?",
+    "nil?": "not_nil?",
+    ">": ">",
+}
 TRUE: list[tuple[JsonValue, str, JsonValue, str | None]] = [
     ("Berlin", "==", "BERLIN", "String"),
     ("Straße", "==", "STRASSE", "String"),
@@ -157,3 +171,34 @@ def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
     ):
         with pytest.raises(UnknownInTest):
             holds(tree, seen, ZONE)
+
+
+_VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.sampled_from(
+        ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00", "1e999", "٣", "2026-02-30", "[1", "-"]
+    ),
+    st.lists(st.text(max_size=3), max_size=2),
+    st.dictionaries(st.sampled_from(["amount", "x"]), st.text(max_size=3), max_size=2),
+)
+
+
+@given(_VALUES, st.sampled_from(sorted(OPERATORS)), _VALUES, st.sampled_from(TYPES))
+def test_no_value_breaks_a_comparison(
+    left: JsonValue, operator: str, right: JsonValue, type_: str | None
+) -> None:
+    """imports 1: an answer, or words; a negated operator is the other way round"""
+    answers: list[bool | str] = []
+    for one in (operator, OPERATORS[operator]):
+        try:
+            answers.append(compared(left, one, right, type_=type_, zone=ZONE))
+        except ItemFailed as failure:
+            answers.append(failure.message)
+    if isinstance(answers[0], str) or operator == OPERATORS[operator]:
+        assert answers[0] == answers[1]
+    else:
+        assert answers[0] is not answers[1]
