@@ -187,8 +187,21 @@ class Scene:
     context: StepContext | None = None
     binding: Callable[[str], JsonObject | None] = lambda name: None
     plan: Callable[[str], Plan | None] = lambda name: None
-    inner: "Callable[[Plan, Items], Awaitable[Items]] | None" = None
+    inner: "Callable[[str, Plan, Items], Awaitable[Called]] | None" = None
     depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a called workflow gave: the items of its last step, and what its steps propose.
+
+    `item_of` says for each proposal which of the items it makes true, -1: none of them.
+    """
+
+    items: Items
+    proposals: tuple[Proposal, ...] = ()
+    item_of: tuple[int, ...] = ()
+    counts: Counts = field(default_factory=Counts)
 
 
 @dataclass(slots=True)

@@ -1,17 +1,20 @@
 """executeWorkflow: another workflow inside the step, once for all items or for each (imports 6)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from steward.steps import js_values as js
 from steward.steps.items import Item, Items
-from steward.steps.kinds import Asked, Call, Problem, Result, StepBroke, StepType, same
+from steward.steps.kinds import Asked, Call, Called, Problem, Result, StepBroke, StepType, same
 
 
 class ExecuteWorkflow(StepType):
     """The workflow is in the step itself; one of the tool's own by its number is not in the file.
 
-    What comes back is paired as the general rule fills in; run for each item, with that item.
+    Its class and its connection are those of the steps inside (imports/workflow_tool/called.py); what it
+    would change or send is proposed as its own. What comes back is paired as the general rule fills in; run
+    for each item, with that item.
     """
 
     types = ("executeWorkflow",)
@@ -48,14 +51,25 @@ class ExecuteWorkflow(StepType):
         run_inner = call.scene.inner
         if plan is None or run_inner is None:
             raise StepBroke("The called workflow is not here. Import it again with the workflow inside.")
+        result = Result([[]])
         if call.first.text("mode", "once") != "each":
-            return Result([await run_inner(plan, _in(call.items))])
-        out: Items = []
+            return _with(result, await run_inner(call.step.name, plan, _in(call.items)), None)
         for place, item in enumerate(call.items):
-            made = await run_inner(plan, _in([item]))
-            call.gathered.add(*(one.json for one in made))
-            out += [Item(one.json, same(place), one.error) for one in made]
-        return Result([out])
+            made = await run_inner(call.step.name, plan, _in([item]))
+            call.gathered.add(*(one.json for one in made.items))
+            _with(result, made, place)
+        return result
+
+
+def _with(result: Result, made: Called, place: int | None) -> Result:
+    """What was gathered so far with one more run; its items are paired with the item at `place`."""
+    items = result.outputs[0]
+    shift = len(items)
+    items += made.items if place is None else [replace(one, paired=same(place)) for one in made.items]
+    result.proposals += made.proposals
+    result.item_of += tuple(at + shift if at >= 0 else at for at in made.item_of)
+    result.counts = result.counts.plus(made.counts)
+    return result
 
 
 def _in(items: Items) -> Items:

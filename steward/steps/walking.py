@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from steward.expressions.evaluate import Evaluator
+from steward.model.change import Proposal
 from steward.model.plan import Plan, PlanStep
+from steward.model.run import Counts
 from steward.steps.execute import Bench, Done, execute, origin_of
-from steward.steps.items import History, Item, Items, Outputs
-from steward.steps.kinds import TOO_DEEP, ItemFailed, Scene, StepBroke, StepType
+from steward.steps.items import History, Item, Items, Outputs, Ran
+from steward.steps.kinds import TOO_DEEP, Called, ItemFailed, Scene, StepBroke, StepType
 from steward.steps.order import Execution, Order
 from steward.steps.room import Room
 
@@ -119,8 +121,9 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
     )
     depth = means.scene.depth + 1
 
-    async def run_inner(called: Plan, given: Items) -> Items:
-        return await inner(called, given, means=means, depth=depth)
+    async def run_inner(name: str, called: Plan, given: Items) -> Called:
+        scene = replace(means.scene, depth=depth, binding=lambda inside: means.scene.binding(name))
+        return await inner(called, given, means=replace(means, scene=scene))
 
     scene = replace(means.scene, plan=plan.inner.get, inner=run_inner)
     bench = Bench(
@@ -234,9 +237,13 @@ async def _release(walked: Walked, journal: Journal) -> bool:
 
 @dataclass(slots=True)
 class InMemory:
-    """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in."""
+    """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in.
+
+    `acted`: executions that read, or would change or send something.
+    """
 
     ran: list[tuple[str, int]] = field(default_factory=list)
+    acted: list[Done] = field(default_factory=list)
 
     async def kept(self, execution: Execution) -> Settled | Waiting | None:
         """Nothing is."""
@@ -252,6 +259,8 @@ class InMemory:
 
     async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
         """Handed on as it is."""
+        if done.result is not None and (done.result.proposals or done.result.counts.read):
+            self.acted.append(done)
         return Settled(done.outputs, done.error, done.code)
 
     async def decided(self, execution: Execution) -> Settled | None:
@@ -259,29 +268,46 @@ class InMemory:
         return Settled([])
 
 
-def last_items(history: History) -> Items:
-    """The items of the step that ran last, which is what a called workflow gives back."""
-    names = [name for name, runs in history.items() if runs]
-    last: Any = None
-    for name in names:
-        for ran in history[name]:
+def last_ran(history: History) -> Ran | None:
+    """The run of the step that ran last, whose items are what a called workflow gives back."""
+    last = None
+    for runs in history.values():
+        for ran in runs:
             if ran.outputs is not None:
                 last = ran
-    found = [item for items in (last.outputs if last is not None else []) for item in items]
-    return [Item(item.json, None, item.error) for item in found]
+    return last
 
 
-async def inner(plan: Plan, items: Items, *, means: Means, depth: int) -> Items:
-    """Runs a called workflow within a step. Raises StepBroke (imports 6)."""
-    if depth > TOO_DEEP:
+async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
+    """Runs a called workflow within a step, whose binding is that of all its steps. Raises StepBroke."""
+    if means.scene.depth > TOO_DEEP:
         raise StepBroke(f"Workflows call each other more than {TOO_DEEP} deep.")
     entry = plan.entry()
     if entry is None:
         raise ItemFailed("The called workflow has no trigger.")
-    scene = replace(means.scene, depth=depth, zone=plan.timezone or means.scene.zone)
+    scene = replace(means.scene, zone=plan.timezone or means.scene.zone)
     within = replace(means, scene=scene, room=means.room.within())
-    walked = await walk(plan, entry.name, items, means=within, journal=InMemory())
+    journal = InMemory()
+    walked = await walk(plan, entry.name, items, means=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not come to its end.")
-    return last_items(walked.history)
+    last = last_ran(walked.history)
+    found = [item for given in (last.outputs if last is not None else None) or [] for item in given]
+    proposals: list[Proposal] = []
+    item_of: list[int] = []
+    counts = Counts()
+    for done in journal.acted:
+        result = done.result
+        if result is None:
+            continue
+        proposals += result.proposals
+        is_last = last is not None and done.outputs is last.outputs
+        item_of += result.item_of if is_last else [-1] * len(result.proposals)
+        counts = counts.plus(result.counts)
+    return Called(
+        [Item(item.json, None, item.error, item.partial) for item in found],
+        tuple(proposals),
+        tuple(item_of),
+        counts,
+    )

@@ -1,6 +1,7 @@
 """Exports made for tests, and short ways to keep and run them beside the pretend shop."""
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -74,6 +75,14 @@ def told() -> dict[str, Any]:
         "message": "=Now {{ $json.id }}",
     }
     return node("Tell", "microsoftTeams", 1.1, asked)
+
+
+def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """A step that calls a workflow of these steps."""
+    within = chain(*steps)
+    within["nodes"][0] = {**BEGIN, "type": "n8n-nodes-base.executeWorkflowTrigger"}
+    asked = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}, **more}
+    return node("Call", "executeWorkflow", 1.2, asked)
 
 
 async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.Kept:

@@ -15,8 +15,9 @@ from steward.model.plan import StepKind
 from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
 from steward.steps.microsoft_teams import MicrosoftTeams
+from steward.store import steps as step_values
 from tests.crash.killing import KINDS, Killer, judge, play
-from tests.imports.exports import automated, chain, code, drafted, listed, node, told, wires
+from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, told, wires
 from tests.runs.shop import HOST, Shop
 from tests.runs.test_limits import rules
 
@@ -213,6 +214,36 @@ async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: S
     ran = {name for name, row in rows.items() if row["status"] == "succeeded"}
     assert ran == {"Pass", "Fixed", "Near", "Fixed 2"}
     assert shop.writes() == []
+
+
+async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: Shop) -> None:
+    """imports 6, engine 10: it reads and proposes inside its step; what is declined is not handed on"""
+    each = code("Two", "return [{json: {limit: 1}}, {json: {limit: 2}}]")
+    reading = listed() | {"parameters": listed()["parameters"] | {"limit": "={{ $json.limit }}"}}
+    export = chain(each, calling([reading, drafted()], mode="each"), node("After", "noOp", 1, {}))
+    automation = await automated(shop, export, integration_id=store(shop))
+    tried = await shop.drained(automation, Mode.TEST)
+    assert (tried.status, shop.writes(), len(await shop.changes(tried))) == (RunStatus.SUCCEEDED, [], 3)
+    run = await shop.waiting(automation)
+    changes = await shop.changes(run)
+    assert [one.name for one in changes] == ["Call"] * 3
+    await shop.approve(run, [changes[2]])
+    await shop.restart()
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert len(shop.applied()) == len({one.proposal.object.id for one in changes[:2]})
+    history = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
+    [after] = [one for one in history if one.name == "After"]
+    assert len(after.output["out"][0]) == 2
+
+
+async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: Shop) -> None:
+    """imports 6, 13"""
+    export = chain(code("One", "return [{json: {id: 7}}]"), calling([told()]))
+    run = await shop.waiting(await automated(shop, export, bindings={"Call": bound(shop)}))
+    await shop.approve(run)
+    assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
+    assert len(shop.writes()) == 1
 
 
 @on_one_engine

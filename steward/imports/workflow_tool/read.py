@@ -6,10 +6,11 @@ from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.workflow_tool import graph, steps, triggers, unwrap
+from steward.imports.workflow_tool.called import with_called
 from steward.imports.workflow_tool.secrets import without_secrets
 from steward.imports.workflow_tool.unwrap import Node, Workflow
 from steward.model.finding import Finding, Level
-from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger, StepKind
+from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
 from steward.steps.kinds import TOO_DEEP
 from steward.steps.subplan import inline
@@ -142,11 +143,11 @@ class _Reading:
             errors = [one for one in graph.softened(read.plan, read.findings) if one.level is Level.ERROR]
             if errors:
                 self._refused(made, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
-            elif (outward := _outward(read.plan)) is not None:
-                words = (
-                    f"{outward}: a called workflow reaches nothing outside here. Put its steps into this one."
-                )
-                self._refused(made, step, words)
+                continue
+            try:
+                made[name] = with_called(step, read.plan)
+            except Unreadable as error:
+                self._refused(made, step, error.message)
         return found
 
     def _refused(self, made: dict[str, PlanStep], step: PlanStep, words: str) -> None:
@@ -237,18 +238,6 @@ def _port(source: str, number: int, starts: set[str], made: dict[str, PlanStep])
         return ports[number]
     # An unsupported step's outputs are not known; a known one has no such output.
     return f"out:{number}" if not step.origin.supported else None
-
-
-def _outward(plan: Plan) -> str | None:
-    """A step of a called workflow that would reach outside or wait: it has no rows of its own to do so."""
-    for step in plan.steps:
-        origin = step.origin
-        if origin is None or origin.disabled or not origin.reachable:
-            continue
-        reaches = step.kind in (StepKind.READ, StepKind.CHANGE, StepKind.SEND)
-        if reaches or origin.needs is not None or origin.source_type == "wait":
-            return step.name
-    return None
 
 
 def _timezone(workflow: Workflow) -> str | None:

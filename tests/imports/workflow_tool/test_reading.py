@@ -10,7 +10,7 @@ from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
 from steward.imports.workflow_tool.read import read_value
 from steward.steps.graphql import only_asks
-from tests.imports.exports import chain, code, node
+from tests.imports.exports import calling, chain, code, drafted, listed, node, told
 from tests.imports.survey import survey
 from tests.shared_data import shared
 
@@ -52,14 +52,33 @@ def test_equal_and_long_names_are_renamed_and_said() -> None:
     assert [one.code for one in read.findings if one.code == "renamed_step"] == ["renamed_step"]
 
 
-def test_a_called_workflow_that_reaches_outside_is_refused() -> None:
-    """imports 6"""
-    asked = {"url": "https://a.example", "options": {}}
-    within = chain(node("Fetch", "httpRequest", 4.2, asked))
-    within["nodes"][0] = node("Begin", "executeWorkflowTrigger", 1, {})
-    call = {"source": "parameter", "workflowJson": json.dumps(within), "options": {}}
-    read = read_value(chain(node("Call", "executeWorkflow", 1.2, call)))
-    assert ("Call", "sub_workflow_missing") in [(one.step, one.code) for one in read.findings]
+GET = node("Fetch", "httpRequest", 4.2, {"url": "https://a.example", "options": {}})
+POST = node("Post", "httpRequest", 4.2, {"url": "https://a.example", "method": "POST", "options": {}})
+PASS = node("Pass", "noOp", 1, {})
+REST = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
+
+
+@pytest.mark.parametrize(
+    ("steps", "kind"),
+    [
+        ([PASS], "decide"),
+        ([GET, PASS], "read"),
+        ([listed(), drafted()], "change"),
+        ([GET, POST], "send"),
+        ([REST], None),
+        ([POST, PASS], None),
+        ([listed(), told()], None),
+        ([told(), listed()], None),
+    ],
+)
+def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], kind: str | None) -> None:
+    """imports 6: and one that waits, goes on after a change, or needs two connections is refused"""
+    read = read_value(chain(calling(steps)))
+    refused = [one.step for one in read.findings if one.code == "sub_workflow_missing"]
+    assert refused == ([] if kind else ["Call"])
+    assert kind is None or str(read.plan.steps[0].kind) == kind
+    around = read_value(chain(calling([calling(steps)])))
+    assert kind is None or str(around.plan.steps[0].kind) == kind
 
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
