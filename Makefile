@@ -30,7 +30,7 @@ WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html we
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(DEV) ## install everything for running, testing and changing Steward into .venv
+setup: $(DEV) $(READABLE) ## install everything for running, testing and changing Steward into .venv
 	@echo "Steward is installed in $(VENV)"
 
 demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample data (more: make demo ARGS="--reset")
@@ -39,7 +39,7 @@ demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) postgres browser shopify-schema cards-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
+test: $(DEV) $(READABLE) postgres browser shopify-schema cards-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
 
 check: $(DEV) ## lint, format, types, import order
@@ -133,7 +133,7 @@ n8n-cases: $(RUN) ## run recorded workflows through reader, plan and walk: make 
 	@test -n "$(DIR)" || { echo "Name the folder: make n8n-cases DIR=folder"; exit 2; }
 	@$(PY) -m tests.imports.cases "$(DIR)" $(ARGS)
 
-imports-report: $(RUN) ## what a folder of exports would come to: make imports-report DIR=folder (ARGS=--json)
+imports-report: $(RUN) $(READABLE) ## what a folder of exports would come to: make imports-report DIR=folder (ARGS=--json)
 	@test -n "$(DIR)" || { echo "Name the folder: make imports-report DIR=folder"; exit 2; }
 	@$(PY) -m tests.imports.survey "$(DIR)" $(ARGS)
 

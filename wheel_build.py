@@ -1,19 +1,22 @@
-"""Refuses a wheel without the web app: it is built before, by `make wheel` (web 11, In the wheel)."""
+"""Refuses a wheel without what is built before it, by `make wheel`: the web app, scripts' library, schema."""
 
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NEEDED = ("index.html", "manifest.json", "pages.json")
+NEEDED = (
+    *("static/index.html", "static/manifest.json", "static/pages.json"),
+    *("confined/built/luxon.js", "confined/built/jmespath.js", "connectors/shopify/built/schema.json"),
+)
 
 
-class WebAppIsThere(BuildHookInterface):  # type: ignore[type-arg]
-    """Looks for what the build of the web app leaves; an editable installation needs none."""
+class AllIsBuilt(BuildHookInterface):  # type: ignore[type-arg]
+    """Looks for what is made before a wheel; an editable installation needs none of it checked."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Raises FileNotFoundError naming what is missing and how to make it."""
-        folder = Path(self.root) / "steward" / "static"
+        folder = Path(self.root) / "steward"
         missing = [name for name in NEEDED if not (folder / name).is_file()]
         if missing and version != "editable":
-            raise FileNotFoundError(f"steward/static has no {', '.join(missing)}: build with `make wheel`.")
+            raise FileNotFoundError(f"steward has no {', '.join(missing)}: build with `make wheel`.")
