@@ -127,6 +127,9 @@ async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]
         # However long other tests take between two of the browser's.
         "STEWARD_SESSION_IDLE_MINUTES": "1440",
         "STEWARD_SESSION_HOURS": "168",
+        # No worker is lost here, and no store silent: a slow machine is neither.
+        "STEWARD_LEASE_SECONDS": "60",
+        "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "30",
         **settings,
     }
     async with open_site(database, folder, **given) as site:
