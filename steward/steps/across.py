@@ -71,6 +71,11 @@ async def keyed_variants(
     return {"labels": labels, "stores": stores, "without": without}
 
 
+def key_name(inputs: JsonObject) -> str:
+    """What the input `match` compares by, as people call it."""
+    return {"sku": "SKU", "barcode": "Barcode"}[str(inputs["match"])]
+
+
 def by_key(stores: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[list[Any]]]:
     """What each store has under each key: a list of what was kept for each store; keys sorted."""
     found: dict[str, list[list[Any]]] = {}

@@ -128,6 +128,10 @@ class StepContext:
             raise ValueError("this automation runs on no store")
         return self.store
 
+    def of_store(self, number: str) -> str:
+        """The key under which something of the store's object with this id is remembered."""
+        return f"{self.home.connection.integration_id}:{number}"
+
     def done(self, step: str) -> list[bool]:
         """Of each change an earlier step proposed whether it was made; in a test run: would have been."""
         made = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))

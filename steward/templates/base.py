@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from steward.model.automation import Automation
 from steward.model.change import Action, FieldKind, Outcome
@@ -22,6 +23,7 @@ from steward.steps.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
 RESULT_BYTES = 64 * 1024
+T = TypeVar("T")
 
 
 class Category(StrEnum):
@@ -73,6 +75,14 @@ class ChangeField:
     field: str
     label: str
     kind: FieldKind
+
+
+# The canonical fields that several templates change (templates 2, "Fields").
+PRICE = ChangeField("price", "Price", FieldKind.MONEY)
+COMPARE_AT_PRICE = ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY)
+STOCK = ChangeField("stock", "Stock", FieldKind.NUMBER)
+TAGS = ChangeField("tags", "Tags", FieldKind.TAGS)
+VISIBLE = ChangeField("visible", "Visible", FieldKind.BOOLEAN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,11 @@ class Ended:
     def done(self, step: str) -> int:
         """How many of the step's changes were applied; in a test run, would have been."""
         return sum(outcome in self.did for outcome in self.outcomes.get(step, ()))
+
+    def made(self, step: str, rows: Iterable[T]) -> list[T]:
+        """Of `rows`, one for each change of the step, those whose change was made; as `done` counts them."""
+        outcomes = self.outcomes.get(step, ())
+        return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.did]
 
     def rest(self, step: str) -> str:
         """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""

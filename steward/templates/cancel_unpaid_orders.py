@@ -147,10 +147,7 @@ def finish(ended: Ended) -> LastWords:
     """Summary and result (contract 3.2)."""
     found = ended.of(PICK)
     rows: Any = found.get("orders", [])
-    outcomes = ended.outcomes.get(CANCEL, ())
-    done: list[JsonValue] = [
-        row for row, outcome in zip(rows, outcomes, strict=False) if outcome in ended.did
-    ]
+    done: list[JsonValue] = ended.made(CANCEL, rows)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["cancelled"] = len(done)
     partly, excepted = counts["partly_paid"], counts["excepted"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from steward.connectors.base import Product, Proposal
-from steward.model.change import Action, FieldKind, Outcome
+from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -25,8 +25,9 @@ from steward.steps.visibility import (
     plan_visible,
 )
 from steward.templates.base import (
+    TAGS,
+    VISIBLE,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -111,14 +112,14 @@ async def pick_sold_out(at: StepContext) -> Produced:
         if stock is None or stock > threshold:
             continue
         shown = is_shown(product, channels)
-        if not shown and (_key(at, product) not in half_done or has_tag(product, marker)):
+        if not shown and (at.of_store(product.id) not in half_done or has_tag(product, marker)):
             # Hidden before, or by hand: neither is marked again (templates 5.4).
             already += 1
         elif _proposal(at, product, stock=stock, read=output) is None:
             unfit.append(product.label)
         else:
             hide.append((product, stock))
-    settled = [_key(at, each) for each in products if is_shown(each, channels) or has_tag(each, marker)]
+    settled = [at.of_store(each.id) for each in products if is_shown(each, channels) or has_tag(each, marker)]
     return Produced(
         {
             "checked": len(products),
@@ -147,7 +148,7 @@ async def hide_products(at: StepContext) -> Produced:
         proposal = _proposal(at, product, stock=stock, read=read)
         if proposal is None:
             continue
-        position, key = len(proposals), _key(at, product)
+        position, key = len(proposals), at.of_store(product.id)
         unsure = (Outcome.FAILED, Outcome.UNKNOWN)
         if product.visible and not read["channels"]:
             done = (Outcome.APPLIED, *unsure)
@@ -166,15 +167,13 @@ async def hide_products(at: StepContext) -> Produced:
 def finish(ended: Ended) -> LastWords:
     """Summary and result (contract 3.2)."""
     found = ended.of(PICK)
-    outcomes = ended.outcomes.get(HIDE, ())
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["hidden"] = ended.done(HIDE)
     labels: Any = found.get("labels", [])
     stock: Any = found.get("stock", [])
     products: list[JsonValue] = [
         {"label": label, "stock": number}
-        for label, number, outcome in zip(labels, stock, outcomes, strict=False)
-        if outcome in ended.did
+        for label, number in ended.made(HIDE, zip(labels, stock, strict=True))
     ]
     sold_out, already = counts["sold_out"], counts["already_hidden"]
     text = sentences(
@@ -206,10 +205,6 @@ def _proposal(at: StepContext, product: Product, *, stock: int, read: Any) -> Pr
     return one_change(found, action=Action.UNPUBLISH, message=beside(at, stock))
 
 
-def _key(at: StepContext, product: Product) -> str:
-    return f"{at.home.connection.integration_id}:{product.id}"
-
-
 TEMPLATE = Template(
     facts=TemplateFacts(
         template_id="hide-out-of-stock-products",
@@ -235,10 +230,7 @@ TEMPLATE = Template(
                 step=HIDE,
                 object="product",
                 action=Action.UNPUBLISH,
-                fields=(
-                    ChangeField("visible", "Visible", FieldKind.BOOLEAN),
-                    ChangeField("tags", "Tags", FieldKind.TAGS),
-                ),
+                fields=(VISIBLE, TAGS),
                 reversible=True,
                 shown_beside=("stock", "channels"),
             ),

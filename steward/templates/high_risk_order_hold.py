@@ -38,6 +38,7 @@ from steward.steps.orders import (
 from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of, with_tag
 from steward.templates.base import (
+    TAGS,
     Category,
     ChangeField,
     ChangeRow,
@@ -204,11 +205,8 @@ def finish(ended: Ended) -> LastWords:
     found = ended.of(DECIDE)
     rows: Any = found.get("orders", [])
     holds: Any = found.get("holds", [])
-    outcomes = ended.outcomes.get(HOLD, ())
     held: list[JsonValue] = [
-        row
-        for row, is_hold, outcome in zip(rows, holds, outcomes, strict=False)
-        if is_hold and outcome in ended.did
+        row for row, is_hold in ended.made(HOLD, zip(rows, holds, strict=True)) if is_hold
     ]
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["held"] = len(held)
@@ -308,10 +306,7 @@ TEMPLATE = Template(
                 step=HOLD,
                 object="order",
                 action=Action.HOLD,
-                fields=(
-                    ChangeField("fulfilment", "Fulfilment", FieldKind.TEXT),
-                    ChangeField("tags", "Tags", FieldKind.TAGS),
-                ),
+                fields=(ChangeField("fulfilment", "Fulfilment", FieldKind.TEXT), TAGS),
                 reversible=True,
                 shown_beside=("total", "risk reasons"),
             ),

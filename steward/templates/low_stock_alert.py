@@ -103,7 +103,7 @@ async def pick_low(at: StepContext) -> Produced:
     listed = {unit.id: "low" for unit in low}
     if at.inputs["include_untracked"]:
         listed |= {unit.id: "untracked" for unit in untracked}
-    new = {number for number, kind in listed.items() if told.get(_key(at, number)) != kind}
+    new = {number for number, kind in listed.items() if told.get(at.of_store(number)) != kind}
     tell = [unit for unit in [*low, *untracked] if unit.id in (new if at.inputs["only_new"] else listed)]
     return Produced(
         {
@@ -112,7 +112,7 @@ async def pick_low(at: StepContext) -> Produced:
             "new": sum(unit.id in new for unit in low),
             "untracked": len(untracked),
             "tell": [[unit.label, unit.sku, unit.stock, unit.url] for unit in tell],
-            "remember": {_key(at, number): listed[number] for number in sorted(new)},
+            "remember": {at.of_store(number): listed[number] for number in sorted(new)},
         },
         counts=Counts(matched=len(low)),
         title=f"Found {counted(len(low), 'variant')} at or under {threshold}",
@@ -188,13 +188,9 @@ def _back_up(
     at: StepContext, units: Sequence[Unit], listed: Mapping[str, str], told: Mapping[str, JsonValue]
 ) -> list[str]:
     """What is forgotten: told before and not listed now; an event's run judges only what it read."""
-    read = {_key(at, unit.id) for unit in units}
-    now = {_key(at, number) for number in listed}
+    read = {at.of_store(unit.id) for unit in units}
+    now = {at.of_store(number) for number in listed}
     return sorted(key for key in told if key not in now and (at.event is None or key in read))
-
-
-def _key(at: StepContext, number: str) -> str:
-    return f"{at.store.connection.integration_id if at.store else 0}:{number}"
 
 
 def _left_out(count: int) -> str | None:

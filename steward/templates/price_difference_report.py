@@ -12,7 +12,7 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import by_key, keyed_variants, names_by_key
+from steward.steps.across import by_key, key_name, keyed_variants, names_by_key, spellings
 from steward.steps.base import Produced, StepContext
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.numbers import amount_of, change_percent, money_text, percent_text
@@ -35,7 +35,6 @@ from steward.templates.base import (
 )
 
 READ, COMPARE, SEND = "read-stores", "compare-prices", "send-report"
-MATCH = {"sku": "SKU", "barcode": "Barcode"}
 _COUNTS = ("stores", "compared", "different", "other_currency", "ambiguous")
 
 _INPUTS = inputs_schema(
@@ -68,7 +67,7 @@ async def read_stores(at: StepContext) -> Produced:
         found,
         counts=Counts(read=number + without),
         title=f"Read {counted(number, 'price')} of {counted(len(found['labels']), 'store')}",
-        message=f"{counted(without, 'variant')} without a {MATCH[str(at.inputs['match'])]} left out."
+        message=f"{counted(without, 'variant')} without a {key_name(at.inputs)} left out."
         if without
         else None,
     )
@@ -80,7 +79,9 @@ async def compare_prices(at: StepContext) -> Produced:
     tolerance = Decimal(str(at.inputs["tolerance"]))
     names = names_by_key(read["stores"])
     found = _Compared()
-    for key, stores in by_key(read["stores"]).items():
+    joined = by_key(read["stores"])
+    other = sorted(spellings(joined))
+    for key, stores in joined.items():
         found.add(key, names[key], [_prices(held) for held in stores], tolerance)
     return Produced(
         {
@@ -95,13 +96,16 @@ async def compare_prices(at: StepContext) -> Produced:
         },
         counts=Counts(matched=found.different),
         title=f"Found {counted(found.different, 'different price')}",
+        message=f"Not compared with each other, since their capitals differ: {', '.join(other[:10])}."
+        if other
+        else None,
     )
 
 
 async def send(at: StepContext) -> Produced:
     """The list to the sheet and to Teams; without a difference, no message (E17)."""
     found: Any = at.outputs[COMPARE]
-    name = MATCH[str(at.inputs["match"])]
+    name = key_name(at.inputs)
     labels = [f"Price: {label}" for label in found["labels"]]
     header = (name, "Product", "Currency", "Lowest", "Highest", "Difference", *labels, "Note")
     rows = [
@@ -134,7 +138,7 @@ def finish(ended: Ended) -> LastWords:
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     rows: Any = found.get("rows", [])
     text = sentences(
-        f"{counts['different']} of {counted(counts['compared'], 'SKU')} compared"
+        f"{counts['different']} of {counted(counts['compared'], key_name(ended.inputs))} compared"
         f" {verb(counts['different'], 'differs', 'differ')} in price.",
         f"{counts['ambiguous']} not compared: two prices in one store." if counts["ambiguous"] else None,
         ended.reported(SEND),

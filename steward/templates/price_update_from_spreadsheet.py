@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import VARIANTS, Keep, Planned, ProductsAsk, SetPrice, Variant
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -20,8 +20,9 @@ from steward.steps.rows import kept_cell, named_rows, read_table
 from steward.steps.sheet_prices import PriceRow, PriceRules, Refused, Wanted, join_rows
 from steward.steps.skus import Skus, key_of
 from steward.templates.base import (
+    COMPARE_AT_PRICE,
+    PRICE,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -217,10 +218,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="variant",
                 action=Action.UPDATE,
-                fields=(
-                    ChangeField("price", "Price", FieldKind.MONEY),
-                    ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY),
-                ),
+                fields=(PRICE, COMPARE_AT_PRICE),
                 reversible=True,
                 shown_beside=("change in percent", "row number of the sheet"),
             ),

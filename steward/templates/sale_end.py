@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from steward.connectors.base import PRODUCTS, Planned, Product, ProductsAsk, SetPrice, Variant
-from steward.model.change import Action, FieldKind, Outcome
+from steward.model.change import Action, Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -20,8 +20,10 @@ from steward.steps.numbers import amount_of
 from steward.steps.product_tags import has_tag, plan_tags, without_tag
 from steward.steps.results import COUNT, RESULT_ENTRIES, TEXT, list_of, or_null, result_schema
 from steward.templates.base import (
+    COMPARE_AT_PRICE,
+    PRICE,
+    TAGS,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -64,7 +66,7 @@ _RESULT = result_schema(
 
 async def read_sale(at: StepContext) -> Produced:
     """What the sale remembers of this store, by variant."""
-    prefix = f"{at.home.connection.integration_id}:"
+    prefix = at.of_store("")
     sold: Mapping[str, Any] = await at.memory.of(_automation(at.inputs), SOLD)
     found = {key.removeprefix(prefix): value for key, value in sold.items() if key.startswith(prefix)}
     return Produced(
@@ -115,7 +117,7 @@ async def compare_prices(at: StepContext) -> Produced:
             else:
                 back.setdefault(product, []).append(variant)
                 untag.add(product)
-        elif restored.get(_key(at, number)) == sold["run"] and _is_old(variant, sold):
+        elif restored.get(at.of_store(number)) == sold["run"] and _is_old(variant, sold):
             untag.add(product)  # put back by a run before, whose tag may have failed
         else:
             kept.add(product)
@@ -158,7 +160,7 @@ async def restore_prices(at: StepContext) -> Produced:
         title=f"Put back {counted(len(priced), 'price')} and untag {counted(len(untagged), 'product')}",
         proposals=proposals,
         memory=tuple(
-            MemoryWrite(RESTORED, _key(at, each.id), sold[each.id]["run"], position, _MAYBE)
+            MemoryWrite(RESTORED, at.of_store(each.id), sold[each.id]["run"], position, _MAYBE)
             for position, each in enumerate(variants)
         ),
     )
@@ -220,10 +222,6 @@ def _left(sold: Mapping[str, Any], why: str) -> JsonObject:
     return {"sku": sold["sku"], "label": sold["label"], "why": why}
 
 
-def _key(at: StepContext, variant: str) -> str:
-    return f"{at.home.connection.integration_id}:{variant}"
-
-
 TEMPLATE = Template(
     facts=TemplateFacts(
         template_id="sale-end",
@@ -250,10 +248,7 @@ TEMPLATE = Template(
                 step=RESTORE,
                 object="variant",
                 action=Action.UPDATE,
-                fields=(
-                    ChangeField("price", "Price", FieldKind.MONEY),
-                    ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY),
-                ),
+                fields=(PRICE, COMPARE_AT_PRICE),
                 reversible=True,
                 shown_beside=(),
             ),
@@ -261,7 +256,7 @@ TEMPLATE = Template(
                 step=RESTORE,
                 object="product",
                 action=Action.UPDATE,
-                fields=(ChangeField("tags", "Tags", FieldKind.TAGS),),
+                fields=(TAGS,),
                 reversible=True,
                 shown_beside=(),
             ),

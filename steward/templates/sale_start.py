@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import Keep, Planned, Product, SetPrice, Variant
-from steward.model.change import Action, FieldKind, Outcome
+from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -17,13 +17,16 @@ from steward.steps.base import MemoryWrite, Produced, StepContext
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_products, products_of
 from steward.steps.markdowns import ROUND_TO, is_discounted, marked_down
+from steward.steps.numbers import amount_of
 from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag
 from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
 from steward.steps.skus import RowRefused
 from steward.steps.stock import Wanted, read_products
 from steward.templates.base import (
+    COMPARE_AT_PRICE,
+    PRICE,
+    TAGS,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -107,6 +110,8 @@ async def work_out_prices(at: StepContext) -> Produced:
             if variant in own or is_discounted(variant):
                 already += 1
                 continue
+            if not amount_of(variant.price):
+                continue  # price 0 or none: left alone
             try:
                 if problems:
                     raise RowRefused(problems[0].code, problems[0].message)
@@ -154,7 +159,7 @@ async def change_prices(at: StepContext) -> Produced:
         proposals=proposals,
         memory=tuple(
             # One that may have been written is remembered too: the sale's end looks before it puts back.
-            MemoryWrite(SALE, _key(at, variant), _kept(at, variant, price), position, _MAYBE)
+            MemoryWrite(SALE, at.of_store(variant.id), _kept(at, variant, price), position, _MAYBE)
             for position, (variant, price) in enumerate(pairs)
         ),
     )
@@ -224,7 +229,7 @@ def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> Planned
 
 def _is_marked_down(at: StepContext, sold: Any, variant: Variant) -> bool:
     """Whether it still has the price this automation gave it."""
-    before = sold.get(_key(at, variant))
+    before = sold.get(at.of_store(variant.id))
     return before is not None and before["new"] == variant.price
 
 
@@ -238,10 +243,6 @@ def _kept(at: StepContext, variant: Variant, price: str) -> JsonObject:
         "sku": variant.sku[:200] or None,
         "label": variant.label[:300],
     }
-
-
-def _key(at: StepContext, variant: Variant) -> str:
-    return f"{at.home.connection.integration_id}:{variant.id}"
 
 
 def _row(variant: Variant, code: str, message: str) -> JsonObject:
@@ -273,10 +274,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="variant",
                 action=Action.UPDATE,
-                fields=(
-                    ChangeField("price", "Price", FieldKind.MONEY),
-                    ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY),
-                ),
+                fields=(PRICE, COMPARE_AT_PRICE),
                 reversible=True,
                 shown_beside=("percent",),
             ),
@@ -284,7 +282,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="product",
                 action=Action.UPDATE,
-                fields=(ChangeField("tags", "Tags", FieldKind.TAGS),),
+                fields=(TAGS,),
                 reversible=True,
                 shown_beside=(),
             ),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from steward.connectors.base import Product, Proposal
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -18,8 +18,9 @@ from steward.steps.results import COUNT, TEXT, WHOLE, list_of, result_schema
 from steward.steps.stock import in_event, is_live, read_products, total_of, units_of
 from steward.steps.visibility import CHANNELS_INPUT, beside, channels_of, missing_channels, plan_visible
 from steward.templates.base import (
+    TAGS,
+    VISIBLE,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -97,7 +98,7 @@ async def pick_in_stock(at: StepContext) -> Produced:
         elif stock < threshold:
             still_out += 1
         else:
-            restore = before.get(f"{at.home.connection.integration_id}:{product.id}")
+            restore = before.get(at.of_store(product.id))
             show.append((product, stock, restore if isinstance(restore, str) else None))
     return Produced(
         {
@@ -146,8 +147,7 @@ def finish(ended: Ended) -> LastWords:
     stock: Any = found.get("stock", [])
     products: list[JsonValue] = [
         {"label": label, "stock": number}
-        for label, number, outcome in zip(labels, stock, ended.outcomes.get(SHOW, ()), strict=False)
-        if outcome in ended.did
+        for label, number in ended.made(SHOW, zip(labels, stock, strict=True))
     ]
     have, out = counts["in_stock"], counts["still_out"]
     text = sentences(
@@ -200,10 +200,7 @@ TEMPLATE = Template(
                 step=SHOW,
                 object="product",
                 action=Action.PUBLISH,
-                fields=(
-                    ChangeField("visible", "Visible", FieldKind.BOOLEAN),
-                    ChangeField("tags", "Tags", FieldKind.TAGS),
-                ),
+                fields=(VISIBLE, TAGS),
                 reversible=True,
                 shown_beside=("stock", "channels"),
             ),

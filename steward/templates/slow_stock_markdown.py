@@ -14,7 +14,7 @@ from steward.connectors.base import (
     Variant,
     currency_decimals,
 )
-from steward.model.change import Action, FieldKind, Outcome
+from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -34,8 +34,9 @@ from steward.steps.sales import counts_as_sale
 from steward.steps.skus import RowRefused
 from steward.steps.stock import Wanted, is_on_sale, read_products
 from steward.templates.base import (
+    COMPARE_AT_PRICE,
+    PRICE,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -117,7 +118,7 @@ async def read_sales(at: StepContext) -> Produced:
                 untracked += 1
             elif variant.stock >= least and not (variant.id in last and last[variant.id] >= start):
                 unsold.append(variant)
-    sold = {key: last[number].isoformat() for number in last if (key := _key(at, number)) in marks}
+    sold = {key: last[number].isoformat() for number in last if (key := at.of_store(number)) in marks}
     return Produced(
         {"checked": checked, "unsold": kept_variants(unsold), "sold": sold, "until": until_of(at)},
         counts=Counts(read=checked),
@@ -139,7 +140,7 @@ async def pick_slow(at: StepContext) -> Produced:
     asks: list[JsonValue] = []
     senseless = 0
     for variant in variants_of(read["unsold"]):
-        mark = marks.get(_key(at, variant.id))
+        mark = marks.get(at.of_store(variant.id))
         why = _left_alone(at, variant, mark)
         counts["slow"] += why not in ("too_new", "done_before")
         if why is not None:
@@ -186,7 +187,7 @@ async def change_prices(at: StepContext) -> Produced:
         title=f"Mark down {counted(len(planned.proposals), 'price')}",
         proposals=planned.proposals,
         memory=tuple(
-            MemoryWrite(MARKS, _key(at, str(each.object.id)), marks[str(each.object.id)], position, _MAYBE)
+            MemoryWrite(MARKS, at.of_store(str(each.object.id)), marks[str(each.object.id)], position, _MAYBE)
             for position, each in enumerate(planned.proposals)
         ),
     )
@@ -297,10 +298,6 @@ def _plan(at: StepContext, variants: Sequence[Variant], asks: Sequence[Any]) -> 
     return store.changes["variant.set_price"].plan(made, integration_id=store.connection.integration_id)
 
 
-def _key(at: StepContext, variant: str) -> str:
-    return f"{at.home.connection.integration_id}:{variant}"
-
-
 TEMPLATE = Template(
     facts=TemplateFacts(
         template_id="slow-stock-markdown",
@@ -327,10 +324,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="variant",
                 action=Action.UPDATE,
-                fields=(
-                    ChangeField("price", "Price", FieldKind.MONEY),
-                    ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY),
-                ),
+                fields=(PRICE, COMPARE_AT_PRICE),
                 reversible=True,
                 shown_beside=("days unsold", "stock", "cost", "margin after"),
             ),

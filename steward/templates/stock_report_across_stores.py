@@ -11,7 +11,7 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import by_key, keyed_variants, names_by_key, spellings
+from steward.steps.across import by_key, key_name, keyed_variants, names_by_key, spellings
 from steward.steps.base import Produced, StepContext
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.reports import Report, send_report
@@ -34,7 +34,6 @@ from steward.templates.base import (
 
 READ, JOIN, SEND = "read-stores", "join-stock", "send-report"
 NOT_TRACKED = "not tracked"
-MATCH = {"sku": "SKU", "barcode": "Barcode"}
 _COUNTS = ("stores", "skus", "low", "only_in_one", "ambiguous")
 
 _INPUTS = inputs_schema(
@@ -71,7 +70,7 @@ async def read_stores(at: StepContext) -> Produced:
         found,
         counts=Counts(read=number + without),
         title=f"Read the stock of {counted(number, 'variant')} of {counted(len(found['labels']), 'store')}",
-        message=f"{counted(without, 'variant')} without a {MATCH[str(at.inputs['match'])]} left out."
+        message=f"{counted(without, 'variant')} without a {key_name(at.inputs)} left out."
         if without
         else None,
     )
@@ -114,7 +113,7 @@ async def join_stock(at: StepContext) -> Produced:
             "low": low,
         },
         counts=Counts(matched=len(low)),
-        title=f"Joined {counted(len(joined), MATCH[str(at.inputs['match'])])}",
+        title=f"Joined {counted(len(joined), key_name(at.inputs))}",
     )
 
 
@@ -122,7 +121,7 @@ async def send(at: StepContext) -> Produced:
     """The table to the sheet, the low ones to Teams; without any, no message (E17)."""
     found: Any = at.outputs[JOIN]
     labels, threshold = found["labels"], at.inputs["threshold"]
-    header = (MATCH[str(at.inputs["match"])], "Product", *(f"Stock: {label}" for label in labels), "Note")
+    header = (key_name(at.inputs), "Product", *(f"Stock: {label}" for label in labels), "Note")
     rows = [(key, name, *map(_written, cells), note) for key, name, cells, note in found["rows"]]
     none = f"None is at or under {threshold}." if at.inputs["low_only"] else "No stock was found."
     card = None
@@ -152,7 +151,7 @@ def finish(ended: Ended) -> LastWords:
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["low"] = len(low)
     text = sentences(
-        f"{counted(counts['skus'], 'SKU')} in {counted(counts['stores'], 'store')},"
+        f"{counted(counts['skus'], key_name(ended.inputs))} in {counted(counts['stores'], 'store')},"
         f" {counts['low']} at or under {ended.inputs['threshold']}.",
         f"{counts['only_in_one']} {verb(counts['only_in_one'], 'is', 'are')} in one store only."
         if counts["only_in_one"]

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import VARIANTS, ProductsAsk, Variant
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -26,8 +26,9 @@ from steward.steps.skus import Skus, key_of
 from steward.steps.supplier_file import read_file, table_of
 from steward.steps.supplier_rows import FeedRow, FeedRules, Joined, Wanted, join_feed, missing_ones, plan_rows
 from steward.templates.base import (
+    PRICE,
+    STOCK,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -133,7 +134,7 @@ async def read_variants(at: StepContext) -> Produced:
     if not output["same"]:
         async for page in at.home.reader.read(VARIANTS, ProductsAsk(location=location)):
             for variant in page.items:
-                is_wanted = key_of(variant.sku).casefold() in keys or f"{_prefix(at)}{variant.id}" in supplied
+                is_wanted = key_of(variant.sku).casefold() in keys or at.of_store(variant.id) in supplied
                 if variant.id not in seen and is_wanted:
                     kept.append(variant)
                 seen.add(variant.id)
@@ -181,7 +182,7 @@ async def compare_rows(at: StepContext) -> Produced:
         memory=tuple(
             MemoryWrite(SUPPLIED, key, True)
             for each in ok
-            if (key := f"{_prefix(at)}{each.variant.id}") not in supplied
+            if (key := at.of_store(each.variant.id)) not in supplied
         ),
     )
 
@@ -263,7 +264,7 @@ def _rules(at: StepContext) -> FeedRules:
 
 def _missing(at: StepContext, variants: Sequence[Variant], supplied: Any) -> list[Variant]:
     """Raises StepFailed `too_many_missing`."""
-    found, his = missing_ones(variants, supplied, _keys(at.outputs[FILE]), prefix=_prefix(at))
+    found, his = missing_ones(variants, supplied, _keys(at.outputs[FILE]), prefix=at.of_store(""))
     most = Decimal(str(at.inputs["max_missing_percent"]))
     if Decimal(len(found)) * 100 > most * his:
         words = f"{len(found)} of the supplier's {counted(his, 'variant')} are not in the file,"
@@ -288,10 +289,6 @@ def _beside(at: StepContext) -> str:
 def _name(at: StepContext) -> str:
     given: Any = at.inputs["file"]
     return str(given["path"]).rpartition("/")[2]
-
-
-def _prefix(at: StepContext) -> str:
-    return f"{at.home.connection.integration_id}:"
 
 
 TEMPLATE = Template(
@@ -320,10 +317,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="variant",
                 action=Action.UPDATE,
-                fields=(
-                    ChangeField("stock", "Stock", FieldKind.NUMBER),
-                    ChangeField("price", "Price", FieldKind.MONEY),
-                ),
+                fields=(STOCK, PRICE),
                 reversible=True,
                 shown_beside=("file name", "file date", "row number"),
             ),

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from steward.connectors.base import VARIANTS, Page, Planned, ProductsAsk, SetStock, Variant
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -21,8 +21,8 @@ from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, r
 from steward.steps.stock import in_event, read_products, units_of
 from steward.steps.stock_pairs import PairRules, SourceRow, match_key, pair
 from steward.templates.base import (
+    STOCK,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -278,7 +278,7 @@ TEMPLATE = Template(
                 step=SET,
                 object="inventory",
                 action=Action.UPDATE,
-                fields=(ChangeField("stock", "Stock", FieldKind.NUMBER),),
+                fields=(STOCK,),
                 reversible=True,
                 shown_beside=("source stock",),
             ),

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import Customer, Planned, SetCustomerTags
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -23,8 +23,8 @@ from steward.steps.numbers import money_text
 from steward.steps.results import COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of, with_tag, without_tags
 from steward.templates.base import (
+    TAGS,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -244,7 +244,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="customer",
                 action=Action.UPDATE,
-                fields=(ChangeField("tags", "Tags", FieldKind.TAGS),),
+                fields=(TAGS,),
                 reversible=True,
                 shown_beside=("spend", "tier before and after"),
             ),

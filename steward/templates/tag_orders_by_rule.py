@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import Order, OrdersAsk, Planned, SetOrderTags
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -29,8 +29,8 @@ from steward.steps.results import COUNT, TEXT, list_of, result_schema
 from steward.steps.skus import key_of
 from steward.steps.tag_lists import has_one_of, with_tag, without_tags
 from steward.templates.base import (
+    TAGS,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -189,14 +189,9 @@ async def change_tags(at: StepContext) -> Produced:
 def finish(ended: Ended) -> LastWords:
     """Summary and result (contract 3.2)."""
     found = ended.of(MATCH)
-    outcomes = ended.outcomes.get(CHANGE, ())
     rules: Any = found.get("rules", [])
     numbers: Any = found.get("numbers", [])
-    done = [
-        (number, rule)
-        for number, rule, outcome in zip(numbers, rules, outcomes, strict=False)
-        if outcome in ended.did
-    ]
+    done = ended.made(CHANGE, zip(numbers, rules, strict=True))
     off = sum(rule == _OFF for _, rule in done)
     orders: list[JsonValue] = [
         {"number": number, "added": rule != _OFF, "rule": rule} for number, rule in done
@@ -290,7 +285,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="order",
                 action=Action.UPDATE,
-                fields=(ChangeField("tags", "Tags", FieldKind.TAGS),),
+                fields=(TAGS,),
                 reversible=True,
                 shown_beside=("order number", "rule that matched"),
             ),

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import Product, Variant
-from steward.model.change import Action, FieldKind
+from steward.model.change import Action
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -22,8 +22,8 @@ from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag,
 from steward.steps.results import COUNT, result_schema
 from steward.steps.stock import Wanted, read_products
 from steward.templates.base import (
+    TAGS,
     Category,
-    ChangeField,
     ChangeRow,
     Ended,
     LastWords,
@@ -150,8 +150,7 @@ def finish(ended: Ended) -> LastWords:
     """Summary and result (contract 3.2)."""
     found = ended.of(MATCH)
     adds: Any = found.get("adds", [])
-    done = [is_added for is_added, outcome in zip(adds, ended.outcomes.get(CHANGE, ()), strict=False)
-            if outcome in ended.did]  # fmt: skip
+    done = ended.made(CHANGE, adds)
     checked, matched = whole(found.get("checked")), whole(found.get("matched"))
     text = sentences(
         f"{matched} of {counted(checked, 'product')} {verb(matched, 'matches', 'match')}.",
@@ -257,7 +256,7 @@ TEMPLATE = Template(
                 step=CHANGE,
                 object="product",
                 action=Action.UPDATE,
-                fields=(ChangeField("tags", "Tags", FieldKind.TAGS),),
+                fields=(TAGS,),
                 reversible=True,
                 shown_beside=("rule that matched or no longer matches",),
             ),

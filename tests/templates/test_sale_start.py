@@ -114,6 +114,14 @@ def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str,
     assert refused.value.code == "no_sensible_price"
 
 
+async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
+    """Templates 5.13: price 0 or none; it is checked and neither changed nor refused."""
+    free = [product(variant("1", price="0.00")), product(variant("2", price=None, regular_price=""))]
+    ran = await _stage(*free).run()
+    counts = {"checked": 2, "changed": 0, "already_on_sale": 0, "refused": 0, "refused_rows": []}
+    assert (ran.proposals, ran.result) == ([], counts)
+
+
 async def test_what_was_applied_is_remembered_with_both_prices() -> None:
     """Templates 5.13; what was declined is not."""
     stage = _stage(product(variant("1")), product(variant("2/1", "B", price="5.00")))

@@ -180,6 +180,13 @@ async def test_currencies_are_never_compared_with_each_other() -> None:
     assert (ran.result["compared"], ran.result["different"], ran.result["other_currency"]) == (0, 0, 1)
 
 
+async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None:
+    """Templates 5.21; E1."""
+    ran = await _compared([_priced("abc", "1.00")], [_priced("ABC", "9.00")], match="sku")
+    assert (ran.result["compared"], ran.result["different"]) == (0, 0)
+    assert "capitals differ: ABC, abc." in str(ran.messages[1])
+
+
 async def test_two_prices_in_one_store_are_listed_apart() -> None:
     """Templates 5.21: with one price it counts once."""
     twice = [_priced("A", "1.00", "7"), _priced("A", "2.00", "8"), _priced("B", "3.00", "9")]
