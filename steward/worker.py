@@ -103,8 +103,7 @@ async def _register(worker: Worker) -> None:
         ),
         urgent=True,
     )
-    tools.confirmed.lost = False
-    tools.confirmed.until = asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds()
+    tools.confirmed.hold(asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds())
 
 
 def _lease_ms(tools: Tools) -> int:
@@ -156,11 +155,11 @@ async def heartbeat(worker: Worker) -> bool:
         urgent=True,
     )
     if alive:
-        tools.confirmed.until = asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds()
+        tools.confirmed.hold(asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds())
         return False
     tools.metrics.count("steward_leases_lost_total")
     tools.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
-    tools.confirmed.lost = True
+    tools.confirmed.lose()
     for task in worker.in_hand.values():
         task.cancel()
     await asyncio.gather(*worker.in_hand.values(), return_exceptions=True)
@@ -188,7 +187,7 @@ async def give_up(worker: Worker) -> bool:
     """
     tools = worker.tools
     leased = await tools.engine.read(tools.clock.now(), partial(workers.runs_of, worker=worker.id))
-    left = [(org, run) for org, run in leased if run not in worker.in_hand]
+    left = [one for one in leased if one.id not in worker.in_hand]
     if worker.claiming or not left:
         return False
     freed = await tools.engine.write(
@@ -352,7 +351,8 @@ async def _each(
             message = f"{type(error).__name__}: {error}"
             put_off = partial(ticks_kept.put_off, tick=tick, key=key, message=message)
             failures = await tools.engine.write(tools.clock.now(), put_off)
-            tools.metrics.count("steward_rows_put_off_total", tick=tick)
+            if failures:
+                tools.metrics.count("steward_rows_put_off_total", tick=tick)
             tools.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
     return done
 
@@ -445,7 +445,7 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
 async def _finish_in_hand(worker: Worker) -> None:
     """Steps in hand run to their border, open writes to their outcome."""
     tools = worker.tools
-    tools.confirmed.stopping = True
+    tools.confirmed.stop()
     await tools.engine.write(tools.clock.now(), partial(workers.stopping, worker=worker.id))
     if worker.in_hand:
         longest = tools.rules.write_timeout.total_seconds() + 10

@@ -83,6 +83,9 @@ class Gate:
             # What is left of a body that comes too slowly is not waited for.
             late = answers.refuse(Unavailable(retry_after=1))
             reply = replace(late, headers=(*late.headers, (b"connection", b"close")))
+        except MemoryError as error:
+            self._fittings.log.error("out_of_memory", error, request=request.id, path=request.shown_path)
+            reply = answers.refuse(Unavailable(retry_after=5))
         except Exception as error:
             self._fittings.log.error(
                 "request_failed", error, request=request.id, method=request.method, path=request.shown_path

@@ -23,7 +23,10 @@ from steward.telemetry.log import Log
 # transactions at once.
 BATCH = {"sqlite": 500, "postgresql": 200}
 AT_ONCE = {"sqlite": 1, "postgresql": 4}
+# Slots of an automation, and automations, in one transaction of the long way: after a standstill each may
+# have as many slots as go at once.
 MOST_SLOTS = 100
+LONG_WAY = 50
 FAILURES_TO_PAUSE = 5
 
 Key = tuple[OrgId, AutomationId]
@@ -68,14 +71,26 @@ async def dispatch_due(
     if not left:
         crashpoint("after_dispatch")
         return more
-    decided = await _attempt(engine, now, left, rules)
-    if isinstance(decided, Exception):
-        progress = await _one_by_one(engine, now, left, rules=rules, log=log, delays=made)
-        return (progress or bool(started.automations)) and more
+    decided = await _the_long_way(engine, now, left, rules=rules, log=log)
     crashpoint("after_dispatch")
     made += decided.delays
     behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings)
     return behind or (more and bool(decided.timings or started.automations))
+
+
+async def _the_long_way(
+    engine: Engine, now: datetime, keys: Sequence[Key], *, rules: AutomationRules, log: Log
+) -> Done:
+    """Decides the slots of `keys`, some automations at a time; where one of them fails, each by itself."""
+    timings: list[Timing] = []
+    delays: list[timedelta] = []
+    for first in range(0, len(keys), LONG_WAY):
+        some = keys[first : first + LONG_WAY]
+        decided = await _attempt(engine, now, some, rules)
+        parts = [decided] if isinstance(decided, Done) else await _one_by_one(engine, now, some, rules, log)
+        timings += [timing for one in parts for timing in one.timings]
+        delays += [late for one in parts for late in one.delays]
+    return Done(timings, delays, [])
 
 
 def _parts(keys: Sequence[Key], dialect: Dialect) -> list[list[Key]]:
@@ -169,21 +184,14 @@ async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rule
 
 
 async def _one_by_one(
-    engine: Engine,
-    now: datetime,
-    keys: Sequence[Key],
-    *,
-    rules: AutomationRules,
-    log: Log,
-    delays: list[timedelta],
-) -> bool:
-    """Each automation in a transaction of its own; whether at least one was decided."""
-    progress = False
+    engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules, log: Log
+) -> list[Done]:
+    """Each automation in a transaction of its own; what was decided of those that can be."""
+    decided = []
     for key in keys:
         outcome = await _attempt(engine, now, [key], rules)
-        if not isinstance(outcome, Exception):
-            progress = progress or bool(outcome.timings)
-            delays += outcome.delays
+        if isinstance(outcome, Done):
+            decided.append(outcome)
             continue
         org, automation = key
         message = f"{type(outcome).__name__}: {outcome}"
@@ -193,7 +201,7 @@ async def _one_by_one(
         if failures >= FAILURES_TO_PAUSE:
             pause = partial(lifecycle.pause_broken, org=org, automation=automation)
             await engine.write(now, pause, org=org)
-    return progress
+    return decided
 
 
 async def tell(tx: Tx, *, delays: Sequence[timedelta]) -> None:

@@ -7,9 +7,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from steward.model.ids import OrgId, RunId, WorkerId
+from steward.model.ids import WorkerId
 from steward.store import fair, run_queue, workers
 from steward.store.engine import Engine, Tx
+from steward.store.workers import HeldRun
 
 
 def process_name() -> str:
@@ -68,11 +69,13 @@ async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
     return await free(tx, worker, held=await workers.runs_of(tx, worker), lost=lost)
 
 
-async def free(tx: Tx, worker: WorkerId, *, held: Sequence[tuple[OrgId, RunId]], lost: bool) -> int:
-    """Makes those of `held` that the worker still has leased ready for others; how many."""
-    await tx.enter({org for org, _ in held})
+async def free(tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool) -> int:
+    """Makes those of `held` that the worker still has under the same lease ready for others; how many."""
+    await tx.enter({one.org for one in held})
     vt = await fair.present(tx)
     freed = 0
-    for org, run in held:
-        freed += await run_queue.requeue(tx, org, run, worker=worker, vt=vt, lost=lost)
+    for one in held:
+        freed += await run_queue.requeue(
+            tx, one.org, one.id, epoch=one.epoch, worker=worker, vt=vt, lost=lost
+        )
     return freed

@@ -1,5 +1,6 @@
 """What the run machinery is given: engine, clock, templates and the ways to stores; wired by app.py."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -77,6 +78,30 @@ class Confirmed:
     until: float = 0.0
     lost: bool = False
     stopping: bool = False
+    _change: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hold(self, until: float) -> None:
+        """The lease is known to hold until then."""
+        self.until, self.lost = until, False
+        self._tell()
+
+    def lose(self) -> None:
+        """The lease is known to be another's: what is in hand is to be dropped."""
+        self.lost = True
+        self._tell()
+
+    def stop(self) -> None:
+        """The process ends: nothing more is begun."""
+        self.stopping = True
+        self._tell()
+
+    async def changed(self) -> None:
+        """Waits for the next word about the lease."""
+        await self._change.wait()
+
+    def _tell(self) -> None:
+        told, self._change = self._change, asyncio.Event()
+        told.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +148,14 @@ class Tools:
 
         Raises Fenced when the lease was lost, Stopping when the process ends.
         """
-        if self.confirmed.stopping:
-            raise Stopping
-        while self.clock.monotonic() >= self.confirmed.until:
+        while True:
+            if self.confirmed.stopping:
+                raise Stopping
             if self.confirmed.lost:
                 raise Fenced(lease)
-            await self.clock.sleep(0.05)
-        if self.confirmed.lost:
-            raise Fenced(lease)
+            if self.clock.monotonic() < self.confirmed.until:
+                return
+            await self.confirmed.changed()
 
 
 class Fenced(Exception):

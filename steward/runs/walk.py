@@ -55,6 +55,8 @@ async def work(tools: Tools, lease: Lease) -> None:
         tools.log.info("run_handed_back", run=lease.run, org=lease.org)
     except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
         tools.log.warning("run_left", run=lease.run, org=lease.org, reason=error.message)
+    except MemoryError as error:  # this process, not the run: another may have the room (worker.give_up)
+        tools.log.error("run_left", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
         tools.log.error("run_broke", error, run=lease.run, org=lease.org)
         await _broke(tools, lease)

@@ -118,12 +118,15 @@ async def find(
 
 
 async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, ApprovalId]]:
-    """Pending approvals past their end, of every organisation; without those put off (engine 16)."""
+    """Pending approvals past their end, of every organisation; without those put off (engine 16).
+
+    A run waits for approval exactly as long as its approval is pending, and both have one end.
+    """
     rows = await tx.all(
         Both(
-            "SELECT org_id, id FROM approvals WHERE status = 'pending' AND expires_at <= {now}"
-            f"{NOT_PUT_OFF.format(tick='expire_approvals', key='approvals.id')}"
-            " ORDER BY expires_at, id LIMIT :most",
+            "SELECT org_id, approval_id AS id FROM runs WHERE queue = 'parked' AND expires_at <= {now}"
+            f"{NOT_PUT_OFF.format(tick='expire_approvals', key='runs.approval_id')}"
+            " ORDER BY expires_at, approval_id LIMIT :most",
             "SELECT org_id, id FROM queue_expire(:most)",
         ),
         {"most": most},

@@ -36,8 +36,22 @@ _LOST = (
     OSError,
     TimeoutError,
 )
+# Refused by a server that is there: nothing of the transaction was kept.
+_REFUSED = (
+    asyncpg.InsufficientResourcesError,
+    asyncpg.QueryCanceledError,
+)
 _ENTER = "SELECT steward_enter($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
+
+
+class _Lost(Unavailable):
+    """The server was lost: whether it committed is not known."""
+
+
+def _unavailable(error: BaseException) -> Unavailable:
+    refused = isinstance(error, _REFUSED)
+    return (Unavailable if refused else _Lost)("The database cannot be reached.", retry_after=2)
 
 
 class PostgresTx:
@@ -154,7 +168,7 @@ class _Group:
         if len(batch) > 1:
             try:
                 answers = await self._engine.write_alone(first.now, together, org=orgs)
-            except Unavailable as error:  # the database, not an item: whether it committed is not known
+            except _Lost as error:  # an item that was kept would look fenced when it is run again
                 for one in batch:
                     _fail(one, error)
                 return
@@ -279,7 +293,7 @@ class PostgresEngine:
             except _PASSING:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except _LOST as error:
-                raise Unavailable("The database cannot be reached.", retry_after=2) from error
+                raise _unavailable(error) from error
         raise Unavailable(retry_after=1)
 
     async def read(

@@ -8,10 +8,11 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -39,6 +40,7 @@ BATCH_JOBS = 500
 BATCH_SECONDS = 0.020
 ALIKE_JOBS = 200
 QUEUE_JOBS = 10_000
+QUEUE_BYTES = 64 * 1024 * 1024
 READERS = 4
 # With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
 # them back into the file.
@@ -164,8 +166,28 @@ class _Job:
     act: Act[Any]
     answer: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
+    weight: int = 0
     result: Any = None
     error: BaseException | None = None
+
+
+def _weight(act: Act[Any]) -> int:
+    """Bytes of what an act was given to write: texts and bytes of its arguments, and of theirs."""
+    if isinstance(act, Shared):
+        return _bytes_of((act.item,), 1)
+    if isinstance(act, partial):
+        return _bytes_of(act.args, 1) + _bytes_of(act.keywords.values(), 1)
+    return 0
+
+
+def _bytes_of(values: Iterable[object], depth: int) -> int:
+    count = 0
+    for value in values:
+        if isinstance(value, (bytes, str)):
+            count += len(value)
+        elif depth and (names := getattr(value, "__dataclass_fields__", None)) is not None:
+            count += _bytes_of([getattr(value, name) for name in names], depth - 1)
+    return count
 
 
 class _Writer:
@@ -175,6 +197,8 @@ class _Writer:
         self._told = told
         self._connection = _plain(connect(path))
         self._jobs: deque[_Job] = deque()
+        self._put_bytes = 0  # each of the two is counted by one thread alone; their difference is what waits
+        self._taken_bytes = 0
         self._wake = threading.Condition()
         self._closed = False
         self._waking: asyncio.AbstractEventLoop | None = None
@@ -182,13 +206,14 @@ class _Writer:
         self._thread.start()
 
     def put(self, job: _Job, *, urgent: bool) -> None:
-        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full.
+        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full (engine 18).
 
         The thread is woken when the loop has done its present round: jobs of one round then share a commit,
         and the two threads do not take turns for every one of them.
         """
-        if self._closed or len(self._jobs) >= QUEUE_JOBS:
+        if self._closed or (not urgent and self._is_full(job)):
             raise Unavailable(retry_after=1)
+        self._put_bytes += job.weight
         if urgent:
             self._jobs.appendleft(job)
         else:
@@ -196,6 +221,10 @@ class _Writer:
         if self._waking is not job.loop:
             self._waking = job.loop
             job.loop.call_soon(self._notify)
+
+    def _is_full(self, job: _Job) -> bool:
+        waiting = self._put_bytes - self._taken_bytes
+        return len(self._jobs) >= QUEUE_JOBS or (waiting > 0 and waiting + job.weight > QUEUE_BYTES)
 
     def _notify(self) -> None:
         self._waking = None
@@ -211,7 +240,11 @@ class _Writer:
         self._connection.close()
 
     def _next(self) -> _Job | None:
-        return self._jobs.popleft() if self._jobs else None  # this thread alone takes from the queue
+        if not self._jobs:
+            return None
+        job = self._jobs.popleft()  # this thread alone takes from the queue
+        self._taken_bytes += job.weight
+        return job
 
     def _loop(self) -> None:
         while True:
@@ -264,6 +297,7 @@ class _Writer:
         while len(alike) < ALIKE_JOBS and (other := self._next()):
             if not isinstance(other.act, Shared) or other.act.together is not kind.together:
                 self._jobs.appendleft(other)
+                self._taken_bytes -= other.weight
                 break
             alike.append(other)
             done.append(other)
@@ -374,7 +408,7 @@ class SqliteEngine:
         """Runs `act` on the writer and waits for its commit. Raises Unavailable after five busy tries."""
         loop = asyncio.get_running_loop()
         for attempt in range(TRIES):
-            job = _Job(now, act, loop.create_future(), loop)
+            job = _Job(now, act, loop.create_future(), loop, _weight(act))
             self._writer.put(job, urgent=urgent)
             try:
                 return cast("T", await job.answer)

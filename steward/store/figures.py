@@ -11,7 +11,7 @@ _FIGURES = Both(
     " UNION ALL SELECT 'sleeping', count(*), min(queued_at) FROM runs WHERE queue = 'sleeping'"
     " UNION ALL SELECT 'parked', count(*), min(queued_at) FROM runs WHERE queue = 'parked'"
     " UNION ALL SELECT 'blocked', count(*), min(queued_at) FROM runs"
-    " WHERE status IN ('queued', 'waiting_approval') AND queue = 'blocked'",
+    " WHERE status = 'queued' AND queue = 'blocked'",
     "SELECT queue, many, oldest_at FROM queue_figures()",
 )
 

@@ -40,7 +40,7 @@ async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId 
     row = await tx.one(
         "SELECT id FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
-        " AND status IN ('queued', 'waiting_approval')"  # as the index of waiting runs has it
+        " AND status = 'queued'"  # as the index of queued runs has it
         " ORDER BY queued_at, id LIMIT 1",
         {"org": org, "automation": automation},
     )
@@ -48,11 +48,15 @@ async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId 
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
-    """Runs of the automation queued or waiting for approval, counted up to `most` + 1 (contract 2.4)."""
+    """Runs of the automation queued, up to `most` + 1, or waiting for approval (contract 2.4).
+
+    Of the latter only the lane's holder can be one.
+    """
     row = await tx.one(
-        "SELECT count(*) AS n FROM (SELECT 1 FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND status IN ('queued', 'waiting_approval')"
-        " LIMIT :most) AS counted",
+        "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
+        " WHERE org_id = :org AND automation_id = :automation AND status = 'queued' LIMIT :most) AS counted)"
+        " + (SELECT count(*) FROM lanes AS l JOIN runs AS r ON r.org_id = l.org_id AND r.id = l.holder_run_id"
+        " WHERE l.org_id = :org AND l.automation_id = :automation AND r.status = 'waiting_approval') AS n",
         {"org": org, "automation": automation, "most": most + 1},
     )
     return int(row["n"]) if row else 0

@@ -26,8 +26,9 @@ _LOCKED = Both(
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
     " LEFT JOIN lanes AS l ON l.org_id = s.org_id AND l.automation_id = s.automation_id"
-    " WHERE s.next_run_at <= {now}",
-    postgresql="SELECT * FROM steward_slots_lock(:orgs, :ids)",
+    f" WHERE s.next_run_at <= {{now}}{ticks.NOT_PUT_OFF.format(tick='dispatch', key='s.automation_id')}",
+    postgresql="SELECT l.* FROM steward_slots_lock(:orgs, :ids) AS l"
+    f" WHERE true{ticks.NOT_PUT_OFF.format(tick='dispatch', key='l.id')}",
 )
 _CONNECTED = Both(
     sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"
@@ -84,8 +85,9 @@ class PlainStart:
 
 
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
-    """Locks the schedules that are still due; each with its automation, its lane's `holder`, the switch
-    `automations_on`, and whether occurrences are `stored` that are pending or not before `next_slot_at`.
+    """Locks the schedules that are still due and not put off; each with its automation, its lane's `holder`,
+    the switch `automations_on`, and whether occurrences are `stored` that are pending or not before
+    `next_slot_at`.
 
     By rising organisation and id; those others have locked are skipped.
     """

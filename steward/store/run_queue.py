@@ -225,13 +225,16 @@ async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: in
     return touched == 1
 
 
-async def requeue(tx: Tx, org: OrgId, run: RunId, *, worker: WorkerId, vt: int, lost: bool) -> bool:
-    """Takes a run out of a worker's hands: `lost` counts an attempt, handed back does not."""
+async def requeue(
+    tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
+) -> bool:
+    """Takes a run out of a worker's hands, if they hold it under this epoch: `lost` counts an attempt, handed
+    back does not."""
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
         " attempt = attempt + :one, vt = :vt"
-        " WHERE org_id = :org AND id = :run AND queue = 'leased' AND worker_id = :worker",
-        {"org": org, "run": run, "worker": worker, "vt": vt, "one": 1 if lost else 0},
+        " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased' AND worker_id = :worker",
+        {"org": org, "run": run, "epoch": epoch, "worker": worker, "vt": vt, "one": 1 if lost else 0},
     )
     return touched == 1
 

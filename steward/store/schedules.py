@@ -6,11 +6,12 @@ from datetime import datetime
 
 from steward.model.ids import AutomationId, OrgId
 from steward.store.engine import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.store.ticks import NOT_PUT_OFF
 
+_NOT_PUT_OFF = NOT_PUT_OFF.format(tick="dispatch", key="s.automation_id")
 _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
-    " WHERE s.next_run_at <= {now} AND NOT EXISTS (SELECT 1 FROM tick_failures AS f"
-    " WHERE f.tick = 'dispatch' AND f.key = s.automation_id AND f.not_before > {now})"
+    f" WHERE s.next_run_at <= {{now}}{_NOT_PUT_OFF}"
     " ORDER BY s.next_run_at, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_due(:most)",
 )
@@ -97,11 +98,12 @@ async def next_due(tx: Tx) -> datetime | None:
 
 
 async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
-    """Locks those of the schedules that are still due, by rising id; those others have locked are skipped."""
+    """Locks those of the schedules that are still due and not put off, by rising id; those others have locked
+    are skipped."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id IN (:automations) AND s.next_run_at <= {now}"
-        " ORDER BY s.automation_id {skip_locked}",
+        f"{_NOT_PUT_OFF} ORDER BY s.automation_id {{skip_locked}}",
         {"org": org, "automations": list(automations)},
     )
     return {AutomationId(row["automation_id"]): _timing(row) for row in rows}

@@ -1,12 +1,12 @@
 """Rows a tick could not deal with: how often they failed, and until when they are put off (engine 16)."""
 
 from collections.abc import Collection
-from datetime import timedelta
 
 from steward.store.engine import Tx
 
 _MESSAGE_CHARACTERS = 500
 LONGEST_MINUTES = 60
+_MINUTE_MS = 60_000
 
 
 # A selecting statement heeds what was put off, so that such rows never take others' places (engine 16).
@@ -16,24 +16,27 @@ NOT_PUT_OFF = (
 )
 
 
+# Each failure puts a row off for twice as long as the one before.
+_LONGER = (
+    "CASE tick_failures.failures WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 WHEN 4 THEN 16 WHEN 5 THEN 32"
+)
+_PUT_OFF = (
+    "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+    f" VALUES (:tick, :key, 1, {{now}} + {_MINUTE_MS}, :message, :now)"
+    " ON CONFLICT (tick, key) DO UPDATE SET failures = tick_failures.failures + 1,"
+    f" not_before = {{now}} + ({_LONGER} ELSE {LONGEST_MINUTES} END) * {_MINUTE_MS},"
+    " message = excluded.message, last_at = excluded.last_at"
+    " WHERE tick_failures.not_before <= {now} RETURNING failures"
+)
+
+
 async def put_off(tx: Tx, tick: str, key: str, *, message: str) -> int:
-    """Counts one more failure of `key` and puts it off for 1, 2, 4 … 60 minutes; failures so far."""
-    row = await tx.one("SELECT failures FROM tick_failures WHERE tick = :tick AND key = :key", _of(tick, key))
-    failures = 1 if row is None else int(row["failures"]) + 1
-    minutes = min(2 ** min(failures - 1, 10), LONGEST_MINUTES)
-    await tx.execute(
-        "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
-        " VALUES (:tick, :key, :failures, :not_before, :message, :now)"
-        " ON CONFLICT (tick, key) DO UPDATE SET failures = excluded.failures,"
-        " not_before = excluded.not_before, message = excluded.message, last_at = excluded.last_at",
-        {
-            **_of(tick, key),
-            "failures": failures,
-            "not_before": tx.now + timedelta(minutes=minutes),
-            "message": message[:_MESSAGE_CHARACTERS],
-        },
-    )
-    return failures
+    """Counts one more failure of `key` and puts it off for 1, 2, 4 … 60 minutes; failures so far.
+
+    0 when it is put off already: several processes that meet one bad row at a time count it once.
+    """
+    row = await tx.one(_PUT_OFF, {"tick": tick, "key": key, "message": message[:_MESSAGE_CHARACTERS]})
+    return 0 if row is None else int(row["failures"])
 
 
 async def put_off_now(tx: Tx, tick: str) -> set[str]:
@@ -49,7 +52,3 @@ async def clear(tx: Tx, tick: str, keys: Collection[str]) -> None:
     await tx.execute(
         "DELETE FROM tick_failures WHERE tick = :tick AND key IN (:keys)", {"tick": tick, "keys": list(keys)}
     )
-
-
-def _of(tick: str, key: str) -> dict[str, object]:
-    return {"tick": tick, "key": key}

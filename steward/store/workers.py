@@ -93,14 +93,23 @@ async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
     return touched == 1
 
 
-async def runs_of(tx: Tx, worker: WorkerId, most: int = 1000) -> list[tuple[OrgId, RunId]]:
+@dataclass(frozen=True, slots=True)
+class HeldRun:
+    """A run in a worker's hands, as its own row says; the epoch tells this hold from a later one."""
+
+    org: OrgId
+    id: RunId
+    epoch: int
+
+
+async def runs_of(tx: Tx, worker: WorkerId, most: int = 1000) -> list[HeldRun]:
     """The runs a worker has leased, of every organisation."""
     rows = await tx.all(
         Both(
-            "SELECT org_id, id FROM runs WHERE queue = 'leased' AND worker_id = :worker"
-            " ORDER BY id LIMIT :most",
-            "SELECT org_id, id FROM queue_recover(:worker, :most)",
+            "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"
+            " ORDER BY org_id, id LIMIT :most",
+            "SELECT org_id, id, epoch FROM queue_held(:worker, :most)",
         ),
         {"worker": worker, "most": most},
     )
-    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+    return [HeldRun(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"]) for row in rows]

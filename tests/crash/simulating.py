@@ -29,6 +29,7 @@ from tests.runs.shop import Shop
 T = TypeVar("T")
 WORKERS = 3
 MOST_SKEW_S = 300
+JUMPS_S = (3_600, -600, 86_400, -86_400)
 CALL_LASTS = timedelta(seconds=60)  # what a call may take in all; later it is never delivered
 FAULTS = 0.01
 TICKS = ("claim", "heartbeat", "recover", "give_up", "wake", "settle", "progress")
@@ -210,8 +211,10 @@ class Simulation:
             self.trace.append(f"{host.number} {'stops' if host.paused else 'wakes'}")
         elif draw < 0.98:
             await self.kill(self.chance.choice(self.hosts))
-        elif draw < 0.99:
+        elif draw < 0.987:
             await self.stall()
+        elif draw < 0.99:
+            self.jump(self.chance.choice(self.hosts))
         else:
             await self.person(self.chance.choice(runs))
         await self.shop.clock.settle()
@@ -241,6 +244,11 @@ class Simulation:
         ticks = {tick.name: tick for tick in worker.ticks(hired)}
         self._look(host)
         host.tasks[name] = asyncio.ensure_future(_ticking(ticks[name].run()))
+
+    def jump(self, host: Host) -> None:
+        """The host's clock is set, forward or back."""
+        host.clock.ahead += timedelta(seconds=self.chance.choice(JUMPS_S))
+        self.trace.append(f"{host.number}'s clock is off by {host.clock.ahead}")
 
     async def stall(self) -> None:
         """A host with runs in hand stops for longer than its lease, and another one takes them over."""

@@ -26,6 +26,8 @@ OPTIONS = (
     "-c unix_socket_directories= -c wal_receiver_timeout=5s -c wal_retrieve_retry_interval=200ms"
 )
 SYNCHRONOUS = " -c synchronous_standby_names=*"
+# Each commit waits for 100 ms before it is brought to the disk.
+SLOW = " -c fsync=on -c commit_delay=100000 -c commit_siblings=0"
 LONGEST = 30.0
 
 
@@ -36,9 +38,9 @@ def _programs() -> Path:
     return found
 
 
-def start_primary() -> Server:
+def start_primary(*, options: str = "") -> Server:
     """A server that can be followed."""
-    return start(starter=os.getpid(), options=OPTIONS)
+    return start(starter=os.getpid(), options=OPTIONS + options)
 
 
 def follow(primary: Server) -> Server:

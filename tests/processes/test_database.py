@@ -5,6 +5,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -95,16 +96,23 @@ class Scene:
     line: Proxy
 
 
-@pytest.fixture(scope="module")
-async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+@contextlib.asynccontextmanager
+async def serving(primary: Server, folder: Path) -> AsyncIterator[Scene]:
     """Real processes whose way to the database leads through a proxy."""
     maintenance = await asyncpg.connect(primary.url("postgres"))
     await maintenance.execute("CREATE DATABASE steward")
     await maintenance.close()
     async with line_to("127.0.0.1", primary.port) as line:
         url = replace(primary, port=line.listen_port).url("steward")
-        async with open_site(url, tmp_path_factory.mktemp("data")) as site:
+        async with open_site(url, folder) as site:
             yield Scene(site, line)
+
+
+@pytest.fixture(scope="module")
+async def scene(primary: Server, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    """What every test but the fail-over shares: after that one there is no server to come back to."""
+    async with serving(primary, tmp_path_factory.mktemp("data")) as opened:
+        yield opened
 
 
 @contextlib.asynccontextmanager
@@ -164,35 +172,41 @@ async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> N
             await judge(scene.site, run, approved, before)
 
 
-async def test_a_fail_over_to_a_synchronous_standby_loses_nothing(primary: Server, scene: Scene) -> None:
+@pytest.mark.usefixtures("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+async def test_a_fail_over_to_a_synchronous_standby_loses_nothing(tmp_path: Path) -> None:
     """issue, bars: 0 acknowledged writes lost, service back in 15 s after the database"""
+    primary = await asyncio.to_thread(postgres.start_primary)
     standby = await asyncio.to_thread(postgres.follow, primary)
-    maintenance: Any = await asyncpg.connect(primary.url("postgres"))
     try:
-        await maintenance.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
-        await maintenance.execute("SELECT pg_reload_conf()")
-
-        async def is_followed() -> Any:
-            return await maintenance.fetchval(
-                "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
-            )
-
-        await eventually(is_followed)
-        async with loaded(scene.site) as load:
-            run, approved, before = await applying(scene.site)
-            postgres.kill(primary)
-            scene.line.port = standby.port
-            await scene.line.reset()
-            refused = load.refused
-
-            async def reads_only() -> bool:
-                return load.refused > refused + 1
-
-            await eventually(reads_only)
-            await asyncio.to_thread(postgres.promote, standby)
-            assert await load.comes_back() <= BACK_WITHIN
-            await judge(scene.site, run, approved, before)
+        async with serving(primary, tmp_path) as scene:
+            await _fails_over(scene, primary, standby)
     finally:
-        maintenance.terminate()
-        await scene.site.service.stop()
-        postgres.remove(standby)
+        postgres.remove(standby, primary)
+
+
+async def _fails_over(scene: Scene, primary: Server, standby: Server) -> None:
+    maintenance: Any = await asyncpg.connect(primary.url("postgres"))
+    await maintenance.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    await maintenance.execute("SELECT pg_reload_conf()")
+
+    async def is_followed() -> Any:
+        return await maintenance.fetchval(
+            "SELECT 1 FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+        )
+
+    await eventually(is_followed)
+    maintenance.terminate()
+    async with loaded(scene.site) as load:
+        run, approved, before = await applying(scene.site)
+        postgres.kill(primary)
+        scene.line.port = standby.port
+        await scene.line.reset()
+        refused = load.refused
+
+        async def reads_only() -> bool:
+            return load.refused > refused + 1
+
+        await eventually(reads_only)
+        await asyncio.to_thread(postgres.promote, standby)
+        assert await load.comes_back() <= BACK_WITHIN
+        await judge(scene.site, run, approved, before)

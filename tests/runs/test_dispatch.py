@@ -409,13 +409,15 @@ class TestPoison:
         await world.write(spoil)
         return made
 
-    async def test_the_others_are_dispatched(self, world: World) -> None:
-        """a row that raises is rolled back and put off"""
+    async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """a row that raises is rolled back and put off, whoever shares its transaction"""
+        monkeypatch.setattr(dispatch, "LONG_WAY", 2)
+        good = [await world.create(schedule=HOURLY)]
         bad = await self.broken(world)
-        good = await world.create()
-        await world.clock.advance(2 * 3600 + 540)
+        good += [await world.create(schedule=HOURLY) for _ in range(3)]
+        await world.clock.advance(2 * 3600 + 540)  # more than one slot of each: the long way
         await world.dispatch()
-        assert len(await world.runs(good)) == 1
+        assert [len(await world.runs(one)) for one in good] == [1] * 4
         assert await world.rows(bad) == []
         assert (await world.read(bad)).next_run_at == bad.next_run_at
         assert any("dispatch_failed" in line for line in world.lines)
@@ -436,6 +438,19 @@ class TestPoison:
         after = await world.read(bad)
         assert (after.state, after.paused_by) == (AutomationState.PAUSED, PausedBy.SYSTEM)
         assert (after.next_run_at, after.version) == (None, bad.version + 1)
+
+    async def test_processes_that_meet_it_at_once_count_it_once(self, world: World) -> None:
+        """engine 16, 19: five workers are no five failures"""
+        bad = await self.broken(world)
+        await world.clock.advance(2 * 3600 + 540)
+        await asyncio.gather(*(world.dispatch() for _ in range(5)))
+        assert (await world.read(bad)).state is AutomationState.ACTIVE
+
+        async def failures(tx: Tx) -> int:
+            row = await tx.one("SELECT failures FROM tick_failures WHERE key = :key", {"key": bad.id})
+            return 0 if row is None else int(row["failures"])
+
+        assert await world.engine.read(world.now, failures) == 1
 
     async def test_resuming_what_was_put_right_forgets_the_failures(self, world: World) -> None:
         """engine 16"""

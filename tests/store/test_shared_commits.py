@@ -1,10 +1,15 @@
 """Writes that are ready together share one commit, and a failing one takes nothing of the others with it."""
 
 import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
 
 import pytest
 
-from steward.store.engine import Engine, Tx
+from steward.model.refusals import Unavailable
+from steward.store.engine import Engine, Shared, Tx
+from steward.store.engine_sqlite import QUEUE_BYTES, SqliteEngine
+from steward.store.migrate import sqlite_path
 from tests.fake_clock import FakeClock
 
 
@@ -72,3 +77,46 @@ async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock:
     with pytest.raises(Exception, match=r"(?i)unique|permission"):
         await engine.write(clock.now(), twice)
     assert await engine.read(clock.now(), names) == []
+
+
+async def alone(tx: Tx, item: str) -> str:
+    """One of a kind that shares its calls; three of them the service cannot take."""
+    if item.startswith("refused"):
+        raise Unavailable
+    await keep(tx, item)
+    return item
+
+
+async def together(tx: Tx, items: Sequence[str]) -> list[str]:
+    """All of them, or none."""
+    return [await alone(tx, item) for item in items]
+
+
+async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: FakeClock) -> None:
+    """engine 2, "Failure of one": the batch is run again item by item; the failing ones have the error"""
+    wanted = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
+    acts = [engine.write(clock.now(), Shared(item, alone, together, everywhere=True)) for item in wanted]
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    stand = [item for item in wanted if not item.startswith("refused")]
+    assert [one for one in outcomes if isinstance(one, str)] == stand
+    assert sum(isinstance(one, Unavailable) for one in outcomes) == 3
+    assert await engine.read(clock.now(), names) == stand
+
+
+async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:
+    """engine 18: 64 MiB, then 503; a heartbeat passes all the same"""
+    engine = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
+    half = bytes(QUEUE_BYTES // 2)
+
+    async def weighs(tx: Tx, load: bytes) -> int:
+        return len(load)
+
+    def write(load: bytes, *, urgent: bool = False) -> Awaitable[int]:
+        return engine.write(clock.now(), partial(weighs, load=load), urgent=urgent)
+
+    acts = [write(half), write(half), write(b"1"), write(half, urgent=True)]
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    assert isinstance(outcomes[2], Unavailable)
+    assert [one for one in outcomes if not isinstance(one, Unavailable)] == [len(half)] * 3
+    assert await write(b"1") == 1
+    await engine.close()

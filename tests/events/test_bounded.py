@@ -1,0 +1,55 @@
+"""The database file under a load that never ends: it grows to what is kept, no further (engine 17, 18)."""
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from steward import worker
+from tests.events.world import Ears, order
+
+DAYS = int(os.environ.get("BOUNDED_DAYS", "0"))
+pytestmark = pytest.mark.skipif(not DAYS, reason="in `make soak`: weeks of events, in virtual time")
+
+RUNS_FOR = timedelta(days=10)
+FULL_AFTER = 33  # days: an event is kept for thirty, everything else for less
+A_DAY = 60
+WORDS = "x" * 2_000
+GROWS = 1.10
+
+
+def _taken(file: Path) -> int:
+    """Bytes of the file and of its log of writes."""
+    return sum(one.stat().st_size for one in (file, file.with_name(file.name + "-wal")) if one.exists())
+
+
+async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
+    """issue, bars, "Small": database file bounded under a day's load with retention on"""
+    shop = ears.shop
+    if shop.engine.dialect != "sqlite":
+        pytest.skip("of SQLite: PostgreSQL drops months, and what is deleted is its vacuum's")
+    assert DAYS >= FULL_AFTER + 20
+    tools = shop.service.tools
+    shop.service = replace(
+        shop.service, tools=replace(tools, keeping=replace(tools.keeping, history=RUNS_FOR))
+    )
+    shop.worker = None
+    await ears.automation("orders/create")
+    file, sizes = Path(str(tools.keeping.file)), []
+    for day in range(DAYS):
+        for hour in range(24):
+            await shop.clock.advance(3600)
+            if hour % 4 == 0:
+                for number in range(A_DAY // 6):
+                    body = {**order(day * 10_000 + hour * 100 + number), "customer_note": WORDS}
+                    heard = await ears.deliver("order.created", body, delivery=f"{day} {hour} {number}")
+                    assert heard.status == 200
+                    shop.clock.tick(20)
+                await shop.drain()
+        while await worker.retain(await shop.hired()):
+            pass
+        sizes.append(_taken(file))
+    print("MiB by day:", [round(size / 2**20, 1) for size in sizes])
+    assert max(sizes[FULL_AFTER + 10 :]) <= GROWS * max(sizes[FULL_AFTER : FULL_AFTER + 10])
