@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steward.automations.checks import Faults
-from steward.automations.workflows import own_document
+from steward.automations.workflows import bound_kinds, own_document
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -38,8 +38,10 @@ def check_bindings(
         connection = known.get(IntegrationId(binding["integration_id"]))
         if connection is None:
             faults.add(path, "This organisation has no such connection.")
-        elif connection.kind != step.origin.needs or binding["kind"] != step.origin.needs:
-            faults.add(path, f"This step needs a connection of kind {step.origin.needs}.")
+        elif connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
+            faults.add(path, f"This step needs a connection of kind {' or '.join(bound_kinds(step))}.")
+        elif step.origin.needs != connection.kind and not _names_tab(binding["target"]):
+            faults.add(path, "Name the tab its rows go to, as sheet of the target.")
         elif (words := _wrong_target(binding["target"], connection)) is not None:
             faults.add(path, words)
         else:
@@ -69,6 +71,10 @@ def _wrong_shape(binding: Any) -> str | None:
     ):
         return "spreadsheet_id and sheet are texts of at most 200 characters, or null."
     return None
+
+
+def _names_tab(target: Any) -> bool:
+    return isinstance(target, Mapping) and bool(target.get("sheet"))
 
 
 def _wrong_target(target: Any, connection: Connection) -> str | None:

@@ -9,6 +9,7 @@ from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
+from steward.steps.flow.types import FLOW_TYPES
 from steward.store import connections, organizations, plans
 from steward.store.engine import Tx
 
@@ -65,13 +66,21 @@ def _why(step: PlanStep, binding: JsonValue, known: Mapping[IntegrationId, Conne
         return "no_connection"
     number = binding.get("integration_id")
     connection = known.get(IntegrationId(number)) if isinstance(number, int) else None
-    if connection is None or connection.kind != step.origin.needs:
+    if connection is None or connection.kind not in bound_kinds(step):
         return "no_connection"
     if not _is_up(connection):
         return "needs_reconnecting"
     wanted = _document(step.origin.target)
     led = _document(binding.get("target")) or own_document(connection)
     return "wrong_target" if wanted is not None and led is not None and wanted != led else None
+
+
+def bound_kinds(step: PlanStep) -> tuple[str, ...]:
+    """The kinds of connection a step may be bound to: what it needs, of some also what does in its place."""
+    if step.origin is None or step.origin.needs is None:
+        return ()
+    kind = FLOW_TYPES.get(step.origin.source_type)
+    return kind.fits if kind is not None and kind.fits else (step.origin.needs,)
 
 
 def _document(target: JsonValue) -> str | None:

@@ -85,7 +85,7 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
     found = [Finding(name, Level(one.level), one.code, one.message) for one in problems]
     needs = kind.needs(asked)
     if needs in ("spreadsheet", "teams"):
-        words = f"It needs a {needs} connection. Bind one to this step."
+        words = f"It needs a {' or '.join(kind.fits or (needs,))} connection. Bind one to this step."
         found.append(Finding(name, Level.WARNING, "credential", words))
     found += [
         Finding(name, Level.WARNING, "store_specific_value", f"{what} Confirm that it is of your store.")

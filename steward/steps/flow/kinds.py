@@ -120,6 +120,9 @@ class FlowType:
     known: frozenset[str] = frozenset()  # the config fields it reads
     versions: tuple[float, ...] = (0.1,)  # of the task in files
     stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
+    fits: tuple[
+        str, ...
+    ] = ()  # the kinds of connection a person may bind it to, where not what it needs alone
     of_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 
     def operation(self, asked: FlowAsked) -> str:

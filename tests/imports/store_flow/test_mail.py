@@ -1,0 +1,80 @@
+"""A flow's internal mail goes to the channel or the sheet bound to it, approved like any send (imports 8.3)."""
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.expressions.evaluate import Evaluator
+from steward.imports import keep
+from steward.imports.run_as import RunAsAsk, run_as
+from steward.model.automation import Automation
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, RunStatus
+from tests.fake_clock import FakeClock
+from tests.imports.store_flow.flows import FLOW, began, flow, task, text_of
+from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
+
+FIELDS = {"address": "a@b.example", "subject": "{{ 'good' | upcase }} morning", "message": "One\n\n*Two*"}
+MAIL = flow(
+    began(FLOW + "scheduled_time", recurrence=["DTSTART:20260101T060000Z\nRRULE:FREQ=DAILY"]),
+    task(2, FLOW + "send_email", **FIELDS),
+)
+
+
+@pytest.fixture
+async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service with every account connected."""
+    opened = await open_shop(sqlite_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
+    """The mail bound to a connection."""
+    tools = shop.service.tools
+    evaluator = Evaluator(tools.children, str(shop.owner.org), "import")
+    prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
+    act = partial(keep.keep, actor=shop.owner, source="store_flow", name="Mail", prepared=prepared)
+    record = (await shop.write(act)).record
+    place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
+    ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
+    made = await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=tools.automation_rules))
+    return made.automation
+
+
+async def sent(shop: Shop, automation: Automation) -> None:
+    """Its run approved, to the end."""
+    run = await shop.waiting(automation)
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+
+
+async def test_it_is_posted_once_it_was_approved_and_never_in_a_test_run(shop: Shop) -> None:
+    """issue of flows, 4: internal mail as a send where a channel is bound"""
+    automation = await bound(shop, "teams")
+    inbox = next(iter(shop.world.state.teams.inbox.values()))
+    before = len(inbox)
+    tried = await shop.drained(automation, Mode.TEST)
+    assert (tried.status, len(inbox)) == (RunStatus.SUCCEEDED, before)
+    await sent(shop, automation)
+    [posted] = inbox[before:]
+    words = json.dumps(posted)
+    assert all(text in words for text in ("GOOD morning", "One", "Two"))
+    assert "a@b.example" not in words
+
+
+async def test_it_is_a_row_of_the_sheet_bound_to_it_whose_tab_is_named(shop: Shop) -> None:
+    """issue of flows, 4: or where a sheet is bound"""
+    for target in (None, {"spreadsheet_id": None, "sheet": ""}):
+        with pytest.raises(ValidationFailed) as refused:
+            await bound(shop, "spreadsheet", target)
+        assert list(refused.value.errors) == ["bindings.Send internal email"]
+    await sent(shop, await bound(shop, "spreadsheet", {"spreadsheet_id": None, "sheet": "Prices"}))
+    rows = shop.world.state.google.books["sheet-prices"].tab("Prices").values()
+    assert rows[-1][1:] == ["GOOD morning", "One\n*Two*"]
