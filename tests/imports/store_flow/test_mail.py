@@ -1,4 +1,4 @@
-"""A flow's internal mail goes to the channel or the sheet bound to it, approved like any send (imports 8.3)."""
+"""A flow's internal mail goes to the channel or sheet bound to it, approved like any send (imports 8.3)."""
 
 import json
 from collections.abc import AsyncIterator
