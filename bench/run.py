@@ -26,6 +26,7 @@ from bench.cases import (
     five_steps,
     get_run,
     idle_start,
+    imports,
     large_shop,
     small,
     store_events,
@@ -49,6 +50,7 @@ ALL: list[Case] = [
     *large_shop.CASES,
     *store_events.CASES,
     *expressions.CASES,
+    *imports.CASES,
     *small.CASES,
     *web_pages.CASES,
 ]

@@ -1,0 +1,171 @@
+"""Imported workflows: how long a preview takes, and what endless scripts of one organisation cost others."""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any
+
+from bench.rounds import Case, Figure, Opened, Place
+from bench.service import House, open_house
+from steward import worker
+from steward.confined.pool import JAVASCRIPT, Children
+from steward.confined.protocol import Stopped
+from steward.expressions.evaluate import Evaluator
+from steward.imports import keep
+from steward.imports.preview import PreviewAsk, preview
+from steward.model import kept_plan
+from steward.model.automation import Automation
+from steward.worker import Worker
+
+NODES = 100
+PREVIEWS = 10
+AUTOMATIONS = 50
+RUNS = 300
+BEGIN = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}}
+
+
+def _set(number: int) -> tuple[str, float, dict[str, Any]]:
+    rows = [
+        {"name": "total", "type": "number", "value": "={{ $json.price * $json.quantity }}"},
+        {"name": "label", "type": "string", "value": f"=Row {{{{ $itemIndex }}}} of {number}"},
+    ]
+    return "set", 3.4, {"assignments": {"assignments": rows}, "includeOtherFields": True, "options": {}}
+
+
+def _if(number: int) -> tuple[str, float, dict[str, Any]]:
+    operator = {"type": "number", "operation": "gt"}
+    compared = [{"leftValue": "={{ $json.total }}", "rightValue": number, "operator": operator}]
+    options = {"caseSensitive": True, "typeValidation": "strict", "version": 2}
+    return "if", 2.2, {"conditions": {"options": options, "combinator": "and", "conditions": compared}}
+
+
+def _code(number: int) -> tuple[str, float, dict[str, Any]]:
+    text = (
+        f"return $input.all().filter(item => item.json.total > {number}).map(item => ({{json: item.json}}))"
+    )
+    return "code", 2, {"jsCode": text}
+
+
+def _ask(number: int) -> tuple[str, float, dict[str, Any]]:
+    return "httpRequest", 4.2, {"url": f"https://rates.example/{number}", "options": {}}
+
+
+def _change(number: int) -> tuple[str, float, dict[str, Any]]:
+    fields = {"status": "={{ $json.total > 0 ? 'publish' : 'draft' }}"}
+    asked = {"resource": "product", "operation": "update", "productId": "={{ $json.id }}"}
+    return "wooCommerce", 1, asked | {"updateFields": fields}
+
+
+def export() -> dict[str, Any]:
+    """A chain of a hundred nodes of five types, each with other expressions."""
+    makers = (_set, _if, _code, _ask, _change)
+    nodes: list[dict[str, Any]] = [BEGIN | {"position": [0, 0]}]
+    for number in range(1, NODES):
+        kind, version, parameters = makers[number % len(makers)](number)
+        node = {"name": f"Step {number}", "type": f"n8n-nodes-base.{kind}", "typeVersion": version}
+        nodes.append(node | {"parameters": parameters, "position": [number * 200, 0]})
+    names = [str(node["name"]) for node in nodes]
+    connections = {
+        name: {"main": [[{"node": after, "type": "main", "index": 0}]]}
+        for name, after in itertools.pairwise(names)
+    }
+    return {"name": "Measured", "nodes": nodes, "connections": connections, "settings": {}}
+
+
+@contextlib.asynccontextmanager
+async def previewed(place: Place) -> AsyncIterator[Opened]:
+    """The service's own work of a preview: reading, compiling in a child, the plan as it is answered."""
+    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
+    evaluator = Evaluator(house.tools.children, str(house.owner.org), "preview")
+    try:
+        await _preview(house, evaluator)  # starts the child
+        yield Opened(partial(_previews, house, evaluator))
+    finally:
+        await house.service.close()
+
+
+async def _preview(house: House, evaluator: Evaluator) -> None:
+    content = json.loads(json.dumps(export()))
+    prepared = await keep.prepare("workflow_tool", content, None, evaluator)
+    reading = prepared.reading
+    plan, issues = kept_plan.to_kept(reading.plan), [one.wire() for one in reading.report.findings]
+    look = partial(preview, actor=house.owner, plan=plan, issues=issues, ask=PreviewAsk())
+    json.dumps(await house.read(look))
+
+
+async def _previews(house: House, evaluator: Evaluator) -> Mapping[str, float]:
+    took, used = [], time.process_time()
+    for _ in range(PREVIEWS):
+        began = time.perf_counter()
+        await _preview(house, evaluator)
+        took.append(time.perf_counter() - began)
+    cpu = (time.process_time() - used) / PREVIEWS
+    return {"preview": sorted(took)[len(took) // 2] * 1e3, "slowest": max(took) * 1e3, "cpu": cpu * 1e3}
+
+
+@contextlib.asynccontextmanager
+async def beside_endless_scripts(place: Place) -> AsyncIterator[Opened]:
+    """Runs of five steps while scripts of another organisation keep every child busy, and without them."""
+    house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
+    automations = await house.automations(AUTOMATIONS)
+    own = await house.worker()
+    count = place.size(RUNS, RUNS // 3)
+    try:
+        yield Opened(
+            partial(_beside, house, own, automations, count), partial(_alone, house, own, automations, count)
+        )
+    finally:
+        await house.service.close()
+
+
+async def _alone(house: House, own: Worker, automations: list[Automation], count: int) -> Mapping[str, float]:
+    return {"runs alone": await _runs(house, own, automations, count)}
+
+
+async def _beside(
+    house: House, own: Worker, automations: list[Automation], count: int
+) -> Mapping[str, float]:
+    children = house.tools.children
+    places = house.service.settings.confined_processes
+    loops = [asyncio.create_task(_endless(children, str(number))) for number in range(places)]
+    while children.live < places:
+        await house.service.clock.sleep(0.05)
+    try:
+        return {"runs": await _runs(house, own, automations, count)}
+    finally:
+        for loop in loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+
+
+async def _endless(children: Children, run: str) -> None:
+    """One endless script after the other."""
+    given = json.dumps({"items": [], "names": [], "seen": {}, "now": 0, "zone": "UTC", "seed": 0}).encode()
+    asked: dict[str, object] = {"op": "script", "mode": "all", "text": "while (true) {}"}
+    while True:
+        with contextlib.suppress(Stopped):
+            await children.ask(("another", run), JAVASCRIPT, asked, given, 15.0)
+
+
+async def _runs(house: House, own: Worker, automations: list[Automation], count: int) -> float:
+    """Runs a second: made by hand, then taken to their end."""
+    began = time.perf_counter()
+    for number in range(count):
+        await house.run_now(automations[number % len(automations)])
+    await worker.drain(own, worker.ticks(own))
+    return count / (time.perf_counter() - began)
+
+
+_PREVIEW = (
+    Figure("preview", "ms", most=100),
+    Figure("slowest", "ms"),
+    Figure("cpu", "ms of CPU of the service's own process"),
+)
+CASES = [
+    Case("import_preview", _PREVIEW, previewed),
+    Case("confined_beside", (Figure("runs", "runs/s", "runs alone", ratio=0.8),), beside_endless_scripts),
+]
