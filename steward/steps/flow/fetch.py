@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from steward.connectors.base import CallError
 from steward.connectors.reads import FLOW_OBJECTS, FlowObjectsAsk
+from steward.connectors.shopify.hydration import sort_of
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -33,10 +34,14 @@ class Fetch(FlowType):
         return f"shopify.{self.root}.list"
 
     def check(self, asked: FlowAsked) -> Iterable[Problem]:
-        """A number it may read."""
+        """A number it may read, and an order the store knows."""
         most = asked.config.get("maximum", MOST)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST:
             yield Problem("error", "parameter", f"It reads more than {MOST} at once. Ask for at most {MOST}.")
+        sort = asked.config.get("sort")
+        if isinstance(sort, str) and sort_of(self.root, sort) is None:
+            words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order anew."
+            yield Problem("error", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The list. Raises CallError for a read that is to be waited for."""

@@ -189,9 +189,15 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
         "CREATED_AT desc",
     )
     assert (whole.plan.timezone, errors(flow(*steps, links=links))) == ("Europe/Berlin", [])
-    for most, refused in (("100", False), ("101", True), ("0", True)):
-        steps[1] = task(2, FLOW + "fetch::orders", query="", maximum=most)
-        assert bool(errors(flow(*steps, links=links))) is refused
+    for most, sort, refused in (
+        ("100", "", False),
+        ("101", "", True),
+        ("0", "", True),
+        ("1", "HAIR", True),
+        ("1", "UPDATED_AT", False),
+    ):
+        steps[1] = task(2, FLOW + "fetch::orders", query="", maximum=most, sort=sort)
+        assert bool(errors(flow(*steps, links=links))) is refused, (most, sort)
 
 
 def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
