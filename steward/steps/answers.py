@@ -1,13 +1,17 @@
 """What requests of workflows are made of and what their answers come to as items (imports 6.1)."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from steward.connectors.web_request.connector import CHANGES, SendRequest
 from steward.outbound.answer import Answer
+from steward.outbound.web import NO_CONNECTION
 from steward.steps import js_values as js
 from steward.steps.addresses import removed_from_address, removed_from_header
-from steward.steps.kinds import Asked, ItemFailed, Params, Problem
+from steward.steps.effects import Effects
+from steward.steps.items import Item
+from steward.steps.kinds import Asked, Call, ItemFailed, Params, Problem, Result, same
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 _PAIRS = (
@@ -57,6 +61,20 @@ def json_of(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(parsed, Mapping):
         raise ItemFailed(f"The JSON of the {what} cannot be read.")
     return dict(parsed)
+
+
+def each_sent(call: Call, made: Callable[[int], SendRequest]) -> Result:
+    """A request for each item, held or sent as its step is; one that cannot be made fails its item."""
+    effects, sending = Effects(call), CHANGES["http.send"]
+    for place in range(len(call.items)):
+        try:
+            ask = made(place)
+        except ItemFailed as failure:
+            effects.fails(place, failure.message)
+            continue
+        planned = sending.plan([ask], integration_id=NO_CONNECTION)
+        effects.planned(place, planned, Item({}, same(place)), sending)
+    return effects.result()
 
 
 def is_tolerant(params: Params) -> bool:

@@ -5,25 +5,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from steward.connectors.base import CallError
-from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.connectors.web_request.connector import SendRequest
 from steward.model.plan import StepKind
-from steward.outbound.web import NO_CONNECTION
 from steward.steps import js_values as js
 from steward.steps.addresses import sendable, whole_address
-from steward.steps.answers import JSON, items_of, json_of, removed_keys, rows_of, told_by_reading
-from steward.steps.effects import Effects, each_read, in_words, web_of
-from steward.steps.items import Item
+from steward.steps.answers import JSON, each_sent, items_of, json_of, removed_keys, rows_of, told_by_reading
+from steward.steps.effects import each_read, in_words, web_of
 from steward.steps.kinds import (
     Asked,
     Call,
-    ItemFailed,
     Params,
     Problem,
     Result,
     StepType,
     Takes,
     is_expression,
-    same,
 )
 
 
@@ -113,19 +109,13 @@ def _headers(params: Params) -> dict[str, str]:
 
 
 def _sends(call: Call) -> Result:
-    effects, sending = Effects(call), CHANGES["http.send"]
-    for place in range(len(call.items)):
-        try:
-            params = call.params(place)
-            body = _document(params)
-            shown = body[:8192].decode("utf-8", "replace")
-            ask = SendRequest("POST", _endpoint(params), _headers(params), body, shown)
-        except ItemFailed as failure:
-            effects.fails(place, failure.message)
-            continue
-        planned = sending.plan([ask], integration_id=NO_CONNECTION)
-        effects.planned(place, planned, Item({}, same(place)), sending)
-    return effects.result()
+    def made(place: int) -> SendRequest:
+        params = call.params(place)
+        body = _document(params)
+        shown = body[:8192].decode("utf-8", "replace")
+        return SendRequest("POST", _endpoint(params), _headers(params), body, shown)
+
+    return each_sent(call, made)
 
 
 async def _questions(call: Call) -> Result:

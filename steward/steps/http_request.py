@@ -6,15 +6,22 @@ from typing import Any
 from urllib.parse import urlencode
 
 from steward.connectors.base import CallError
-from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.connectors.web_request.connector import SendRequest
 from steward.model.plan import StepKind
-from steward.outbound.web import NO_CONNECTION
 from steward.steps import js_values as js
 from steward.steps.addresses import sendable, whole_address, with_query
-from steward.steps.answers import FORM, JSON, items_of, json_of, removed_keys, rows_of, told_by_reading
-from steward.steps.effects import Effects, each_read, in_words, web_of
+from steward.steps.answers import (
+    FORM,
+    JSON,
+    each_sent,
+    items_of,
+    json_of,
+    removed_keys,
+    rows_of,
+    told_by_reading,
+)
+from steward.steps.effects import each_read, in_words, web_of
 from steward.steps.http_pages import Request, all_pages, asks_pages, pages_problems
-from steward.steps.items import Item
 from steward.steps.kinds import (
     Asked,
     Call,
@@ -24,7 +31,6 @@ from steward.steps.kinds import (
     Result,
     StepType,
     Takes,
-    same,
 )
 
 _READS = frozenset(("GET", "HEAD"))
@@ -215,29 +221,22 @@ def _body(params: Params, version: float) -> tuple[bytes, str | None]:
 
 
 def _sends(call: Call) -> Result:
-    effects = Effects(call)
-    for place in range(len(call.items)):
+    def made(place: int) -> SendRequest:
         params = call.params(place)
-        try:
-            body, kind = _body(params, call.version)
-            headers = _headers(params, call.version)
-            if kind is not None:
-                headers.setdefault("content-type", kind)
-            name = "requestMethod" if call.version < 3 else "method"
-            ask = SendRequest(
-                method=params.text(name, "GET").upper(),
-                url=_address(params, call.version),
-                headers=headers,
-                body=body,
-                shown=body[:8192].decode("utf-8", "replace"),
-            )
-        except ItemFailed as failure:
-            effects.fails(place, failure.message)
-            continue
-        sending = CHANGES["http.send"]
-        planned = sending.plan([ask], integration_id=NO_CONNECTION)
-        effects.planned(place, planned, Item({}, same(place)), sending)
-    return effects.result()
+        body, kind = _body(params, call.version)
+        headers = _headers(params, call.version)
+        if kind is not None:
+            headers.setdefault("content-type", kind)
+        name = "requestMethod" if call.version < 3 else "method"
+        return SendRequest(
+            method=params.text(name, "GET").upper(),
+            url=_address(params, call.version),
+            headers=headers,
+            body=body,
+            shown=body[:8192].decode("utf-8", "replace"),
+        )
+
+    return each_sent(call, made)
 
 
 async def _reads(call: Call) -> Result:

@@ -82,7 +82,7 @@ class Params:
             here = _below(here, part)
             if here is _NOTHING:
                 return default
-        return _sound(here)
+        return sound(here)
 
     def text(self, path: str, default: str = "") -> str:
         """A parameter that is a text; what is not there is the default."""
@@ -125,15 +125,16 @@ def _below(here: Any, part: str) -> Any:
     return _NOTHING
 
 
-def _sound(value: Any) -> Any:
+def sound(value: Any) -> Any:
+    """The value itself. Raises ItemFailed where an expression in it failed."""
     if isinstance(value, Failed):
         raise ItemFailed(value.message)
     if isinstance(value, Mapping):
         for one in value.values():
-            _sound(one)
+            sound(one)
     elif isinstance(value, list):
         for one in value:
-            _sound(one)
+            sound(one)
     return value
 
 

@@ -1,5 +1,6 @@
 """What a task of a flow is, and what it is given to run (imports 8); order and environment are apart."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +13,7 @@ from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps.base import StepContext, StoreAccess
 from steward.steps.flow.environment import Environment
-from steward.steps.kinds import Failed, ItemFailed, Problem, Scene, StepBroke
+from steward.steps.kinds import ItemFailed, Problem, Scene, StepBroke, sound
 
 ONWARD = "out:0"  # the port of every task that has but one
 
@@ -56,7 +57,7 @@ class FlowCall:
 
     def value(self, field_: str) -> Any:
         """A field of the config; None when it is absent. Raises ItemFailed where its Liquid failed."""
-        return _sound(self.config.get(field_))
+        return sound(self.config.get(field_))
 
     def text(self, field_: str) -> str:
         """A field that is a text, without blanks at its ends. Raises ItemFailed."""
@@ -79,18 +80,6 @@ class FlowCall:
         return store
 
 
-def _sound(value: Any) -> Any:
-    if isinstance(value, Failed):
-        raise ItemFailed(value.message)
-    if isinstance(value, Mapping):
-        for one in value.values():
-            _sound(one)
-    elif isinstance(value, list):
-        for one in value:
-            _sound(one)
-    return value
-
-
 @dataclass(slots=True)
 class FlowResult:
     """What a step gives: its output, which later steps see under its alias, and the ports it goes on by.
@@ -110,7 +99,7 @@ class FlowResult:
     unknown: tuple[str, ...] = ()
 
 
-class FlowType:
+class FlowType(ABC):
     """A task: its ids in files, its label and variable there, its class, and how it runs."""
 
     tasks: tuple[str, ...] = ()
@@ -157,10 +146,10 @@ class FlowType:
         """What of its config cannot run, or runs otherwise than in the origin."""
         return ()
 
+    @abstractmethod
     async def run(self, call: FlowCall) -> FlowResult:
         """What it gives. Raises StepBroke, ItemFailed, CodeStopped, UnknownInTest; a CallError of a reader
         passes through, for the walk."""
-        raise NotImplementedError
 
 
 __all__ = [
