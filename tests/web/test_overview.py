@@ -50,15 +50,14 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
     await page.keyboard.press("o")
     await expect(page.get_by_role("heading", name="Overview")).to_be_focused()
     await page.get_by_role("list", name="Next runs").wait_for()
-    within = "main [data-row]:focus-within"
-    await expect(page.locator("main [data-row]")).to_have_count(2)
-    await page.keyboard.press("j")
-    await expect(page.locator(within)).to_contain_text("To walk")
-    first = await page.locator(within).inner_text()
-    await page.keyboard.press("j")
-    await expect(page.locator(within)).not_to_have_text(first)
-    await page.keyboard.press("k")
-    await expect(page.locator(within)).to_have_text(first, use_inner_text=True)
+    # Above them stand what other tests left to mend: the keys walk through all rows.
+    await expect(page.get_by_role("list", name="Next runs").get_by_role("listitem")).to_have_count(2)
+    await seen.settled()
+    here = "(all) => all.findIndex((row) => row.matches(':focus-within'))"
+    rows = page.locator("main [data-row]")
+    for key, at in (("j", 0), ("j", 1), ("k", 0)):
+        await page.keyboard.press(key)
+        assert await rows.evaluate_all(here) == at
 
 
 async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
