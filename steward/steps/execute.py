@@ -118,7 +118,7 @@ async def execute(bench: Bench, execution: Execution) -> Done:
             return _finished(execution, origin, result)
         except UnknownInTest as unknown:
             return Done(left_out(kind, step, inputs), error=str(unknown), code=UNKNOWN_IN_TEST)
-        except (StepBroke, CodeStopped) as failure:
+        except (StepBroke, CodeStopped, OverflowError, RecursionError) as failure:
             if attempt == tries:
                 return _failed(origin, inputs, failure)
             if retry is not None and retry.wait_ms:
@@ -133,8 +133,12 @@ def origin_of(step: PlanStep) -> Origin:
     return step.origin
 
 
-def _failed(origin: Origin, inputs: Sequence[Items], failure: StepBroke | CodeStopped) -> Done:
+def _failed(origin: Origin, inputs: Sequence[Items], failure: Exception) -> Done:
     """A failure of the whole step: tolerated, its input goes on at output 0 and nothing elsewhere."""
+    if not isinstance(failure, StepBroke | CodeStopped):
+        failure = StepBroke(
+            "A date or number of this step is out of range, or data lie too deep in one another."
+        )
     code = failure.code if isinstance(failure, CodeStopped) else "step_failed"
     if origin.on_error is OnError.STOP:
         return Done(None, error=failure.message, code=code)

@@ -343,6 +343,17 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
     assert [row["name"] for row in await shop.steps(run)].count("Body") == 3
 
 
+@on_one_engine
+async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(shop: Shop) -> None:
+    """imports 13: in a run, the step fails by its on_error"""
+    asked = {"startDate": "0001-01-01T00:00:00Z", "endDate": "2026-01-01", "units": ["day"], "options": {}}
+    step = node("When", "dateTime", 2, {"operation": "getTimeBetweenDates", **asked})
+    export = chain(code("One", "return [{json: {}}]"), step)
+    run = await shop.drained(await automated(shop, export, timezone="America/New_York"))
+    assert run.status is RunStatus.FAILED
+    assert "out of range" in str((await shop.steps(run))[-1]["message"])
+
+
 async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
     """interface 3"""
     export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
