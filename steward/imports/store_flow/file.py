@@ -184,12 +184,24 @@ def _patched(flow: Flow, raw: Any) -> None:
         given = _mapping(one)
         arguments = given.get("arguments")
         found = _mapping(inner(arguments) if isinstance(arguments, str) else arguments)
-        texts = (given.get("patched_type"), given.get("handle"), found.get("namespace"), found.get("key"))
+        texts = (
+            _type(given.get("patched_type")),
+            given.get("handle"),
+            found.get("namespace"),
+            found.get("key"),
+        )
         if given.get("field") == "metafield" and all(isinstance(text, str) and text for text in texts):
             flow.patched.append(Patched(*(str(text) for text in texts)))
         else:
             handle = plain(_text(given.get("handle")))[:80]
             flow.strange.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
+
+
+def _type(value: Any) -> Any:
+    """A type's name; some files write `DRAFT_ORDER` for DraftOrder, and `VARIANT` for a product's."""
+    if not isinstance(value, str) or not value.isupper():
+        return value
+    return "ProductVariant" if value == "VARIANT" else "".join(one.capitalize() for one in value.split("_"))
 
 
 def _mapping(value: Any) -> JsonObject:

@@ -1,7 +1,8 @@
 """Reads an export of the store's own automation product into a Plan and findings; pure (imports 7, 8)."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
@@ -9,6 +10,7 @@ from steward.imports.store_flow import file, paths, scope
 from steward.imports.store_flow.file import Flow, Task
 from steward.imports.store_flow.schedules import read_recurrence
 from steward.imports.store_flow.secrets import without_secrets
+from steward.imports.store_flow.settings import with_told
 from steward.imports.store_flow.steps import Names, port_of, step_of
 from steward.imports.store_flow.tasks import SCHEDULED, Started, label_of, started_by
 from steward.imports.workflow_tool import graph
@@ -20,6 +22,7 @@ from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
 from steward.steps.flow.kinds import ONWARD
 
 SOURCE = "store_flow"
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def read(content: Content, name: str | None = None) -> Read:
@@ -38,7 +41,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
     file.root_of(value)
     cleaned, secrets = without_secrets(value)
     flow = file.flow_of(cleaned)
-    reading = _Reading(flow)
+    reading = _Reading(flow, names=Names(_words(flow)))
     reading.about_file()
     trigger = reading.start()
     made = reading.steps()
@@ -74,6 +77,7 @@ class _Reading:
     roots: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
+    same: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
     trigger_name: str = ""
     order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
@@ -106,7 +110,7 @@ class _Reading:
             words += "replaces it: choose a schedule, a store event or start it by hand."
             self.find(self.trigger_name, Level.WARNING, "foreign_trigger", words)
             return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.place)
-        self.roots, self.lost = started.roots, started.lost
+        self.roots, self.lost, self.same = started.roots, started.lost, started.told
         self._strict(task, started)
         return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.place)
 
@@ -145,6 +149,8 @@ class _Reading:
         found: list[PlanStep] = []
         for task in self.flow.tasks:
             step, findings = step_of(task, self.names, ports.get(task.id, ()))
+            if self.same:
+                step = replace(step, config=with_told(step.config, self.same))
             found.append(step)
             self.order.append(step.name)
             self.findings += findings
@@ -202,3 +208,10 @@ class _Reading:
         for name in scopes.circles:
             words = "What follows it leads back to it, which a flow cannot. Export it again."
             self.find(name, Level.ERROR, "parameter", words)
+
+
+def _words(flow: Flow) -> frozenset[str]:
+    """Every word of the settings, in which the variables of steps are named."""
+    return frozenset(
+        word for task in flow.tasks for text in task.fields.values() for word in _WORD.findall(text)
+    )

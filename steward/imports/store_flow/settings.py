@@ -69,12 +69,38 @@ def read_settings(task: Task, known: Iterable[str]) -> Settings:
 
 
 def unwrapped(text: str) -> str:
-    """A value out of `{"value": …, "default_value": …}`; any other text as it is."""
+    """A value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
     found = inner(text)
     if isinstance(found, Mapping) and found.keys() == _WRAPPED:
-        value = found["value"]
-        return value if isinstance(value, str) else ""
+        given = (
+            one for one in (found["value"], found["default_value"]) if isinstance(one, str) and one.strip()
+        )
+        return next(given, "")
     return text
+
+
+def with_told(config: JsonObject, told: Mapping[str, str]) -> JsonObject:
+    """A kept config in which values the origin hands over beside its object are read of that object.
+
+    In a text of Liquid the name is given its value at the start, in the origin's spelling (`High`).
+    """
+    return {name: _told(value, told) for name, value in config.items()}
+
+
+def _told(value: JsonValue, told: Mapping[str, str]) -> JsonValue:
+    if isinstance(value, list | tuple):
+        return [_told(one, told) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    if value.keys() == EXPRESSION:
+        text = str(value["expr"])
+        used = [name for name in told if re.search(rf"\b{name}\b", text)]
+        given = "".join(f"{{% assign {name} = {told[name]} | capitalize %}}" for name in used)
+        return template.read_liquid(given + text).kept() if used else value
+    return {
+        name: told.get(str(one), one) if name in ("path", "value_path") else _told(one, told)
+        for name, one in value.items()
+    }
 
 
 def _plain(found: Settings, known: frozenset[str]) -> None:

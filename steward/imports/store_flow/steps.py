@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from steward.imports.store_flow.file import Task
 from steward.imports.store_flow.settings import Settings, read_settings
-from steward.imports.store_flow.tasks import is_message, label_of
+from steward.imports.store_flow.tasks import camel, is_message, label_of
 from steward.imports.workflow_tool.unwrap import LONGEST_NAME, LONGEST_TITLE
 from steward.model.finding import Finding, Level
 from steward.model.plan import Origin, PlanStep, StepKind
@@ -26,6 +26,7 @@ _OWN_IDS: Final = frozenset(("id", "legacyResourceId"))
 class Names:
     """Names and variables given so far: a label's second step is “Add order tags 2”, its variable `…1`."""
 
+    used: frozenset[str] = frozenset()  # every word of the file's settings
     taken: set[str] = field(default_factory=set)
     variables: Counter[str] = field(default_factory=Counter)
 
@@ -40,10 +41,16 @@ class Names:
         self.taken.add(found)
         return found
 
-    def variable(self, wanted: str | None) -> str | None:
-        """What later steps call its output, numbered as the origin does it."""
+    def variable(self, wanted: str | None, name: str) -> str | None:
+        """What later steps call its output, numbered as the origin does it.
+
+        Of a step with a name of its own that is its name, where the file uses it so, else the label's.
+        """
         if wanted is None:
             return None
+        own = camel(name)
+        if own != wanted and own in self.used:
+            wanted = own
         number = self.variables[wanted]
         self.variables[wanted] += 1
         return f"{wanted}{number}" if number else wanted
@@ -96,7 +103,7 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
         source_version=task.version,
         needs=needs,
         target=kind.target(asked),
-        alias=names.variable(kind.variable_of(asked)),
+        alias=names.variable(kind.variable_of(asked), task.name),
         supported=not any(one.level is Level.ERROR for one in found),
         ports=kind.ports(asked),
         place=task.place,

@@ -1,7 +1,7 @@
 """Triggers of flows with their objects and the store's topics; names of other tasks (imports 8.3, 10)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 ADMIN: Final = "shopify::admin::"
@@ -14,8 +14,8 @@ SHOP: Final = "shop"  # the root every flow has
 class Started:
     """A trigger: what the origin calls it, the objects it brings, the topics that equal it.
 
-    `wider` says what else starts it where no topic is quite the same; `lost` are the values the origin hands
-    over beside its object, which no store event carries.
+    `wider` says what else starts it where no topic is quite the same. Of the values the origin hands over
+    beside its objects, `told` are those that stand at a path of them, `lost` those no store event carries.
     """
 
     label: str
@@ -23,6 +23,7 @@ class Started:
     topics: tuple[str, ...]
     wider: str = ""
     lost: tuple[str, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 _STATUS = "It starts at every change of a product, whatever changed; its conditions are looked at each time."
@@ -36,9 +37,16 @@ TRIGGERS: Final[Mapping[str, Started]] = {
     "order_fulfilled": Started("Order fulfilled", _ORDER, ("orders/fulfilled",)),
     "order_cancelled": Started("Order canceled", _ORDER, ("orders/cancelled",)),
     "order_updated": Started("Order updated", _ORDER, ("orders/updated",)),
-    "order_risk_analyzed": Started("Order risk analyzed", _ORDER, ("orders/updated",), wider=_RISK),
+    "order_risk_analyzed": Started(
+        "Order risk analyzed",
+        _ORDER,
+        ("orders/updated",),
+        wider=_RISK,
+        told={"orderRiskLevel": "order.riskLevel"},
+    ),
     "refund_created": Started("Refund created", ("refund", "order"), ("refunds/create",)),
     "draft_order_created": Started("Draft order created", ("draftOrder",), ("draft_orders/create",)),
+    "product_added": Started("Product added to store", _PRODUCT, ("products/create",)),
     "product_created": Started("Product created", _PRODUCT, ("products/create",)),
     "product_updated": Started("Product updated", _PRODUCT, ("products/update",)),
     "product_status_updated": Started(
@@ -70,7 +78,7 @@ def started_by(task: str) -> Started | None:
 def is_message(task: str) -> bool:
     """Whether a task that is not known here sends a message of some other service or of the store."""
     name = task.rpartition("::")[2]
-    words = ("mail", "message", "sms", "slack", "notification")
+    words = ("mail", "message", "sms", "slack", "notification", "alert")
     return name.startswith(("send_", "post_")) and any(word in name for word in words)
 
 
@@ -78,3 +86,9 @@ def label_of(task: str) -> str:
     """A label made of an id: `shopify::admin::add_order_tags` is “Add order tags”."""
     words = task.rpartition("::")[2].replace("_", " ").strip()
     return (words[:1].upper() + words[1:]) or "Step"
+
+
+def camel(name: str) -> str:
+    """The variable of a name: “Get order data” is getOrderData."""
+    words = "".join(sign if sign.isalnum() else " " for sign in name).split()
+    return "".join(word.capitalize() if place else word.lower() for place, word in enumerate(words))

@@ -21,6 +21,7 @@ from tests.imports.store_flow.flows import (
     http,
     joined,
     listed,
+    patched,
     task,
     text_of,
 )
@@ -106,6 +107,14 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
         ("Count", "count"),
     ]
     assert plan.steps[2].title == "Send HTTP request: Twice a day"
+    steps = [{**steps[1], "name": "My own code"}, steps[2], http(4, body="{{ myOwnCode.a }} {{ runCode.b }}")]
+    whole = read_value(flow(began(), *steps))
+    assert [step.origin.alias for step in whole.plan.steps if step.origin] == [
+        "myOwnCode",
+        "runCode",
+        "sendHttpRequest",
+    ]
+    assert [one.code for one in whole.findings if one.level is Level.ERROR] == []
     assert plan.triggers[0].name == "Order created"
 
 
@@ -271,13 +280,57 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     """imports 7.1"""
     fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
-    given = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": "order.name"}}
+    given = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
     [step] = read_value(flow(began(), http(2, **fields, **given))).plan.steps
     liquid = {"expr": BOTH, "lang": "liquid", "chunks": [{"liquid": BOTH}]}
     assert step.config["headers"] == [["X-Note", liquid]]
     assert step.config["body"]["expr"] == fields["body"]  # type: ignore[call-overload, index]
     assert step.config["url"]["expr"] == "https://a.example/{{ order.name }}"  # type: ignore[call-overload, index]
     assert step.config["method"] == "POST"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "order.id",
+        {"value": "{{ order.id }}", "default_value": ""},
+        {"value": "{{ order.id }}", "default_value": "product.id"},
+        {"value": "", "default_value": "order.id"},
+    ],
+)
+def test_an_id_is_one_text_however_the_file_spells_it(given: Any) -> None:
+    """imports 7.1: wrapped, its default alone, or a bare path as in older files"""
+    tags = task(2, "shopify::admin::add_order_tags", order_id=given, tags=["A", "{{ order.name }}"])
+    [step] = read_value(flow(began(), tags)).plan.steps
+    assert step.config["order_id"]["expr"] == "{{ order.id }}"  # type: ignore[call-overload, index]
+    assert step.config["tags"][0] == "A"  # type: ignore[index]
+
+
+def test_a_value_beside_the_object_is_read_of_the_object() -> None:
+    """imports 8.1: the level of risk, which the origin hands over by itself"""
+    tree = joined("AND", compared("orderRiskLevel", "!=", "High"))
+    steps = [
+        began("order_risk_analyzed"),
+        condition(2, tree),
+        http(3, body="{{ orderRiskLevel }} {{ order.name }}"),
+    ]
+    whole = read_value(flow(*steps, links=[(1, "output", 2), (2, "true", 3)]))
+    assert [one for one in whole.findings if one.level is Level.ERROR] == []
+    assert whole.plan.variables[0].paths == ("order.name", "order.riskLevel")
+    assert whole.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
+    assert found(flow(began(), condition(2, tree)), Level.ERROR) == [
+        ("Check if condition is met", "parameter")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of", "shown"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
+)
+def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
+    """imports 8.2: however the file spells the type, its arguments as JSON or as an object"""
+    added = {**patched(of, "tier", "custom", "tier"), "arguments": {"key": "tier", "namespace": "custom"}}
+    value = flow(began(), http(2, body="{{ order.customer.tier.value }}"), patched_fields=[added])
+    assert (found(value, Level.ERROR) == []) is shown
 
 
 @pytest.mark.parametrize(
