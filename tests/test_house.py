@@ -104,7 +104,7 @@ SHARED = {
     | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
     | {"conditions", "older_conditions", "js_dates", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
-    | {"answers", "http_pages", "called", "sheet_forms", "sheet_places", "store_fields"},
+    | {"answers", "http_pages", "called", "sheet_forms", "sheet_places", "store_fields", "http_sign_in"},
     "templates": {"base"},
 }
 

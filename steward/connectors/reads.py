@@ -22,6 +22,7 @@ from steward.connectors.records import (
 )
 from steward.model.json import JsonValue
 from steward.model.plan import Patched
+from steward.outbound.answer import Answer
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -109,6 +110,17 @@ class ObjectsAsk:
     id: str | None = None
     filters: tuple[tuple[str, str], ...] = ()
     limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathAsk:
+    """What the platform's own interface answers to a GET of a path, for imported workflows (imports 6.1).
+
+    `path` is the whole path without a query; those that tell keys or settings are refused.
+    """
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +233,7 @@ CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
+AT_PATH = ReadOp("path", PathAsk, Answer, paged=False)
 FLOW_OBJECT: ReadOp[FlowObjectAsk, dict[str, JsonValue]] = ReadOp(
     "flow.object", FlowObjectAsk, dict, paged=False
 )

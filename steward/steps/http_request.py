@@ -22,6 +22,7 @@ from steward.steps.answers import (
 )
 from steward.steps.effects import each_read, in_words, web_of
 from steward.steps.http_pages import Request, all_pages, asks_pages, pages_problems
+from steward.steps.http_sign_in import authentication_problems, signs_in_to_store, store_answer
 from steward.steps.kinds import (
     Asked,
     Call,
@@ -82,12 +83,18 @@ class HttpRequest(StepType):
     known = frozenset(_NAMES.split(" "))
 
     def operation(self, asked: Asked) -> str:
-        """http.get, http.send."""
+        """http.read, http.send; of the store's own interface woocommerce.http.read."""
+        if signs_in_to_store(asked):
+            return "woocommerce.http.read"
         return "http.read" if self.kind_of(asked) is StepKind.READ else "http.send"
 
     def kind_of(self, asked: Asked) -> StepKind:
         """By the method, which no data may decide."""
         return StepKind.READ if _method(asked) in _READS else StepKind.SEND
+
+    def needs(self, asked: Asked) -> str | None:
+        """The automation's store where it signs in to one."""
+        return "store" if signs_in_to_store(asked) else None
 
     def check(self, asked: Asked) -> Iterable[Problem]:
         """Addresses, methods, keys and options that cannot be."""
@@ -99,7 +106,7 @@ class HttpRequest(StepType):
         url = asked.get("url", "")
         if isinstance(url, str) and re.match(r"=?http://", url.strip(), re.IGNORECASE):
             yield Problem("error", "parameter", "It calls an http address. Only https is called: change it.")
-        yield from _authentication(asked)
+        yield from authentication_problems(asked, reads=method in _READS)
         yield from removed_keys(asked)
         yield from _options(asked)
         yield from pages_problems(asked, reads=method in _READS)
@@ -119,24 +126,6 @@ class HttpRequest(StepType):
 def _method(asked: Asked) -> str:
     name = "requestMethod" if asked.version < 3 else "method"
     return str(asked.get(name, "GET")).upper()
-
-
-def _authentication(asked: Asked) -> Iterable[Problem]:
-    given = asked.get("authentication", "none")
-    if given in ("none", ""):
-        return
-    if given == "predefinedCredentialType":
-        kind = str(asked.get("nodeCredentialType", ""))
-        if kind.startswith(("shopify", "wooCommerce")):
-            words = "It signs in to the store by itself. Use a step of the store instead."
-        elif kind.startswith("google"):
-            words = "It signs in to Google by itself. Use a spreadsheet step instead."
-        else:
-            words = f"It signs in with a credential of the tool ({kind[:40]}), which is not there. Remove it."
-        yield Problem("error", "credential", words)
-        return
-    words = "It signs in with a credential of the tool, which is not there. Remove the sign-in or the step."
-    yield Problem("error", "credential", words)
 
 
 def _options(asked: Asked) -> Iterable[Problem]:
@@ -250,6 +239,8 @@ async def _reads(call: Call) -> Result:
         first = Request(
             params.text(name, "GET").upper(), whole_address(js.text(params.get("url", ""))), query, headers
         )
+        if call.step.origin is not None and call.step.origin.needs == "store":
+            return items_of(await store_answer(call, first.url, first.query), params)
         if asks_pages(params):
             return await all_pages(call, place, web, first)
         try:

@@ -7,7 +7,7 @@ import pytest
 from steward.imports.workflow_tool.read import read_value
 from steward.model.run import Run, RunStatus
 from tests.imports.exports import automated, chain, node
-from tests.runs.shop import Shop
+from tests.runs.shop import HOST, Shop
 
 ADDRESS = "https://elsewhere.example/wp-json/pages"
 # Where the database has no part in what is tested.
@@ -135,3 +135,39 @@ async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) 
     run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
     assert run.status is RunStatus.FAILED
     assert "X-Kind" in str((await shop.steps(run))[-1]["message"])
+
+
+def signed_in(path: str, **more: Any) -> dict[str, Any]:
+    """A request that signs in to the shop with a credential of the tool."""
+    asked = {"url": f"https://{HOST}{path}", "authentication": "predefinedCredentialType", "options": {}}
+    return node("Ask", "httpRequest", 4.2, asked | {"nodeCredentialType": "wooCommerceApi"} | more)
+
+
+@on_one_engine
+async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop: Shop) -> None:
+    """imports 6.1: if host and method fit; and nothing there that tells keys"""
+    query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
+    own = {"integration_id": shop.connections["woocommerce"].integration_id}
+    asked = signed_in("/wp-json/wc/v3/products", **query)
+    run = await shop.drained(await automated(shop, chain(asked), **own))
+    assert run.status is RunStatus.SUCCEEDED, run
+    rows = await shop.steps(run)
+    assert rows[-1]["counts"]["read"] == 4
+    assert rows[-1]["connection"]["kind"] == "woocommerce"
+    for path in (
+        "/wp-json/wc/v3/payment_gateways",
+        "/wp-json/wc/v3/products/../settings",
+        "/wp-json/wp/v2/users",
+    ):
+        run = await shop.drained(await automated(shop, chain(signed_in(path)), **own))
+        assert run.status is RunStatus.FAILED, path
+    elsewhere = signed_in("", url="https://third.example/wp-json/wc/v3/products")
+    assert (await shop.drained(await automated(shop, chain(elsewhere), **own))).status is RunStatus.FAILED
+
+
+def test_a_request_signed_in_to_a_store_never_changes_it() -> None:
+    """imports 6.1: a write is an error, “use a store step”; Shopify's interface is not asked by paths"""
+    assert ("error", "parameter") in findings(signed_in("/wp-json/wc/v3/products", method="POST"))
+    shopify = signed_in("/admin/products.json", nodeCredentialType="shopifyAccessTokenApi")
+    assert ("error", "credential") in findings(shopify)
+    assert findings(signed_in("/wp-json/wc/v3/products")) == [("warning", "credential")]

@@ -39,7 +39,7 @@ from steward.connectors.base import (
     WriteHttp,
 )
 from steward.connectors.listening import CHANGED, IDS
-from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS
+from steward.connectors.reads import AT_PATH, FLOW_OBJECT, FLOW_OBJECTS
 from steward.connectors.woocommerce.check import check_shop
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
@@ -77,7 +77,7 @@ _SCHEMA: JsonObject = {
 
 _READS: tuple[ReadOp[Any, Any], ...] = (
     PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS, CATEGORIES, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER,
-    OBJECTS, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS,
+    OBJECTS, AT_PATH, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS,
 )  # fmt: skip
 _CHANGES: tuple[ChangeOp[Any], ...] = (
     SET_PRICE, SET_STOCK, SET_VISIBLE, SET_STATUS, SET_TAGS, MAKE_TAG, SET_ORDER_TAGS, SET_CUSTOMER_TAGS,

@@ -1,6 +1,7 @@
 """Reads a WooCommerce shop's products, and the values a write is compared with."""
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
@@ -26,7 +27,7 @@ from steward.connectors.base import (
     WriteOutcome,
     WriteState,
 )
-from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk, PathAsk
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,
     VARIATION_FIELDS,
@@ -44,6 +45,7 @@ from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
 from steward.connectors.woocommerce.reads import OtherReads
+from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
 
 P = TypeVar("P")
@@ -53,6 +55,10 @@ _ORDER_VALUE = "id,status,date_paid_gmt,meta_data,date_modified_gmt"
 _CUSTOMER_VALUE = "id,meta_data,date_modified_gmt"
 _NOTE = "order.add_note"
 _MAKE_TAG = "product_tag.create"
+# Not settings, payment gateways, webhooks and the like: they tell keys.
+_READABLE = re.compile(
+    PREFIX + r"/(?:products|orders|customers|coupons|reports)(?:/[A-Za-z0-9_-]{1,80}){0,6}/?"
+)
 
 
 class WooCommerceReader:
@@ -83,12 +89,19 @@ class WooCommerceReader:
             "customers": self._others.customers,
             "customer": self._others.customer,
             "objects": self._others.objects,
+            "path": self._at_path,
             "flow.object": self._flow_object,
             "flow.objects": self._flow_objects,
             "changed": self._others.changed,
             "ids": self._others.ids,
         }
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+
+    async def _at_path(self, ask: PathAsk) -> AsyncIterator[Page[Answer]]:
+        """What stands at a path of the shop's own objects. Raises Invalid for any other path."""
+        if not _READABLE.fullmatch(ask.path):
+            raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
+        yield Page((await self._http.get(ask.path, dict(ask.query), operation="path"),), total=1)
 
     async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
         """One object as a flow sees it. Raises Invalid for a field that has no counterpart here."""
