@@ -115,6 +115,16 @@ class SetDraftOrderTags:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeTags:
+    """Asks `order.change_tags` and its like: single tags put on and taken off, whatever others there are."""
+
+    subject: Order | Product | Customer | DraftOrder
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SetNote:
     """Asks `order.set_note` or `customer.set_note`: the whole text; empty takes it away."""
 

@@ -35,6 +35,7 @@ from steward.connectors.reads import FIELDS, FLOW_OBJECT, FLOW_OBJECTS, METAFIEL
 from steward.connectors.shopify.deliveries import Deliveries
 from steward.connectors.shopify.documents import READING_MUTATIONS, READS
 from steward.connectors.shopify.field_operations import (
+    CHANGE_TAGS,
     RELEASE,
     SET_CUSTOMER_FIELDS,
     SET_ORDER_FIELDS,
@@ -114,6 +115,7 @@ class Shopify:
             *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
             *(REFUND, SET_METAFIELD, MAKE_REDIRECT, SET_REDIRECT, RELEASE),
             *(SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS),
+            *CHANGE_TAGS,
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
         self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}

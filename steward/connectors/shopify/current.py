@@ -1,6 +1,7 @@
 """The values Shopify's writes are compared with: read before a write, after one, and out of an echo."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from steward.connectors.base import (
@@ -51,6 +52,10 @@ OBJECTS: Mapping[str, str] = {
     "refund.create": "Order",
     "fulfillment.hold": "FulfillmentOrder",
     "fulfillment.release": "FulfillmentOrder",
+    "product.change_tags": "Product",
+    "order.change_tags": "Order",
+    "customer.change_tags": "Customer",
+    "draft_order.change_tags": "DraftOrder",
     "product.set_fields": "Product",
     "order.set_fields": "Order",
     "customer.set_fields": "Customer",
@@ -102,6 +107,18 @@ def _captured(row: Row) -> Value:
 
 def _tags(row: Row) -> Value:
     return {"tags": sorted(texts_of(row, "tags"))}
+
+
+def tag_value(row: Row, part: Part) -> Value:
+    """Whether an object has the one tag a part is about. Raises Broken."""
+    [wanted] = named_tags(part)
+    return {"has": any(tag.casefold() == wanted.casefold() for tag in texts_of(row, "tags"))}
+
+
+def named_tags(part: Part) -> Sequence[str]:
+    """The tags a part puts on or takes off."""
+    listed = part.arguments.get("add", part.arguments.get("remove"))
+    return [str(tag) for tag in listed] if isinstance(listed, list | tuple) else []
 
 
 def _note(row: Row) -> Value:
@@ -166,6 +183,8 @@ async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> l
         return [await _redirect(ask, part) for part in parts]
     document = documents.CURRENT_FIELDS if operation.endswith(".set_fields") else documents.CURRENT
     rows = await _rows(ask, document, OBJECTS[operation], parts, most=_BY_IDS)
+    if operation.endswith(".change_tags"):
+        return [_current(part, rows.get(part.target), partial(tag_value, part=part)) for part in parts]
     return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
 
 

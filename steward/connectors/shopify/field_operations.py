@@ -1,21 +1,25 @@
-"""Plain fields of products, orders and customers, redirects that are there, holds that end: planned; pure."""
+"""Plain fields and single tags of objects, redirects that are there, holds that end: planned; pure."""
 
 import re
 from collections.abc import Callable, Mapping
 
-from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.asks import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
 from steward.connectors.base import (
     Action,
+    Customer,
+    DraftOrder,
     FieldChange,
     JsonValue,
     ObjectRef,
+    Order,
     Part,
     Problem,
+    Product,
     Proposal,
 )
 from steward.connectors.shopify.current import FIELDS, FLAGS
-from steward.connectors.shopify.operations import Operation
-from steward.connectors.shopify.order_operations import is_place, order_ref
+from steward.connectors.shopify.operations import NOT_A_TAG, Operation, is_tag, product_ref
+from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_place, order_ref
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -101,6 +105,56 @@ class FieldsOperation(Operation[SetFields]):
         return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
 
 
+class ChangeTagsOperation(Operation[ChangeTags]):
+    """`order.change_tags` and its like: a part for each tag, judged by whether the object has that one.
+
+    Several such changes of one object, made by several elements of a list, are in no one's way.
+    """
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"has": "add" in arguments}
+
+    def _one(self, ask: ChangeTags, integration_id: IntegrationId) -> Proposal | Problem | str:
+        subject, ref = ask.subject, _ref(ask.subject)
+        if self.name != f"{ref.type}.change_tags":
+            raise TypeError(f"{self.name} is not asked about a {ref.type}")
+        held = {tag.casefold(): tag for tag in subject.tags}
+        add = {tag.casefold(): tag for tag in ask.add}
+        if any(not is_tag(tag) for tag in (*ask.add, *ask.remove)):
+            return Problem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
+        missing = [tag for name, tag in add.items() if name not in held]
+        gone = [held[name] for name in dict.fromkeys(tag.casefold() for tag in ask.remove) if name in held]
+        named: list[tuple[str, str]] = [("add", tag) for tag in missing]
+        named += [("remove", tag) for tag in gone if tag.casefold() not in add]
+        if not named:
+            return subject.id
+        parts = tuple(
+            Part(
+                self.name,
+                integration_id,
+                subject.id,
+                {verb: [tag]},
+                {"has": verb == "remove"},
+                {"has": verb == "add"},
+            )
+            for verb, tag in named
+        )
+        put, taken = ([tag for verb, tag in named if verb == one] for one in ("add", "remove"))
+        label = "Tags" if put and taken else "Tags put on" if put else "Tags taken off"
+        field = FieldChange("tags", label, taken, put, FieldKind.TAGS)
+        return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, ask.message)
+
+
+def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
+    if isinstance(subject, Order):
+        return order_ref(subject)
+    if isinstance(subject, Customer):
+        return customer_ref(subject)
+    return product_ref(subject) if isinstance(subject, Product) else draft_ref(subject)
+
+
 class ReleaseOperation(Operation[ReleaseFulfilment]):
     """`fulfillment.release`: every hold of one fulfilment order ends, whoever made it."""
 
@@ -162,5 +216,8 @@ def _wrong(name: str, value: JsonValue) -> str | None:
 SET_PRODUCT_FIELDS = FieldsOperation("product.set_fields")
 SET_ORDER_FIELDS = FieldsOperation("order.set_fields")
 SET_CUSTOMER_FIELDS = FieldsOperation("customer.set_fields")
+CHANGE_TAGS = tuple(
+    ChangeTagsOperation(f"{kind}.change_tags") for kind in ("order", "product", "customer", "draft_order")
+)
 RELEASE = ReleaseOperation("fulfillment.release", action=Action.UPDATE)
 SET_REDIRECT = SetRedirectOperation("redirect.set")

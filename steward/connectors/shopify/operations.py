@@ -38,6 +38,7 @@ from steward.model.json import JsonObject
 A = TypeVar("A", contravariant=True)
 TOGETHER = 250
 STOCK_MOST = 1_000_000
+NOT_A_TAG = "A tag has 1 to 255 characters, no comma and no blanks around it."
 STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
@@ -167,7 +168,7 @@ class StatusOperation(Operation[SetStatus]):
         part = Part(self.name, integration_id, product.id, after, before, after)
         field = FieldChange("status", "Status", product.status, wanted, FieldKind.TEXT)
         return Proposal(
-            _product_ref(product),
+            product_ref(product),
             self.action,
             (field,),
             (part,),
@@ -202,7 +203,7 @@ class PublishedOperation(Operation[SetPublished]):
         field = FieldChange("visible", "Visible", not ask.published, ask.published, FieldKind.BOOLEAN)
         action = Action.PUBLISH if ask.published else Action.UNPUBLISH
         return Proposal(
-            _product_ref(product), action, (field,), (part,), integration_id, self.reversible, ask.message
+            product_ref(product), action, (field,), (part,), integration_id, self.reversible, ask.message
         )
 
 
@@ -235,9 +236,8 @@ class TagsOperation(Operation[A]):
     def _tagged(self, ask: Tagged, integration_id: IntegrationId) -> Proposal | Problem | str:
         wanted: dict[str, str] = {}
         for tag in ask.after:
-            if not 1 <= len(tag) <= 255 or tag != tag.strip() or "," in tag or not tag.isprintable():
-                words = "A tag has 1 to 255 characters, no comma and no blanks around it."
-                return Problem(ask.id, "not_a_tag", words, "tags")
+            if not is_tag(tag):
+                return Problem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
             wanted.setdefault(tag.casefold(), tag)
         held = {tag.casefold(): tag for tag in ask.before}
         add = sorted(tag for name, tag in wanted.items() if name not in held)
@@ -267,8 +267,13 @@ class ProductTagsOperation(TagsOperation[SetTags]):
 
     def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         product = ask.product
-        tagged = Tagged(_product_ref(product), product.id, product.tags, ask.tags, ask.message)
+        tagged = Tagged(product_ref(product), product.id, product.tags, ask.tags, ask.message)
         return self._tagged(tagged, integration_id)
+
+
+def is_tag(tag: str) -> bool:
+    """Whether a text can be a tag (connectors 6, Values)."""
+    return 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and tag.isprintable()
 
 
 def same_money(wanted: JsonValue, seen: JsonValue) -> bool:
@@ -322,7 +327,8 @@ def _stock_problem(ask: SetStock) -> Problem | None:
     return None
 
 
-def _product_ref(product: Product) -> ObjectRef:
+def product_ref(product: Product) -> ObjectRef:
+    """A product as people know it."""
     return ObjectRef("product", product.id, product.label, product.url)
 
 

@@ -10,6 +10,7 @@ from steward.connectors.base import (
     CapturePayment,
     CloseOrder,
     Customer,
+    DraftOrder,
     FieldChange,
     Fulfilment,
     Guard,
@@ -78,7 +79,7 @@ class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
 
     def _one(self, ask: SetCustomerTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         customer = ask.customer
-        tagged = Tagged(_customer_ref(customer), customer.id, customer.tags, ask.tags, ask.message)
+        tagged = Tagged(customer_ref(customer), customer.id, customer.tags, ask.tags, ask.message)
         return self._tagged(tagged, integration_id)
 
 
@@ -89,8 +90,8 @@ class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
 
     def _one(self, ask: SetDraftOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         draft = ask.draft
-        ref = ObjectRef("draft_order", draft.id, draft.number, draft.url)
-        return self._tagged(Tagged(ref, draft.id, draft.tags, ask.tags, ask.message), integration_id)
+        tagged = Tagged(draft_ref(draft), draft.id, draft.tags, ask.tags, ask.message)
+        return self._tagged(tagged, integration_id)
 
 
 class NoteOperation(Operation[SetNote]):
@@ -109,7 +110,7 @@ class NoteOperation(Operation[SetNote]):
         before, after = {"note": subject.note}, {"note": ask.note}
         part = Part(self.name, integration_id, subject.id, after, before, after)
         field = FieldChange("note", "Note", subject.note, ask.note, FieldKind.TEXT)
-        ref = order_ref(subject) if isinstance(subject, Order) else _customer_ref(subject)
+        ref = order_ref(subject) if isinstance(subject, Order) else customer_ref(subject)
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
 
 
@@ -353,7 +354,13 @@ def order_ref(order: Order) -> ObjectRef:
     return ObjectRef("order", order.id, order.label, order.url)
 
 
-def _customer_ref(customer: Customer) -> ObjectRef:
+def draft_ref(draft: DraftOrder) -> ObjectRef:
+    """A draft order as people know it."""
+    return ObjectRef("draft_order", draft.id, draft.number, draft.url)
+
+
+def customer_ref(customer: Customer) -> ObjectRef:
+    """A customer as people know them."""
     return ObjectRef("customer", customer.id, customer.label, customer.url)
 
 
@@ -364,7 +371,7 @@ def _owner_ref(owner: Product | Variant | Order | Customer) -> ObjectRef:
     if isinstance(owner, Order):
         return order_ref(owner)
     if isinstance(owner, Customer):
-        return _customer_ref(owner)
+        return customer_ref(owner)
     if isinstance(owner, Variant):
         return variant_ref(owner)
     return ObjectRef("product", owner.id, owner.label, owner.url)

@@ -225,6 +225,7 @@ _FIELD_DOCUMENTS = {
 _REQUESTS: Mapping[str, Callable[[Batch], Request]] = {
     "variant.set_price": _prices,
     "inventory.set": _stocks,
+    **dict.fromkeys((name for name in OBJECTS if name.endswith(".change_tags")), _tags),
     "product.set_tags": _tags,
     "order.set_tags": _tags,
     "customer.set_tags": _tags,

@@ -37,11 +37,13 @@ from steward.connectors.shopify.answers import (
     whole,
 )
 from steward.connectors.shopify.current import (
+    OBJECTS,
     Value,
     asked_of,
     channel_value,
     price_of,
     refund_value,
+    tag_value,
     value_of,
 )
 from steward.connectors.shopify.requests import Request, request_of
@@ -205,6 +207,16 @@ class _Echo:
             raise Broken("it does not name what was published")
         return [self._outcome(part, channel_value(row, asked_of(part)), row)]
 
+    def tag(self, payload: Row) -> list[WriteOutcome]:
+        """Whether the object has the one tag after it."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        row = _object(payload)
+        if number_of(row.get("id")) != part.target:
+            raise Broken("the echo is of another object")
+        return [self._outcome(part, tag_value(row, part), row)]
+
     def hold(self, payload: Row) -> list[WriteOutcome]:
         """A hold of ours that is there already is looked at, not refused."""
         if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
@@ -273,6 +285,7 @@ _ECHOES: Mapping[str, Callable[[_Echo, Row], list[WriteOutcome]]] = {
     "order.cancel": _Echo.job,
     "product.set_published": _Echo.channels,
     "fulfillment.hold": _Echo.hold,
+    **dict.fromkeys((name for name in OBJECTS if name.endswith(".change_tags")), _Echo.tag),
     "redirect.create": _Echo.redirect,
     "redirect.set": _Echo.redirect,
     "refund.create": _Echo.refund,

@@ -9,21 +9,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from steward.connectors.asks import ReleaseFulfilment, SetRedirect
+from steward.connectors.asks import ChangeTags, ReleaseFulfilment, SetRedirect
 from steward.connectors.base import (
     CancelOrder,
     CapturePayment,
     CloseOrder,
     Customer,
+    DraftOrder,
     HoldFulfilment,
     MakeRedirect,
     Order,
     Product,
-    SetCustomerTags,
-    SetDraftOrderTags,
     SetMetafield,
     SetNote,
-    SetOrderTags,
     SetPublished,
     SetStatus,
     SetStock,
@@ -43,6 +41,7 @@ BOTH = frozenset(("shopify", "woocommerce"))
 # An operation's name and what it is asked.
 Ask: TypeAlias = tuple[str, Any]
 Working: TypeAlias = Callable[[FlowCall, Objects], Awaitable[Sequence[Ask]]]
+_TAGGED = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
 # Settings that are known and not carried, said where they are switched on.
 _LEFT_OUT = {
     "notify_merchant": "Nobody is told of the hold by the store: the run and its approval show it.",
@@ -145,13 +144,21 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(tag.strip() for one in listed for tag in str(one).split(",") if tag.strip())
 
 
-def tagged(held: tuple[str, ...], tags: Sequence[str], *, on: bool) -> tuple[str, ...]:
-    """The whole list with the tags put on or taken off."""
-    if not on:
-        return without_tags(held, tags)
-    for tag in tags:
+async def tag_asks(
+    objects: Objects, subject: Order | Product | Customer | DraftOrder, tags: Sequence[str], *, on: bool
+) -> list[Ask]:
+    """Tags put on or taken off, whatever others there are; where a shop keeps whole lists, as a list."""
+    kind = next(name for of, name in _TAGGED.items() if isinstance(subject, of))
+    if f"{kind}.change_tags" in objects.store.changes:
+        put, taken = (tuple(tags), ()) if on else ((), tuple(tags))
+        return [(f"{kind}.change_tags", ChangeTags(subject, put, taken))]
+    if not isinstance(subject, Product):
+        raise ItemFailed("The store of this automation has tags of products alone.")
+    known = {name: str(number) for name, number in (await known_tags(objects.store)).items()}
+    held = subject.tags if on else without_tags(subject.tags, tags)
+    for tag in tags if on else ():
         held = with_tag(held, tag)
-    return held
+    return [("product.set_tags", SetTags(subject, held, known))]
 
 
 def _wanted_tags(call: FlowCall) -> tuple[str, ...]:
@@ -161,35 +168,16 @@ def _wanted_tags(call: FlowCall) -> tuple[str, ...]:
     return tags
 
 
-def _order_tags(on: bool) -> Working:
+def _tags(field: str, kind: str, on: bool) -> Working:
     async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-        order, tags = await objects.order(call.value("order_id")), _wanted_tags(call)
-        return [("order.set_tags", SetOrderTags(order, tagged(order.tags, tags, on=on)))]
-
-    return work
-
-
-def _customer_tags(on: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-        customer, tags = await objects.customer(call.value("customer_id")), _wanted_tags(call)
-        return [("customer.set_tags", SetCustomerTags(customer, tagged(customer.tags, tags, on=on)))]
-
-    return work
-
-
-def _draft_tags(on: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-        draft, tags = await objects.draft(call.value("draft_order_id")), _wanted_tags(call)
-        return [("draft_order.set_tags", SetDraftOrderTags(draft, tagged(draft.tags, tags, on=on)))]
-
-    return work
-
-
-def _product_tags(on: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-        product, tags = await objects.product(call.value("product_id")), _wanted_tags(call)
-        known = {name: str(number) for name, number in (await known_tags(call.store)).items()}
-        return [("product.set_tags", SetTags(product, tagged(product.tags, tags, on=on), known))]
+        readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
+            "order": objects.order,
+            "product": objects.product,
+            "customer": objects.customer,
+            "draft_order": objects.draft,
+        }
+        subject = await readers[kind](call.value(field))
+        return await tag_asks(objects, subject, _wanted_tags(call), on=on)
 
     return work
 
@@ -353,18 +341,17 @@ async def _stock(call: FlowCall, objects: Objects) -> Sequence[Ask]:
 
 def _tag_specs() -> Iterable[Spec]:
     kinds = (
-        ("order", "order", _order_tags, SHOPIFY),
-        ("product", "product", _product_tags, BOTH),
-        ("draft_order", "draft order", _draft_tags, SHOPIFY),
-        ("customer", "customer", _customer_tags, SHOPIFY),
+        ("order", SHOPIFY),
+        ("product", BOTH),
+        ("draft_order", SHOPIFY),
+        ("customer", SHOPIFY),
     )
-    for kind, words, work, stores in kinds:
-        fields = (f"{kind}_id", "tags")
+    for kind, stores in kinds:
+        fields, words = (f"{kind}_id", "tags"), kind.replace("_", " ")
         for verb, on in (("add", True), ("remove", False)):
-            label = f"{verb.capitalize()} {words} tags"
-            yield Spec(
-                (f"{verb}_{kind}_tags",), label, f"{kind}.{verb}_tags", fields, fields, work(on), stores
-            )
+            label, name = f"{verb.capitalize()} {words} tags", f"{verb}_{kind}_tags"
+            work = _tags(fields[0], kind, on)
+            yield Spec((name,), label, f"{kind}.{verb}_tags", fields, fields, work, stores)
 
 
 def _metafield_specs() -> Iterable[Spec]:

@@ -15,11 +15,11 @@ from steward.connectors.base import (
     CancelOrder,
     CloseOrder,
     Customer,
+    DraftOrder,
     HoldFulfilment,
     Order,
     Product,
     SetCustomerTags,
-    SetDraftOrderTags,
     SetNote,
     SetOrderTags,
     SetPrice,
@@ -39,7 +39,7 @@ from steward.steps.flow.actions import (
     fulfilment_asks,
     redirect_ask,
     set_metafield,
-    tagged,
+    tag_asks,
     tags_of,
 )
 from steward.steps.flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem, is_liquid
@@ -186,18 +186,14 @@ def _tagging(on: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
     async def work(objects: Objects, given: Given) -> Sequence[Ask]:
         kind, number = kind_and_number(given["id"])
         tags = _tag_list(given.get("tags"))
-        if kind == "Order":
-            order = await objects.order(number)
-            return [("order.set_tags", SetOrderTags(order, tagged(order.tags, tags, on=on)))]
-        if kind == "Product":
-            product = await objects.product(number)
-            return [("product.set_tags", SetTags(product, tagged(product.tags, tags, on=on)))]
-        if kind == "Customer":
-            customer = await objects.customer(number)
-            return [("customer.set_tags", SetCustomerTags(customer, tagged(customer.tags, tags, on=on)))]
-        if kind == "DraftOrder":
-            draft = await objects.draft(number)
-            return [("draft_order.set_tags", SetDraftOrderTags(draft, tagged(draft.tags, tags, on=on)))]
+        readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
+            "Order": objects.order,
+            "Product": objects.product,
+            "Customer": objects.customer,
+            "DraftOrder": objects.draft,
+        }
+        if kind in readers:
+            return await tag_asks(objects, await readers[kind](number), tags, on=on)
         raise ItemFailed(f"An object of the kind {kind[:40]} gets no tags here.")
 
     return work

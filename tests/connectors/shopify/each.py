@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.asks import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
 from steward.connectors.base import (
     CUSTOMERS,
     DRAFT_ORDER,
@@ -14,6 +14,7 @@ from steward.connectors.base import (
     CapturePayment,
     CloseOrder,
     CustomersAsk,
+    DraftOrder,
     HoldFulfilment,
     MakeRedirect,
     MakeRefund,
@@ -52,16 +53,19 @@ OPERATIONS = (
     *("order.cancel", "order.close", "fulfillment.hold", "order.capture", "refund.create", "metafield.set"),
     *("redirect.create", "redirect.set", "fulfillment.release"),
     *("product.set_fields", "order.set_fields", "customer.set_fields"),
+    *("order.change_tags", "product.change_tags", "customer.change_tags", "draft_order.change_tags"),
 )
 
 
 def furnish(store: ShopifyFake) -> None:
     """What the changes below need, beside the seeded goods: an order for each, and a draft."""
     store.add_draft("#D1")
+    store.add_draft("#D2")["tags"] = ["old"]
     variants = store.of("ProductVariant")[:2]
     store.make("UrlRedirect", path="/older-pot", target="/products/pot-2")
     released = store.add_order(variants)
     store.add_order(variants)
+    store.add_order(variants, tags=["old"])
     store.rows[released["fulfillmentOrders"][0]].update(status="ON_HOLD", holds=["other"])
     for payment in ("PENDING", "PENDING", "PENDING", "PENDING", "PENDING", "AUTHORIZED", "PAID"):
         store.add_order(variants, payment=payment)
@@ -78,9 +82,9 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     products = await read_all(reader, PRODUCTS, ProductsAsk())
     variants = await read_all(reader, VARIANTS, ProductsAsk(location=location))
     customers = await read_all(reader, CUSTOMERS, CustomersAsk())
-    [draft] = [row async for page in reader.read(DRAFT_ORDER, ById(_draft(store))) for row in page.items]
-    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-9:]
-    released, renamed, tagged, noted, cancelled, closed, held, captured, refunded = made
+    draft, other = [await _draft(store, reader, at) for at in (0, 1)]
+    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-10:]
+    released, renamed, labelled, tagged, noted, cancelled, closed, held, captured, refunded = made
     assert captured.payment is Payment.AUTHORIZED
     paid = number(store.rows[f"gid://shopify/Order/{refunded.id}"]["transactions"][0])
     refund = MakeRefund(
@@ -115,6 +119,10 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
         "fulfillment.release": ReleaseFulfilment(released, released.fulfilment_orders[0]),
         "product.set_fields": SetFields(pot, {"title": "Great pot", "vendor": "Oven"}),
         "order.set_fields": SetFields(order, {"email": "new@shop.example", "phone": "+4930123456"}),
+        "order.change_tags": ChangeTags(labelled, (), ("OLD", "none")),
+        "product.change_tags": ChangeTags(products[7], ("late",)),
+        "customer.change_tags": ChangeTags(customers[1], ("new",)),
+        "draft_order.change_tags": ChangeTags(other, (), ("old",)),
         "customer.set_fields": SetFields(person, {"firstName": "Ada", "taxExempt": True}),
     }
     changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
@@ -127,5 +135,8 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     return found
 
 
-def _draft(store: ShopifyFake) -> str:
-    return str(number(store.of("DraftOrder")[0]))
+async def _draft(store: ShopifyFake, reader: Reader, at: int) -> DraftOrder:
+    ask = ById(str(number(store.of("DraftOrder")[at])))
+    [found] = await read_all(reader, DRAFT_ORDER, ask)
+    assert isinstance(found, DraftOrder)
+    return found

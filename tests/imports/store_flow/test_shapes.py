@@ -126,6 +126,29 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
     assert [row["target"] for row in standing.store.of("UrlRedirect")] == ["/10"]
 
 
+async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Standing) -> None:
+    """engine 10.1 rule 4: changes of one object by several elements, and two branches, do not collide"""
+    value = flow(
+        began(),
+        foreach(2, "order.lineItems"),
+        task(
+            3,
+            ADMIN + "add_order_tags",
+            order_id="order.id",
+            tags=["has {{ lineItemsForeachitem.title }}", "x"],
+        ),
+        task(4, ADMIN + "remove_order_tags", order_id="order.id", tags=["Open"]),
+        links=[(1, "output", 2), (2, "loop_body", 3), (1, "output", 4)],
+    )
+    automation, order = await standing.automation(value, "orders/create"), order_of(standing)
+    order["tags"] = ["open", "own"]
+    run = await standing.told(automation, "ORDERS_CREATE", order)
+    asked = sorted((before, after) for _, _, before, after in await asked_for(standing, run))
+    assert asked == [([], [f"has {name}", "x"]) for name in ("Lid", "Mug", "Pot")] + [(["open"], [])]
+    await went_well(standing, run)
+    assert sorted(order["tags"]) == ["has Lid", "has Mug", "has Pot", "own", "x"]
+
+
 async def test_what_code_works_out_is_used_later(standing: Standing) -> None:
     """issue of flows, bars: run-code with output used later"""
     script = (
@@ -190,7 +213,7 @@ async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
     expected = {
         ("HIGH", "PENDING"): ("order.cancel", ("PENDING", [], True)),
         ("LOW", "AUTHORIZED"): ("order.capture", ("PAID", [], False)),
-        ("LOW", "PENDING"): ("order.set_tags", ("PENDING", ["Payment-Hold"], False)),
+        ("LOW", "PENDING"): ("order.change_tags", ("PENDING", ["Payment-Hold"], False)),
     }
     for (risk, payment), (operation, told) in expected.items():
         order = standing.store.add_order(variants, payment=payment, risk=risk)
