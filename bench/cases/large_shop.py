@@ -28,6 +28,7 @@ from steward.runs import start
 from steward.runs.start import RunNow
 from steward.sandbox import serve
 from steward.sandbox.sheets import Tab
+from steward.sandbox.woocommerce import terms
 from steward.sandbox.world import World, create
 from steward.store import runs
 
@@ -39,7 +40,8 @@ PLACED = {
     "teams": {"integration_id": "teams"},
     "file": {"integration_id": "cloud_s3", "path": "stock.csv"},
 }
-_ALL = {"products": {"all": True}, "limit": 5000}
+# As many as fit into the largest limit, with a price and a tag each.
+_THIRD = {"products": {"tags_any": ["third"]}, "limit": 5000}
 # What each is told; a kind in place of a number is that connection, `reads` what runs on nothing reads.
 INPUTS: Mapping[str, Mapping[str, Any]] = {
     HIDING: {"limit": 5000},
@@ -52,9 +54,9 @@ INPUTS: Mapping[str, Mapping[str, Any]] = {
     "supplier-feed-import": {
         "file": PLACED["file"], "sku_column": "sku", "stock_column": "stock", "limit": 5000,
     },
-    "sale-start": {**_ALL, "percent": 10},
+    "sale-start": {**_THIRD, "percent": 10},
     "tag-products-by-rule": {"tag": "cheap", "when": "price_range", "max_price": "1000000", "limit": 5000},
-    "slow-stock-markdown": {"no_sale_days": 1, "percent": 10, "floor": "none", **_ALL},
+    "slow-stock-markdown": {"no_sale_days": 1, "percent": 10, "floor": "none", **_THIRD},
     "missing-product-data-audit": {"checks": ["image", "barcode", "weight"], "sheet": PLACED["report"]},
     "duplicate-sku-check": {"fields": ["sku", "barcode"], "sheet": PLACED["report"]},
     "stock-report-across-stores": {"sheet": PLACED["report"]},
@@ -124,7 +126,10 @@ def _shop(count: int) -> None:
 
 
 def _name_all(world: World) -> None:
-    """A sheet and a file with a row for each product, and an empty tab for reports."""
+    """A sheet and a file with a row for each product, an empty tab for reports, a tag on every third."""
+    tag = terms.add(world.state.shop, "tags", {"name": "third"})
+    for one in list(world.state.shop.products.values())[::3]:
+        one["tags"] = [{name: tag[name] for name in ("id", "name", "slug")}]
     rows = [(str(one["sku"]), at % 90 + 1) for at, one in enumerate(world.state.shop.products.values())]
     book = world.state.google.books["sheet-prices"]
     tab, report = book.tab("Prices"), Tab(99, "Report")

@@ -1,11 +1,14 @@
 """Sheet to Teams: which rows match, what is told of them, and what counts as changed (templates 5.22)."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steward.automations.change import UpdateAsk, update
 from steward.model.change import Outcome
+from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
@@ -169,3 +172,27 @@ async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
     assert set(refused.value.errors) == {"inputs.place.spreadsheet_id", "inputs.where.value"}
     fine = {**inputs, "place": {}, "where": {**inputs["where"], "value": "2026-01-31"}}
     assert await both.set_up("spreadsheet-to-teams-digest", fine, reads=["spreadsheet"])
+
+
+async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(both: Both) -> None:
+    """Templates 1, `sheet`: also when only the connections are changed."""
+    inputs: dict[str, Any] = {
+        "place": {"spreadsheet_id": "sheet-prices"},
+        "where": {"column": "Left", "op": "empty"},
+        "columns": ["Order"],
+        "teams": both.teams(),
+    }
+    made = await both.set_up("spreadsheet-to-teams-digest", inputs, reads=["spreadsheet"])
+    account = both.shop.world.described()["spreadsheet"]["service_account"]
+    log = await both.shop.connect("spreadsheet", {"service_account": account, "spreadsheet_id": "sheet-log"})
+    reads = (AutomationConnection(log.integration_id, "spreadsheet"),)
+    rules = both.shop.service.tools.automation_rules
+
+    async def change(given: dict[str, Any] | None) -> None:
+        ask = UpdateAsk(made.id, made.version, connections=reads, inputs=given)
+        await both.shop.write(partial(update, actor=both.shop.owner, ask=ask, rules=rules))
+
+    with pytest.raises(ValidationFailed) as refused:
+        await change(None)
+    assert set(refused.value.errors) == {"inputs.place.spreadsheet_id"}
+    await change({**inputs, "place": {}})
