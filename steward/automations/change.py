@@ -225,7 +225,7 @@ async def _check_world(
     if ask.connections is not None:
         checks.check_reads(faults, template, ask.connections, known)
         needed["connections"] = [one.integration_id for one in ask.connections]
-    if ask.inputs is not None or ask.is_integration_given or ask.template_version is not None:
+    if ask.inputs is not None or ask.changes_home or ask.template_version is not None:
         beside = template.automations_of(wanted.inputs)
         others = await automations.among(tx, before.org, beside) if beside else {}
         named = checks.check_named(faults, template, wanted.inputs, World(store, known, others))
