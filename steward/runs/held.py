@@ -8,14 +8,14 @@ from functools import partial
 
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
-from steward.model.ids import ChangeId, RisingIds
+from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
 from steward.runs import apply, checkpoint, reconcile
 from steward.runs.apply import Applying, MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
-from steward.runs.state import ApprovalMismatch, Walk
+from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.tools import CancelAsked, Fenced
 from steward.steps.base import MemoryWrite, Produced, TooManyChanges
 from steward.store import approvals, changes, effects, run_queue, steps
@@ -231,8 +231,8 @@ async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") ->
 
 async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") -> list[Change]:
     """The changes a step proposed, in order."""
-    found = await changes.of_run(tx, walk.lease.org, walk.run.id)
-    return [item for item in found if (item.name, item.iteration) == (step.name, iteration)]
+    org, run = walk.lease.org, walk.run.id
+    return await changes.of_execution(tx, org, run, name=step.name, iteration=iteration)
 
 
 async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str = "") -> None:
@@ -249,7 +249,7 @@ async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration
 
 async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
-    change_hash = await _verified(walk, step, items)
+    change_hash = await _verified(walk, items)
     applying = Applying(
         tools=walk.tools,
         lease=walk.lease,
@@ -264,7 +264,7 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
     until = await reconcile.settle_run(walk.tools, walk.lease)
     if until is not None:
         raise MustWait(max((until - walk.tools.clock.now()).total_seconds(), 0.001))
-    if await _sends_again(walk):
+    if await _sends_again(walk, step, iteration):
         await _apply_step(walk, step, started_at, iteration)
         return
     await _end(walk, step, started_at, iteration)
@@ -274,29 +274,41 @@ async def _settled(walk: Walk) -> list[Effect]:
     return await walk.read(partial(effects.of_run, org=walk.lease.org, run=walk.run.id))
 
 
-async def _sends_again(walk: Walk) -> bool:
-    """Whether settling found a write that did not take effect and may be repeated."""
+async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
+    """Whether settling found a write of the step that did not take effect and may be repeated."""
+    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
+    unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
+    if not unknown:
+        return False
     found = {effect.change: effect for effect in await _settled(walk)}
-    items = await walk.read(partial(changes.of_run, org=walk.lease.org, run=walk.run.id))
-    return any(
-        item.outcome is Outcome.UNKNOWN and item.id in found and found[item.id].state not in OPEN
-        for item in items
-    )
+    return any(item.id in found and found[item.id].state not in OPEN for item in unknown)
 
 
-async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
-    """The hash of the approved set, worked out anew from the rows (engine 12). Raises ApprovalMismatch."""
-    _same_as_hashed(items)
+async def _verified(walk: Walk, items: Sequence[Change]) -> str:
+    """The hash of the approved set (engine 12). Raises ApprovalMismatch.
+
+    It is worked out anew from the rows of the whole round before the first of it is sent; of each later step
+    what it is about to send is compared with that set.
+    """
     if walk.run.approval_id is None or all(item.round == NEVER_ASKED for item in items):
+        _same_as_hashed(items)
         return ""
-    approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=walk.run.approval_id))
+    if walk.verified is None or walk.verified.approval != walk.run.approval_id:
+        walk.verified = await _verified_set(walk, walk.run.approval_id)
+    if any(walk.verified.hashes.get(item.id) != item.proposal.item_hash() for item in items):
+        raise ApprovalMismatch
+    return walk.verified.change_hash
+
+
+async def _verified_set(walk: Walk, approval: ApprovalId) -> VerifiedSet:
+    approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=approval))
     asked = await walk.read(
         partial(changes.of_round, org=walk.lease.org, run=walk.run.id, round_=approved.round)
     )
     _same_as_hashed(asked)
     if walk.change_hash(approved.round, asked) != approved.change_hash:
         raise ApprovalMismatch
-    return approved.change_hash
+    return VerifiedSet(approval, approved.change_hash, {item.id: item.item_hash for item in asked})
 
 
 def _same_as_hashed(items: Sequence[Change]) -> None:

@@ -1,6 +1,6 @@
 """One run in a worker's hands: what is known of it so far, and the one way to write a checkpoint."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
+from steward.model.ids import ApprovalId, ChangeId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
@@ -38,6 +39,15 @@ class TimedOut(Exception):
     """The run was in workers' hands for longer than its time limit."""
 
 
+@dataclass(frozen=True, slots=True)
+class VerifiedSet:
+    """An approved set whose rows were found to be what was approved: the hash of each of its changes."""
+
+    approval: ApprovalId
+    change_hash: str
+    hashes: Mapping[ChangeId, str]
+
+
 @dataclass(slots=True)
 class Walk:
     """A run being walked."""
@@ -56,6 +66,7 @@ class Walk:
     said: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
     bindings: JsonObject = field(default_factory=dict)
+    verified: VerifiedSet | None = None
 
     asks: bool = True  # a workflow's sends wait for approval (`send_mode: ask`)
 

@@ -21,7 +21,7 @@ def whole_address(text: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    if parts.scheme != "https" or not parts.netloc:
+    if parts.scheme != "https" or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
         raise ItemFailed("The address of this step is not a whole https address.")
     return url
 

@@ -80,6 +80,17 @@ async def of_run(
     return [_change(row) for row in rows]
 
 
+async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: str) -> list[Change]:
+    """What one execution of a step proposed, in order: the cost is its own, however much the run proposed."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND name = :name AND iteration = :iteration"
+        " ORDER BY seq, position",
+        {"org": org, "run": run, "name": name, "iteration": iteration},
+    )
+    return [_change(row) for row in rows]
+
+
 async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Change]:
     """Every change of one round of asking, in order."""
     rows = await tx.all(
