@@ -1,6 +1,6 @@
 """A whole service beside the pretend Shopify store, for flows that the store's events or people start."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,11 +35,14 @@ class Outside(httpx.AsyncBaseTransport):
 
     answers: list[httpx.Response] = field(default_factory=lambda: [httpx.Response(200, json={"ok": True})])
     asked: list[tuple[str, str, str]] = field(default_factory=list)
+    meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Keeps the request and answers it."""
         body = (await request.aread()).decode()
         self.asked.append((request.method, request.url.path, body))
+        if self.meanwhile is not None:
+            await self.meanwhile()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         stream = httpx.ByteStream(answer.content)  # an answer with content has been read already
         return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)

@@ -1,6 +1,8 @@
 """Flows as runs: what they see, ask and send, what waits, sleeps and goes on (imports 8, engine 10)."""
 
+import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -91,6 +93,22 @@ async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_d
     assert (len(left), told) == (3, ["refused", "skipped", "skipped"])
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_address_put_together_from_data_fails_in_words(standing: Standing, method: str) -> None:
+    """imports 6.1: data may hold anything"""
+    order = standing.store.of("Order")[0]
+    automation = await standing.automation(
+        flow(began(), http(2, method=method, url="https://hooks.example/{{ order.note }}", body="")),
+        "orders/create",
+    )
+    standing.store.touch(order, note="a\r\nb")
+    run = await standing.told(automation, "ORDERS_CREATE", order)
+    assert (run.status, run.message) == (
+        RunStatus.FAILED,
+        "The address of this step is not a whole https address.",
+    )
+
+
 @pytest.mark.parametrize(("days", "status"), [(90, RunStatus.RUNNING), (91, RunStatus.FAILED)])
 async def test_a_wait_worked_out_is_ninety_days_at_most(
     standing: Standing, days: int, status: RunStatus
@@ -101,6 +119,29 @@ async def test_a_wait_worked_out_is_ninety_days_at_most(
     automation = await standing.automation(value, "orders/create")
     run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
     assert run.status is status, (run, await standing.shop.steps(run))
+
+
+async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_meanwhile(
+    standing: Standing,
+) -> None:
+    """engine 12: of every element what is about to be sent is compared with the set that was approved"""
+    shop = standing.shop
+    automation = await standing.automation(in_loop(), "orders/create")
+    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    second = (await shop.changes(run))[1]
+    [part] = second.proposal.parts
+    other = replace(part, arguments={**part.arguments, "url": "https://hooks.example/elsewhere"})
+    written = {"parts": json.dumps([other.wire()]), "id": second.id}
+    written["hash"] = replace(second.proposal, parts=(other,)).item_hash()
+
+    async def written_over() -> None:
+        set_ = "UPDATE changes SET parts = :parts, item_hash = :hash WHERE org_id = :org AND id = :id"
+        assert await shop.tamper(set_, **written) == 1
+
+    standing.outside.meanwhile = written_over
+    ended = await standing.approved(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "approval_mismatch"), ended
+    assert sent(standing) == ["Mug"]
 
 
 async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> None:
