@@ -47,7 +47,7 @@ async def execute(bench: FlowBench, execution: FlowExecution) -> Done:
         config = await _worked_out(step.config, environment, bench.evaluator, scene.now)
         result = await kind.run(FlowCall(step, environment, config, bench.evaluator, scene))
     except UnknownInTest as unknown:
-        return _not_known(step, str(unknown), bench.scene.mode)
+        return _not_known(bench, step, str(unknown))
     except StepBroke as failure:
         return Done(None, error=failure.message, code="step_failed")
     except CodeStopped as stopped:
@@ -66,12 +66,18 @@ async def execute(bench: FlowBench, execution: FlowExecution) -> Done:
     )
 
 
-def _not_known(step: PlanStep, path: str, mode: Mode) -> Done:
+def _not_known(bench: FlowBench, step: PlanStep, path: str) -> Done:
     """It would read what only the real change tells: a test run leaves it out (engine 10.2)."""
-    if mode is not Mode.TEST:
-        words = f"It uses “{path[:80]}”, which the step that made the change does not hand on. Remove it."
+    alias = path.partition(".")[0]
+    named = (one.name for one in bench.steps.values() if one.origin is not None and one.origin.alias == alias)
+    maker = next(named, "The step before")
+    if bench.scene.mode is not Mode.TEST:
+        words = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
         return Done(None, error=words, code="step_failed")
-    words = f"It reads “{path[:80]}”, which only the real change tells: a test run cannot know it."
+    words = (
+        f"“{maker[:80]}” was not really done in this test run, and only then is it known what it hands on. "
+        f"This step reads “{path[:80]}”, so it was left out."
+    )
     lost = Item({"value": None, "unknown": [""]})
     # Neither branch of a condition, and no element of a list, can be told; what only comes after goes on.
     is_branch = step.kind is StepKind.DECIDE and "true" in origin_of(step).ports
@@ -140,7 +146,7 @@ async def _worked_out(
     if not found:
         return config if isinstance(config, Mapping) else {}
     text = "\n".join(one.text for one in found)
-    for part in _LIQUID.findall(text):
+    for part in _LIQUID.findall(text) if environment.unknown else ():
         for path in _PATHS.findall(part):
             environment.ask(re.sub(r"\s", "", path))
     named = {name: value for name, value in environment.values.items() if name in text}

@@ -211,6 +211,11 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
         "Send HTTP request 4": ("refused", None),
         "Send HTTP request 3": ("skipped", "unknown_in_test"),
     }
+    [words] = [
+        row["message"] for row in await standing.shop.steps(run) if row["name"] == "Send HTTP request 2"
+    ]
+    assert "“Send HTTP request”" in words
+    assert "“sendHttpRequest.body”" in words
     assert (standing.outside.asked, standing.store.writes()) == ([], [])
     live = await standing.shop.drained(automation)
     assert live.status is RunStatus.FAILED, live
