@@ -96,7 +96,17 @@ def _beyond_docstring(path: Path) -> bool:
 
 # What a folder holds beside the things its list names: the forms they share.
 SHARED = {
-    "connectors": {"base", "writing", "asks", "records", "listening", "reads", "settings", "web_request"},
+    "connectors": {
+        "base",
+        "writing",
+        "asks",
+        "records",
+        "listening",
+        "reads",
+        "settings",
+        "store_operation",
+        "web_request",
+    },
     "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
     | {"messages", "results", "product_tags", "visibility", "locations"}
     | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
