@@ -101,11 +101,14 @@ async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Chang
     return [_change(row) for row in rows]
 
 
-async def _rows(tx: Tx, where: Sequence[str], order: str, args: Mapping[str, object]) -> Sequence[Row]:
+async def _rows(
+    tx: Tx, org: OrgId, run: RunId, where: Sequence[str], *, order: str, given: Mapping[str, object]
+) -> Sequence[Row]:
+    more = "".join(f" AND {one}" for one in where)
     return await tx.all(
         "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
-        f" WHERE {' AND '.join(where)} ORDER BY {order} LIMIT :limit",
-        args,
+        f" WHERE org_id = :org AND run_id = :run{more} ORDER BY {order} LIMIT :limit",
+        {"org": org, "run": run, **given},
     )
 
 
@@ -124,8 +127,8 @@ async def shown(
     limit: int,
 ) -> list[ShownChange]:
     """Changes as answered: of a step, a round or the whole run; by seq and position, or by seq and id."""
-    where, args = ["org_id = :org", "run_id = :run"], {"org": org, "run": run, "limit": limit}
-    more: dict[str, object] = {}
+    where: list[str] = []
+    more: dict[str, object] = {"limit": limit}
     if name is not None:
         where.append("name = :name AND iteration = :iteration")
         more |= {"name": name, "iteration": iteration}
@@ -140,16 +143,17 @@ async def shown(
         more["outcomes"] = list(outcomes)
     order = "seq, id" if by_id else "seq, position"
     if after is None:
-        rows = await _rows(tx, where, order, args | more)
+        rows = await _rows(tx, org, run, where, order=order, given=more)
     else:
         more |= {"after_seq": after[0], "after_id": after[1]}
         # The rest of the step a page ended in lies in the order of the primary key: read from there (the sign
         # keeps `seq` from choosing another index), a page costs the same however many changes a run has.
         inside = [*where, "+seq = :after_seq", "id > :after_id"]
-        rows = await _rows(tx, inside, "id", args | more)
+        rows = await _rows(tx, org, run, inside, order="id", given=more)
         if len(rows) < limit:
             more |= {"limit": limit - len(rows)}
-            rows = [*rows, *await _rows(tx, [*where, "seq > :after_seq"], order, args | more)]
+            beyond = [*where, "seq > :after_seq"]
+            rows = [*rows, *await _rows(tx, org, run, beyond, order=order, given=more)]
     return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
 
 

@@ -78,7 +78,7 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
         page.get_by_text("Not on yet. Switch it on, and it starts when the store sends")
     ).to_be_visible()
     await page.get_by_role("button", name="Switch on").click()
-    await expect(page.get_by_role("main").get_by_text("On", exact=True)).to_be_visible()
+    await expect(page.get_by_role("button", name="Pause automation")).to_be_visible()
     automation = page.url.rsplit("/", 1)[1]
     owner = await web.signed("owner")
 
