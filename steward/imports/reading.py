@@ -1,6 +1,8 @@
 """Reads an export of any source: plan, findings, scripts and expressions compiled (imports 1, 12.5)."""
 
 import asyncio
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +16,7 @@ from steward.imports.content import Content, Unreadable
 from steward.imports.report import Report
 from steward.imports.store_flow import read as store_flow
 from steward.imports.workflow_tool import read as workflow_tool
+from steward.model import kept_plan
 from steward.model.finding import Finding, Level
 from steward.model.plan import DataMode, OnError, Plan, PlanStep
 from steward.steps.code import script_of
@@ -21,6 +24,7 @@ from steward.steps.execute import EXPRESSION, raw_parameters
 
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
 _SCRIPTS = frozenset(("code", "function", "functionItem"))
 
 
@@ -53,7 +57,20 @@ async def read_export(
     if evaluator is not None:
         findings += await _compiled(found.plan, evaluator)
     plan = _marked(found.plan, findings)
-    return Reading(plan, report.report_of(plan, findings), found.cleaned)
+    reading = Reading(plan, report.report_of(plan, findings), found.cleaned)
+    if _HALVES.search(content.text):
+        _check_characters(reading)
+    return reading
+
+
+def _check_characters(reading: Reading) -> None:
+    """Halves of characters, written as escapes however deep, can be neither stored nor shown."""
+    found = [one.wire() for one in reading.report.findings]
+    try:
+        text = json.dumps([kept_plan.to_kept(reading.plan), found, reading.cleaned], ensure_ascii=False)
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Unreadable("The export holds characters that are none. Export it again.") from None
 
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:

@@ -125,6 +125,32 @@ async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> 
     assert (wrong.status, list(wrong.errors)) == (422, ["content"])
 
 
+async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service) -> None:
+    """contract 1.2: escapes of halves, in the file or in the JSON within it, can be stored nowhere"""
+    member = await service.token("member")
+    steps = [
+        began(),
+        {**http(2), "name": "ODD"},
+        task(3, ADMIN + "add_order_tags", order_id="order.id", tags=["TAG"]),
+    ]
+    text = json.dumps(flow(*steps))
+    node = {"name": "ODD", "type": "n8n-nodes-base.noOp", "parameters": {}}
+    begin = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "parameters": {}}
+    other = json.dumps({"nodes": [begin, node], "connections": {}})
+    for content, source in (
+        (text.replace("ODD", "\\ud83d"), "store_flow"),
+        (text.replace("TAG", "\\\\ude00"), "store_flow"),
+        (other.replace("ODD", "\\udfff"), "workflow_tool"),
+    ):
+        for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
+            refused = await member.post(path, {"source": source, "content": content, **more})
+            assert (refused.status, list(refused.errors)) == (422, ["content"]), refused.body
+    whole = text.replace("ODD", "\\ud83d\\ude00").replace("TAG", "\\\\ud83d\\\\ude00")
+    heard = await member.post(PATH, {"source": "store_flow", "content": whole, "name": "Mine"})
+    assert heard.status == 201, heard.body
+    assert heard.data["import"]["plan"]["steps"][0]["name"] == "\U0001f600"
+
+
 async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
     """imports 12.5: never run"""
     member = await service.token("member")
