@@ -94,13 +94,15 @@ BROKEN: list[tuple[JsonValue, str, JsonValue, str | None]] = [
 
 
 @pytest.mark.parametrize(("left", "operator", "right", "type_"), TRUE)
-def test_it_holds(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
+def test_these_comparisons_hold(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
     """imports 7.3"""
     assert compared(left, operator, right, type_=type_, zone=ZONE) is True
 
 
 @pytest.mark.parametrize(("left", "operator", "right", "type_"), FALSE)
-def test_it_does_not_hold(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
+def test_these_comparisons_do_not_hold(
+    left: JsonValue, operator: str, right: JsonValue, type_: str | None
+) -> None:
     """imports 7.3"""
     assert compared(left, operator, right, type_=type_, zone=ZONE) is False
 
