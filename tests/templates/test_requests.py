@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from steward.connectors.base import Reader
+from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
@@ -25,12 +27,23 @@ INPUTS: dict[str, dict[str, Any]] = {
     "duplicate-sku-check": _TEAMS,
     "stock-report-across-stores": _TEAMS,
     "price-difference-report": _TEAMS,
+    "hide-out-of-stock-products": {"limit": 5000},
+    "tag-products-by-rule": {"tag": "cheap", "when": "on_sale"},
+    "sale-start": {"products": {"all": True}, "percent": 10, "limit": 5000},
+    "slow-stock-markdown": {"no_sale_days": 1, "percent": 10, "floor": "none", "limit": 5000},
+    "sync-stock-between-stores": {"source_integration_id": int(SHEET), "limit": 5000},
     "price-update-from-spreadsheet": {
         "sheet": {"integration_id": int(SHEET)},
         "sku_column": "SKU",
         "price_column": "Price",
     },
 }
+
+
+# Beside the products: one page of the shop's tags, or of its orders.
+BESIDE = dict.fromkeys(
+    ("hide-out-of-stock-products", "tag-products-by-rule", "sale-start", "slow-stock-markdown"), 1
+)
 
 
 @pytest.mark.parametrize("name", sorted(INPUTS))
@@ -47,15 +60,24 @@ async def test_a_woocommerce_shop_is_read_once_in_full_pages(name: str, clock: F
         sheet=Sheet([["SKU", "Price"]]),
         store=home,
         changes=shop.connector.changes,
-        accounts={SHOP: AccountAccess(home, shop.reader(), {})},
+        accounts={SHOP: AccountAccess(home, shop.reader(), {}), **_another(name, shop.reader())},
         reads=() if BY_ID[name].facts.platforms else (SHOP,),
     )
     before = place.world.state.ledger.reads_total
     ran = await stage.run(mode=Mode.TEST)
     assert (ran.failed, place.written()) == (None, [])
     assert ran.counts.read >= PRODUCTS
-    assert place.world.state.ledger.reads_total - before == ceil(PRODUCTS / 100) + PRODUCTS // 10
+    stores = 2 if name == "sync-stock-between-stores" else 1
+    once = ceil(PRODUCTS / 100) + PRODUCTS // 10
+    assert place.world.state.ledger.reads_total - before == stores * once + BESIDE.get(name, 0)
     await place.outbound.aclose()
+
+
+def _another(name: str, reader: Reader) -> dict[IntegrationId, AccountAccess]:
+    """The store that stock is read from: a shop alike, under the number the input names."""
+    if name != "sync-stock-between-stores":
+        return {}
+    return {SHEET: AccountAccess(connection("woocommerce", SHEET), reader, {})}
 
 
 # Of 28 products a page, each with one more request for the variants of the page; or 100 variants a page.
@@ -68,6 +90,8 @@ BY_PRODUCTS, BY_VARIANTS = 2 * ceil(PRODUCTS / 28), ceil(PRODUCTS * 1.4 / 100)
         ("low-stock-alert", BY_PRODUCTS),
         ("missing-product-data-audit", BY_PRODUCTS),
         ("duplicate-sku-check", BY_VARIANTS),
+        ("tag-products-by-rule", BY_PRODUCTS),
+        ("sale-start", BY_PRODUCTS),
     ],
 )
 async def test_a_shopify_store_is_read_once_in_full_pages(name: str, requests: int, clock: FakeClock) -> None:
