@@ -12,20 +12,36 @@ from typing import Any
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
 from steward import worker
+from steward.clock import SystemClock
 from steward.confined.pool import JAVASCRIPT, Children
 from steward.confined.protocol import Stopped
 from steward.expressions.evaluate import Evaluator
 from steward.imports import keep
 from steward.imports.preview import PreviewAsk, preview
+from steward.imports.workflow_tool.read import read_value
 from steward.model import kept_plan
 from steward.model.automation import Automation
+from steward.model.json import JsonObject
+from steward.model.plan import Plan
+from steward.model.run import Mode
+from steward.steps import BY_TYPE
+from steward.steps.items import of_trigger
+from steward.steps.kinds import Scene
+from steward.steps.walking import InMemory, Means, walk
 from steward.worker import Worker
 
 NODES = 100
 PREVIEWS = 10
+STEPS = 10
+ITEMS = 1_000
 AUTOMATIONS = 50
 RUNS = 300
-BEGIN = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}}
+BEGIN: dict[str, Any] = {
+    "name": "Begin",
+    "type": "n8n-nodes-base.manualTrigger",
+    "typeVersion": 1,
+    "parameters": {},
+}
 
 
 def _set(number: int) -> tuple[str, float, dict[str, Any]]:
@@ -68,6 +84,11 @@ def export() -> dict[str, Any]:
         kind, version, parameters = makers[number % len(makers)](number)
         node = {"name": f"Step {number}", "type": f"n8n-nodes-base.{kind}", "typeVersion": version}
         nodes.append(node | {"parameters": parameters, "position": [number * 200, 0]})
+    return _connected(nodes)
+
+
+def _connected(nodes: list[dict[str, Any]]) -> dict[str, Any]:
+    """An export of these nodes, each leading to the next."""
     names = [str(node["name"]) for node in nodes]
     connections = {
         name: {"main": [[{"node": after, "type": "main", "index": 0}]]}
@@ -105,6 +126,47 @@ async def _previews(house: House, evaluator: Evaluator) -> Mapping[str, float]:
         took.append(time.perf_counter() - began)
     cpu = (time.process_time() - used) / PREVIEWS
     return {"preview": sorted(took)[len(took) // 2] * 1e3, "slowest": max(took) * 1e3, "cpu": cpu * 1e3}
+
+
+@contextlib.asynccontextmanager
+async def walked(place: Place) -> AsyncIterator[Opened]:
+    """A thousand items through ten steps of two expressions each, as a real run walks them, without rows."""
+    rows = [
+        {"name": "total", "type": "number", "value": "={{ $json.total * 2 }}"},
+        {"name": "label", "type": "string", "value": "={{ $json.name.toUpperCase() + $itemIndex }}"},
+    ]
+    parameters = {"assignments": {"assignments": rows}, "includeOtherFields": True, "options": {}}
+    nodes = [BEGIN | {"position": [0, 0]}]
+    for number in range(STEPS):
+        node = {"name": f"Step {number}", "type": "n8n-nodes-base.set", "typeVersion": 3.4}
+        nodes.append(node | {"parameters": parameters, "position": [number * 200, 0]})
+    plan = read_value(_connected(nodes)).plan
+    items = [{"total": number, "name": "Elodie", "address": {"city": "Berlin"}} for number in range(ITEMS)]
+    children = Children(1)
+    try:
+        await _walk(plan, items, children)
+        yield Opened(partial(_timed_walk, plan, items, children))
+    finally:
+        await children.close()
+
+
+async def _timed_walk(plan: Plan, items: list[JsonObject], children: Children) -> Mapping[str, float]:
+    began, used = time.perf_counter(), time.process_time()
+    await _walk(plan, items, children)
+    return {"walk": (time.perf_counter() - began) * 1e3, "cpu": (time.process_time() - used) * 1e3}
+
+
+async def _walk(plan: Plan, items: list[JsonObject], children: Children) -> None:
+    clock = SystemClock()
+    means = Means(
+        evaluator=Evaluator(children, "organization", "run"),
+        scene=Scene(zone="Europe/Berlin", now=clock.now(), seed="run", mode=Mode.LIVE),
+        types=BY_TYPE,
+        sleep=clock.sleep,
+        clock=clock.now,
+    )
+    done = await walk(plan, "Begin", of_trigger(items), means=means, journal=InMemory())
+    assert done.failed is None
 
 
 @contextlib.asynccontextmanager
@@ -167,5 +229,6 @@ _PREVIEW = (
 )
 CASES = [
     Case("import_preview", _PREVIEW, previewed),
+    Case("workflow_walk", (Figure("walk", "ms", most=1000), Figure("cpu", "ms of CPU")), walked),
     Case("confined_beside", (Figure("runs", "runs/s", "runs alone", ratio=0.8),), beside_endless_scripts),
 ]

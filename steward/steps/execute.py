@@ -20,6 +20,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError, Origin, Plan, PlanStep, StepKind
 from steward.steps.carried import Partials, left_out, refuse_partial, refuse_seen, refuser
 from steward.steps.items import History, Item, Items, Lost, Outputs, Source, Spot, fill_pairing, trace
+from steward.steps.js_values import SCALARS
 from steward.steps.kinds import (
     UNDEFINED,
     UNKNOWN_IN_TEST,
@@ -282,7 +283,7 @@ async def _params(
     found: list[Template] = []
     tree = _prepared(step.config, (), kind.raw, found)
     if not found:
-        literal = Params(tree)
+        literal = Params(_filled(tree, ()))
         return lambda place: literal
     count = len(inputs[0])
     places = list(range(count)) if kind.per_item else list(range(min(count, 1)))
@@ -321,6 +322,13 @@ class _Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class _Fixed:
+    """A part of a tree without expressions, which is the same for every item."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """The place of a text whose chunks are not joined."""
 
@@ -336,9 +344,13 @@ def _prepared(config: Any, path: tuple[str, ...], raw: Sequence[str], found: lis
                 return _apart(read, found)
             found.append(read)
             return _Slot(len(found) - 1)
-        return {name: _prepared(one, (*path, name), raw, found) for name, one in config.items()}
+        before = len(found)
+        tree = {name: _prepared(one, (*path, name), raw, found) for name, one in config.items()}
+        return tree if len(found) > before else _Fixed(_filled(tree, ()))
     if isinstance(config, list | tuple):
-        return [_prepared(one, (*path, "0"), raw, found) for one in config]
+        before = len(found)
+        rows = [_prepared(one, (*path, "0"), raw, found) for one in config]
+        return rows if len(found) > before else _Fixed(_filled(rows, ()))
     return config
 
 
@@ -355,6 +367,11 @@ def _apart(read: Template, found: list[Template]) -> _Parts:
 
 
 def _filled(tree: Any, column: Sequence[Any]) -> Any:
+    kind = type(tree)
+    if kind in SCALARS:
+        return tree
+    if kind is _Fixed:
+        return tree.value
     if isinstance(tree, _Slot):
         value = column[tree.number]
         return Failed(value.message) if isinstance(value, Fault) else value

@@ -4,9 +4,12 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from steward.expressions.paths import UNDEFINED as UNDEFINED
+
+# Told from the rest by their type alone: most values are of one, and to ask what else they are is slow.
+SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def is_missing(value: object) -> bool:
@@ -21,12 +24,12 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     """A plain object."""
-    return isinstance(value, Mapping)
+    return type(value) is dict or (type(value) not in SCALARS and isinstance(value, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     """A list."""
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return type(value) is list or (type(value) not in SCALARS and isinstance(value, Sequence))
 
 
 def number_text(value: float) -> str:
@@ -154,9 +157,9 @@ def stored(value: object) -> Any:
     """A value as items hold it: what is not there is left out, not-numbers become null."""
     if value is UNDEFINED:
         return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Mapping):
+    if type(value) in SCALARS:
+        return None if type(value) is float and not math.isfinite(value) else value
+    if is_object(value):
         return {str(name): stored(one) for name, one in value.items() if one is not UNDEFINED}
     if is_list(value):
         return [stored(one) for one in value]
@@ -248,7 +251,9 @@ def drop(target: Any, path: str | Sequence[str]) -> None:
 
 def copied(value: object) -> Any:
     """A deep copy in plain dicts and lists, safe to change."""
-    if isinstance(value, Mapping):
+    if type(value) in SCALARS:
+        return value
+    if is_object(value):
         return {name: copied(one) for name, one in value.items()}
     if is_list(value):
         return [copied(one) for one in value]

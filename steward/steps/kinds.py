@@ -16,6 +16,7 @@ from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
 from steward.steps.base import StepContext
 from steward.steps.items import Item, Items, Outputs, Source
+from steward.steps.js_values import SCALARS
 from steward.steps.js_values import UNDEFINED as UNDEFINED
 from steward.steps.room import Gathered
 
@@ -118,7 +119,7 @@ _NOTHING = object()
 
 
 def _below(here: Any, part: str) -> Any:
-    if isinstance(here, Mapping):
+    if type(here) is dict or isinstance(here, Mapping):
         return here.get(part, _NOTHING)
     if isinstance(here, list) and part.isdigit() and int(part) < len(here):
         return here[int(part)]
@@ -127,6 +128,8 @@ def _below(here: Any, part: str) -> Any:
 
 def sound(value: Any) -> Any:
     """The value itself. Raises ItemFailed where an expression in it failed."""
+    if type(value) in SCALARS:
+        return value
     if isinstance(value, Failed):
         raise ItemFailed(value.message)
     if isinstance(value, Mapping):

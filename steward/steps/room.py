@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from steward.steps.items import Outputs
+from steward.steps.js_values import SCALARS
 
 MIB: Final = 1024 * 1024
 STEP_BYTES: Final = 8 * MIB  # what one execution may give (engine 3.5)
@@ -32,12 +33,12 @@ def _weight(value: Any, known: dict[int, int], depth: int) -> int:
     kind = type(value)
     if kind is str:
         return len(value) + 3 if value.isascii() else 3 * len(value)
-    if kind is dict:
+    if kind in SCALARS:
+        return _NUMBER
+    if kind is dict or isinstance(value, Mapping):
         return _of_object(value, known, depth)
     if kind is list or kind is tuple:
         return _of_list(value, known, depth)
-    if isinstance(value, Mapping):
-        return _of_object(value, known, depth)
     return len(value) if kind is bytes else _NUMBER
 
 
