@@ -166,10 +166,11 @@ class HoldFulfilment:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFulfilment:
-    """Asks `fulfillment.release` of one fulfilment order that is held: all its holds end."""
+    """Asks `fulfillment.release` of one fulfilment order: the holds that are shown end, and no other."""
 
     order: Order
     fulfilment: FulfilmentOrder
+    holds: tuple[str, ...]
     message: str | None = None
 
 

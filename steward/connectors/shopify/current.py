@@ -129,6 +129,11 @@ def _status(row: Row) -> str:
     return (text(row, "sending") or text(row, "status")).lower()
 
 
+def _holds(row: Row) -> Value:
+    """The numbers of the holds there are, whoever made them. Raises Broken."""
+    return {"holds": sorted(number_of(row_of(each).get("id")) for each in list_of(row, "fulfillmentHolds"))}
+
+
 def _fields(row: Row) -> Value:
     """Every plain field of the object there is; a text that is not set is an empty one."""
     names = FIELDS.get(kind_of(row), ())
@@ -149,7 +154,7 @@ _VALUES: Mapping[str, Callable[[Row], Value]] = {
     "order.capture": _captured,
     "refund.create": refund_value,
     "fulfillment.hold": lambda row: {"status": _status(row)},
-    "fulfillment.release": lambda row: {"held": _status(row) == "on_hold"},
+    "fulfillment.release": _holds,
     "product.set_fields": _fields,
     "order.set_fields": _fields,
     "customer.set_fields": _fields,

@@ -268,7 +268,7 @@ query Current($ids: [ID!]!) {
     }
     ... on Customer { note tags updatedAt }
     ... on DraftOrder { tags updatedAt }
-    ... on FulfillmentOrder { sending: status updatedAt }
+    ... on FulfillmentOrder { sending: status updatedAt fulfillmentHolds { id } }
   }
 }
 """,

@@ -156,18 +156,19 @@ def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
 
 
 class ReleaseOperation(Operation[ReleaseFulfilment]):
-    """`fulfillment.release`: every hold of one fulfilment order ends, whoever made it."""
+    """`fulfillment.release`: the holds of one fulfilment order end; one made since is a conflict."""
 
     __slots__ = ()
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
-        return {"held": False}
+        return {"holds": []}
 
     def _one(self, ask: ReleaseFulfilment, integration_id: IntegrationId) -> Proposal | Problem | str:
         order, sending = ask.order, ask.fulfilment
-        if sending.status != "on_hold":
+        if sending.status != "on_hold" or not ask.holds:
             return order.id
-        part = Part(self.name, integration_id, sending.id, {}, {"held": True}, {"held": False})
+        holds: JsonObject = {"holds": sorted(ask.holds)}
+        part = Part(self.name, integration_id, sending.id, holds, holds, {"holds": []})
         field = FieldChange("fulfilment", "Fulfilment", "on_hold", "open", FieldKind.TEXT)
         return Proposal(
             order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message

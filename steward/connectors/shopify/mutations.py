@@ -164,9 +164,9 @@ mutation Hold($id: ID!, $hold: FulfillmentOrderHoldInput!) {
 RELEASE = Document(
     "Release",
     """
-mutation Release($id: ID!) {
-  fulfillmentOrderReleaseHold(id: $id) {
-    fulfillmentOrder { id status updatedAt }
+mutation Release($id: ID!, $holds: [ID!]!) {
+  fulfillmentOrderReleaseHold(id: $id, holdIds: $holds) {
+    fulfillmentOrder { id status updatedAt fulfillmentHolds { id } }
     userErrors { field message code }
   }
 }

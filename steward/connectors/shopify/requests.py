@@ -141,7 +141,11 @@ def _hold(batch: Batch) -> Request:
 
 
 def _release(batch: Batch) -> Request:
-    return Request(mutations.RELEASE, {"id": gid("FulfillmentOrder", _only(batch).target)})
+    part = _only(batch)
+    listed = part.arguments["holds"]
+    numbers = listed if isinstance(listed, list | tuple) else ()
+    holds: list[JsonValue] = [gid("FulfillmentHold", str(each)) for each in numbers]
+    return Request(mutations.RELEASE, {"id": gid("FulfillmentOrder", part.target), "holds": holds})
 
 
 def _fields(batch: Batch) -> Request:

@@ -305,10 +305,17 @@ async def _hold(call: FlowCall, objects: Objects) -> Sequence[Ask]:
 
 
 async def _release(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-    order, one = await _fulfilments(call, objects)
+    return await released(objects, *await _fulfilments(call, objects))
+
+
+async def released(objects: Objects, order: Order, one: str | None) -> list[Ask]:
+    """An end of the holds there are now, of one fulfilment order or of all that are held."""
+    held = {
+        each.id: await objects.holds(each.id) for each in order.fulfilment_orders if each.status == "on_hold"
+    }
 
     def release(sending: Any) -> Ask:
-        return "fulfillment.release", ReleaseFulfilment(order, sending)
+        return "fulfillment.release", ReleaseFulfilment(order, sending, held.get(sending.id, ()))
 
     return fulfilment_asks(order, one, release, ("on_hold",))
 

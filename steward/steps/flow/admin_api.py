@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steward.connectors.asks import ReleaseFulfilment, SetFields
+from steward.connectors.asks import SetFields
 from steward.connectors.base import (
     CancelOrder,
     CloseOrder,
@@ -38,6 +38,7 @@ from steward.steps.flow.actions import (
     flag,
     fulfilment_asks,
     redirect_ask,
+    released,
     set_metafield,
     tag_asks,
     tags_of,
@@ -274,11 +275,7 @@ async def _hold(objects: Objects, given: Given) -> Sequence[Ask]:
 
 async def _release(objects: Objects, given: Given) -> Sequence[Ask]:
     order = await objects.order_of_fulfilment(given["id"])
-
-    def release(sending: Any) -> Ask:
-        return "fulfillment.release", ReleaseFulfilment(order, sending)
-
-    return fulfilment_asks(order, number_of(given["id"], "FulfillmentOrder"), release, ())
+    return await released(objects, order, number_of(given["id"], "FulfillmentOrder"))
 
 
 async def _metafields(objects: Objects, given: Given) -> Sequence[Ask]:

@@ -112,6 +112,14 @@ class Objects:
         found = await self._one(FLOW_OBJECT, ask, "fulfilment")
         return await self.order(found.get("orderId"))
 
+    async def holds(self, fulfilment: str) -> tuple[str, ...]:
+        """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
+        path = "fulfillmentOrder.fulfillmentHolds.id"
+        found: Any = await self._one(
+            FLOW_OBJECT, FlowObjectAsk("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
+        )
+        return tuple(number_of(one.get("id"), "FulfillmentHold") for one in found["fulfillmentHolds"])
+
     async def stocked(self, item: Any, location: Any) -> Variant:
         """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
         number, place = number_of(item, "InventoryItem"), number_of(location, "Location")

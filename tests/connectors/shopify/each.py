@@ -39,6 +39,7 @@ from steward.connectors.reads import FIELDS, REDIRECT, FieldsAsk, RedirectAsk
 from steward.connectors.shopify.connector import Shopify
 from steward.model.ids import IntegrationId
 from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.objects import holds_of
 from tests.fakes.shopify.store import ShopifyFake
 
 OPERATIONS = (
@@ -95,6 +96,8 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
     [pot] = await read_all(reader, FIELDS, FieldsAsk("Product", products[7].id))
     [order] = await read_all(reader, FIELDS, FieldsAsk("Order", renamed.id))
     [person] = await read_all(reader, FIELDS, FieldsAsk("Customer", customers[0].id))
+    sending = store.rows[f"gid://shopify/FulfillmentOrder/{released.fulfilment_orders[0].id}"]
+    [hold] = [each["id"].rpartition("/")[2] for each in holds_of(sending)]
     asks: dict[str, Any] = {
         "variant.set_price": SetPrice(variants[0], "12.34", compare_at="20.00"),
         "inventory.set": SetStock(variants[-1], (variants[-1].stock or 0) + 7),
@@ -116,7 +119,7 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
         "metafield.set": SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash cold"),
         "redirect.create": MakeRedirect("/old-pot", "/products/pot-1"),
         "redirect.set": SetRedirect(redirect, "/products/pot-3"),
-        "fulfillment.release": ReleaseFulfilment(released, released.fulfilment_orders[0]),
+        "fulfillment.release": ReleaseFulfilment(released, released.fulfilment_orders[0], (hold,)),
         "product.set_fields": SetFields(pot, {"title": "Great pot", "vendor": "Oven"}),
         "order.set_fields": SetFields(order, {"email": "new@shop.example", "phone": "+4930123456"}),
         "order.change_tags": ChangeTags(labelled, (), ("OLD", "none")),

@@ -15,6 +15,7 @@ from steward.connectors.base import (
 from steward.connectors.reads import FIELDS, METAFIELD, REDIRECT, FieldsAsk, MetafieldAsk, RedirectAsk
 from tests.connectors.shopify.bench import Bench
 from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.objects import holds_of
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     for values in ({"email": "no address"}, {"phone": "030 123"}, {"note": "x"}, {"email": "a@b@c.d"}):
         assert len(bench.plan("order.set_fields", SetFields(order, values)).problems) == 1, values
     [read] = await bench.all(ORDER, ById(order.id))
-    asked_release = ReleaseFulfilment(read, read.fulfilment_orders[0])
+    asked_release = ReleaseFulfilment(read, read.fulfilment_orders[0], ("7",))
     assert bench.plan("fulfillment.release", asked_release).unchanged == (order.id,)
     bench.store.make("UrlRedirect", path="/a", target="/b")
     [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
@@ -89,3 +90,21 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
             await bench.all(METAFIELD, MetafieldAsk(kind, "7", "custom", "care"))
     with pytest.raises(NotFound):
         await bench.all(FIELDS, FieldsAsk("Shop", "1"))
+
+
+async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: Bench) -> None:
+    """safety 1 promise 2: what is applied is exactly what was shown"""
+    row = bench.store.add_order(bench.store.of("ProductVariant")[:1])
+    sending = bench.store.rows[row["fulfillmentOrders"][0]]
+    sending.update(status="ON_HOLD", holds=["first"])
+    shown = tuple(each["id"].rpartition("/")[2] for each in holds_of(sending))
+    [order] = await bench.all(ORDER, ById(str(number(row))))
+    [proposal] = bench.plan(
+        "fulfillment.release", ReleaseFulfilment(order, order.fulfilment_orders[0], shown)
+    ).proposals
+    operation, [part] = bench.connector.changes["fulfillment.release"], proposal.parts
+    sending["holds"].append("risk")
+    [now] = await bench.reader().current([part])
+    assert not operation.same(part.before, now.value)
+    await bench.send(bench.batch([part]))
+    assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["risk"])

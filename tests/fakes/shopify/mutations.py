@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.sandbox.exchange import Touched
 from tests.fakes.shopify.goods import Goods, Row, stamp
-from tests.fakes.shopify.objects import digest_of, level_of, metafield, variants_of
+from tests.fakes.shopify.objects import digest_of, holds_of, level_of, metafield, variants_of
 
 
 @dataclass
@@ -285,14 +285,16 @@ def hold(write: Write, given: dict[str, Any]) -> Row:
 
 
 def release(write: Write, given: dict[str, Any]) -> Row:
-    """All holds end."""
+    """The holds that are named end, or all."""
     row = write.goods.rows.get(given["id"])
     if row is None or row["status"] != "ON_HOLD":
         words, code = "Fulfillment order is not on hold", "INVALID_FULFILLMENT_ORDER_STATUS"
         code = "FULFILLMENT_ORDER_NOT_FOUND" if row is None else code
         return {"fulfillmentOrder": row, "userErrors": [refusal(["id"], words, code)]}
-    write.change(row, status="OPEN", holds=[])
-    write.goods.rows[row["order"]]["displayFulfillmentStatus"] = "UNFULFILLED"
+    ended = {each["handle"] for each in holds_of(row) if each["id"] in (given.get("holdIds") or [each["id"]])}
+    left = [each for each in row["holds"] if each not in ended]
+    write.change(row, status="ON_HOLD" if left else "OPEN", holds=left)
+    write.goods.rows[row["order"]]["displayFulfillmentStatus"] = "ON_HOLD" if left else "UNFULFILLED"
     return {"fulfillmentOrder": row, "userErrors": []}
 
 

@@ -59,6 +59,19 @@ def refunded(goods: Goods, order: Row) -> Row:
     return goods.money(f"{total:.2f}")
 
 
+def holds_of(row: Row) -> list[Row]:
+    """The holds of a fulfilment order: each handle with a number made of it."""
+    number = row["id"].rpartition("/")[2]
+    return [
+        {
+            "id": f"gid://shopify/FulfillmentHold/{number}{sum(each.encode()):04}",
+            "handle": each,
+            "reason": "OTHER",
+        }
+        for each in row["holds"]
+    ]
+
+
 FIELDS: dict[tuple[str, str], Field] = {
     ("Product", "hasOnlyDefaultVariant"): lambda goods, row, _: (
         [each["title"] for each in variants_of(goods, row["id"])] == ["Default Title"]
@@ -97,6 +110,7 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("Product", "totalInventory"): lambda goods, row, _: sum(
         available(goods, each["item"]) for each in variants_of(goods, row["id"])
     ),
+    ("FulfillmentOrder", "fulfillmentHolds"): lambda goods, row, _: holds_of(row),
     ("FulfillmentOrder", "orderId"): lambda goods, row, _: row["order"],
     ("LineItem", "product"): lambda goods, row, _: goods.rows.get(row["product"]),
     ("LineItem", "variant"): lambda goods, row, _: goods.rows.get(row["variant"]),
