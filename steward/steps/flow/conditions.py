@@ -174,9 +174,12 @@ def _number(value: JsonValue, path: str) -> Decimal:
 
 def _date(value: JsonValue, zone: tzinfo, path: str) -> datetime:
     found = js_dates.parse(value, zone) if isinstance(value, str) else None
-    if found is None:
-        raise ItemFailed(f"“{_shown(value)}” is no date{_beside(path)}.")
-    return found.astimezone(zone)
+    try:
+        if found is not None:
+            return found.astimezone(zone)
+    except OverflowError:  # beyond the first or the last year there is
+        pass
+    raise ItemFailed(f"“{_shown(value)}” is no date{_beside(path)}.")
 
 
 def _text(value: JsonValue, path: str) -> str:
