@@ -98,45 +98,46 @@ class _Tree:
     def __init__(self) -> None:
         self._count = 0
 
-    def of(self, node: Any, depth: int = 0) -> JsonObject:
+    def of(self, node: Any, depth: int = 0, items: frozenset[str] = frozenset()) -> JsonObject:
+        """The tree of a part; `items` are the names of the lists' items around it."""
         self._count += 1
         if depth > DEEPEST or self._count > MOST_PARTS:
             raise Unclear("It is nested too deeply or has too many parts.")
         if not isinstance(node, Mapping):
             raise Unclear("A part of it is empty.")
         if "array_path" in node:
-            return self._array(node, depth)
+            return self._array(node, depth, items)
         if node.get("operation_type") == "LogicalExpression" or node.get("operator") in ("AND", "OR"):
-            return self._logical(node, depth)
+            return self._logical(node, depth, items)
         if node.get("operation_type") in ("Comparison", None) and isinstance(node.get("lhs"), Mapping):
-            return self._compared(node)
+            return self._compared(node, items)
         raise Unclear(f"A part of kind “{str(node.get('operation_type'))[:80]}” is not known.")
 
-    def _logical(self, node: Mapping[str, Any], depth: int) -> JsonObject:
+    def _logical(self, node: Mapping[str, Any], depth: int, items: frozenset[str]) -> JsonObject:
         word = {"AND": "and", "OR": "or"}.get(str(node.get("operator")))
         if word is None:
             raise Unclear(f"The operator “{str(node.get('operator'))[:80]}” is not known.")
-        left = self.of(node.get("lhs"), depth + 1)
+        left = self.of(node.get("lhs"), depth + 1, items)
         if node.get("rhs") is None:
             return left
-        return _joined(word, [left, self.of(node["rhs"], depth + 1)])
+        return _joined(word, [left, self.of(node["rhs"], depth + 1, items)])
 
-    def _array(self, node: Mapping[str, Any], depth: int) -> JsonObject:
+    def _array(self, node: Mapping[str, Any], depth: int, items: frozenset[str]) -> JsonObject:
         word = str(node.get("operator"))
         if word not in ("ANY", "ALL", "NONE"):
             raise Unclear(f"The operator “{word[:80]}” of a list is not known.")
-        item = _path(_environment(node.get("array_item_key")))
+        item = _path(_environment(node.get("array_item_key"), items))
         if "." in item:
             raise Unclear(f"“{item[:80]}” is no name of an item.")
         return {
-            "each": _path(_environment(node.get("array_path"))),
+            "each": _path(_environment(node.get("array_path"), items)),
             "item": item,
             "operator": word.lower(),
-            "holds": self.of(node.get("operation"), depth + 1),
+            "holds": self.of(node.get("operation"), depth + 1, items | {item}),
         }
 
-    def _compared(self, node: Mapping[str, Any]) -> JsonObject:
-        path = _path(_environment(node["lhs"]))
+    def _compared(self, node: Mapping[str, Any], items: frozenset[str]) -> JsonObject:
+        path = _path(_environment(node["lhs"], items))
         given = node.get("value_type")
         type_ = given.rpartition(":")[2] if isinstance(given, str) else None
         right = node.get("rhs")
@@ -148,19 +149,23 @@ class _Tree:
         if right.get("comparison_value_type") == "EnvironmentValue":
             found = dict(_comparison(path, operator, None, type_))
             del found["value"]
-            return {**found, "value_path": _path(_environment(right))}
+            return {**found, "value_path": _path(_environment(right, items))}
         value = right.get("value")
         if isinstance(value, Mapping) or right.get("comparison_value_type") not in ("LiteralValue", None):
             raise Unclear("A comparison is with something other than a value or a path.")
         return _comparison(path, operator, value, type_)
 
 
-def _environment(node: Any) -> Any:
+def _environment(node: Any, items: frozenset[str]) -> Any:
+    """The path of a part; one that begins at a list's item is that of the item, not the list's whole one."""
     if isinstance(node, str):
         return node
     if not isinstance(node, Mapping) or node.get("comparison_value_type") not in ("EnvironmentValue", None):
         return None
-    return node.get("full_environment_path") or node.get("value")
+    value = node.get("value")
+    if isinstance(value, str) and value.partition(".")[0] in items:
+        return value
+    return node.get("full_environment_path") or value
 
 
 _TOKEN = re.compile(

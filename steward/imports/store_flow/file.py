@@ -41,6 +41,7 @@ class Link:
     source: str
     port: str
     target: str
+    input: str = ""
 
 
 @dataclass(slots=True)
@@ -174,7 +175,12 @@ def _links(raw: Any) -> list[Link]:
     if len(rows) > MOST_LINKS:
         raise Unreadable(f"This export has more than {MOST_LINKS} connections.")
     return [
-        Link(_id(one.get("from_step_id")), _text(one.get("from_port_id")), _id(one.get("to_step_id")))
+        Link(
+            _id(one.get("from_step_id")),
+            _text(one.get("from_port_id")),
+            _id(one.get("to_step_id")),
+            _text(one.get("to_port_id")),
+        )
         for one in rows
     ]
 

@@ -169,6 +169,11 @@ class _Reading:
             if target is None or link.target == self.flow.trigger.id:
                 words = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
                 self.find(None, Level.WARNING, "parameter", words)
+            elif link.input not in ("", "input"):
+                words = f"A connection leads to its input “{link.input[:40]}”, which it does not have here. "
+                self.find(
+                    target.name, Level.ERROR, "parameter", words + "Build the step anew in the product."
+                )
             elif link.source == self.flow.trigger.id:
                 found.append(Edge(trigger, ONWARD, target.name))
             elif (source := self.made.get(link.source)) is None:

@@ -130,7 +130,10 @@ def _unsupported(
 def _why(task: Task) -> tuple[str, str]:
     """The finding's code and words for a task that cannot run here."""
     if is_message(task.task):
-        words = "It sends a message, and no kind of connection here does that. Remove the step."
+        words = (
+            "It sends a message, and no kind of connection here does that. Replace it by an internal email, "
+        )
+        words += "whose text goes to a Teams channel here, or remove it."
         return "credential", words
     shown = task.task[:80]
     if not task.task.startswith("shopify::"):

@@ -134,6 +134,9 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
     said = found(flow(*steps, links=wrong))
     assert ("Check if condition is met", "parameter") in said
     assert said.count((None, "parameter")) == 3
+    value = flow(*steps, links=links)
+    value["root"]["links"][0]["to_port_id"] = "second"
+    assert ("Check if condition is met", "parameter") in found(value, Level.ERROR)
 
 
 def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
@@ -222,6 +225,10 @@ def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
         "order.lineItems",
         "order.lineItems.product.tags",
     }
+    whole = compared("li.quantity", ">", "1", "Int")
+    whole["lhs"]["full_environment_path"] = "order.lineItems.quantity"
+    inner = read_condition(json.dumps(listed("ALL", "order.lineItems", "li", whole)))["holds"]
+    assert inner == {"path": "li.quantity", "operator": ">", "value": "1", "type": "Int"}
     assert read_condition("(a.b == c.d)") == {
         "path": "a.b",
         "operator": "==",
