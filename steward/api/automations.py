@@ -258,7 +258,7 @@ class CreateBody(Body):
     integration_id: Positive | None = None
     connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
     timezone: Text = Field(default="")
-    trigger: TriggerBody | None = None
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     idempotency_key: IdempotencyKey = Field(default="")
 
 
@@ -311,7 +311,7 @@ def _bound(given: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
     return tuple(AutomationConnection(IntegrationId(one.integration_id), one.kind) for one in given)
 
 
-def trigger_ask(given: ScheduleTriggerBody | EventTriggerBody | None) -> TriggerAsk:
+def trigger_ask(given: ScheduleTriggerBody | EventTriggerBody) -> TriggerAsk:
     """The trigger a body asks for."""
     if isinstance(given, EventTriggerBody):
         return TriggerAsk(TriggerKind.EVENT, tuple(given.topics))

@@ -21,7 +21,14 @@ from steward.api.answer_types import (
     Platform,
     Sha256,
 )
-from steward.api.automations import AutomationAnswer, Bindings, ScheduleJson, TriggerBody, rules_of
+from steward.api.automations import (
+    AutomationAnswer,
+    Bindings,
+    ScheduleJson,
+    ScheduleTriggerBody,
+    TriggerBody,
+    rules_of,
+)
 from steward.api.body_rules import BY_EVENTS
 from steward.api.calls import Answer, Call, Nothing, replayed
 from steward.api.fields import (
@@ -142,7 +149,7 @@ class RunAsBody(Body):
     schedule: ScheduleJson
     integration_id: Positive | None = None
     timezone: Text = Field(default="")
-    trigger: TriggerBody | None = None
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     bindings: Bindings = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
     idempotency_key: IdempotencyKey = Field(default="")

@@ -222,17 +222,19 @@ async def _check_world(
         platforms = (before.platform,) if before.platform is not None else template.facts.platforms
         checks.check_store(faults, platforms, store, is_named=True)
         needed["integration_id"] = [wanted.integration_id]
+    # As at set-up: what cannot be run on has no channels or topics to find fault with.
+    fitting = None if faults.touches("integration_id") else store
     if ask.connections is not None:
         checks.check_reads(faults, template, ask.connections, known)
         needed["connections"] = [one.integration_id for one in ask.connections]
     if ask.inputs is not None or ask.changes_home or ask.template_version is not None:
         beside = template.automations_of(wanted.inputs)
         others = await automations.among(tx, before.org, beside) if beside else {}
-        named = checks.check_named(faults, template, wanted.inputs, World(store, known, others))
+        named = checks.check_named(faults, template, wanted.inputs, World(fitting, known, others))
         if ask.inputs is not None:
             needed |= {path: [one] for path, one in named.items()}
     if ask.trigger is not None or ask.is_integration_given:
-        checks.check_topics(faults, template, wanted.trigger, store, rules=rules)
+        checks.check_topics(faults, template, wanted.trigger, fitting, rules=rules)
     faults.refuse()
     checks.refuse_unconnected(_changed(needed, before, wanted), known)
     if ask.changes_home:

@@ -165,12 +165,14 @@ async def _check_world(
     if not faults.touches("integration_id"):
         checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
     checks.check_reads(faults, template, ask.connections, known)
+    # What cannot be run on has no channels or topics to find fault with.
+    fitting = None if faults.touches("integration_id") else store
     if sound:
         beside = template.automations_of(checked.inputs)
         others = await automations.among(tx, actor.org, beside) if beside else {}
-        checks.check_named(faults, template, checked.inputs, World(store, known, others))
+        checks.check_named(faults, template, checked.inputs, World(fitting, known, others))
     if not faults.touches("trigger"):
-        checks.check_topics(faults, template, checked.trigger, store, rules=rules)
+        checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
     timezone = ask.timezone or await default_zone(tx, actor, store)
     checks.check_day(faults, checked.schedule, timezone, tx.now)
     faults.refuse()

@@ -242,23 +242,21 @@ async def test_an_account_that_was_switched_off_cannot_accept(service: Service) 
     assert set(heard.errors) == {"token"}
 
 
-@pytest.mark.parametrize(
-    ("body", "wrong"),
-    [
-        ({}, {"email", "role"}),
-        ({"email": "nobody", "role": "boss"}, {"email", "role"}),
-        ({"email": "a b@example.com", "role": "member"}, {"email"}),
-        ({"email": f"{'x' * 309}@example.com", "role": "member"}, {"email"}),
-        ({"email": "a@example.com", "role": "member", "first_name": "x" * 121}, {"first_name"}),
-        ({"email": "a@example.com", "role": "member", "last_name": "a\nb", "id": 1}, {"last_name", "id"}),
-    ],
-)
-async def test_an_invitation_names_its_faults(
-    service: Service, body: dict[str, object], wrong: set[str]
-) -> None:
+WRONG: list[tuple[dict[str, object], set[str]]] = [
+    ({}, {"email", "role"}),
+    ({"email": "nobody", "role": "boss"}, {"email", "role"}),
+    ({"email": "a b@example.com", "role": "member"}, {"email"}),
+    ({"email": f"{'x' * 309}@example.com", "role": "member"}, {"email"}),
+    ({"email": "a@example.com", "role": "member", "first_name": "x" * 121}, {"first_name"}),
+    ({"email": "a@example.com", "role": "member", "last_name": "a\nb", "id": 1}, {"last_name", "id"}),
+]
+
+
+async def test_an_invitation_names_its_faults(service: Service) -> None:
     """contract 1.2, 1.4 step 9"""
-    heard = await (await service.web("owner")).post(PEOPLE, body)
-    assert (heard.status, set(heard.errors)) == (422, wrong)
+    for body, wrong in WRONG:
+        heard = await (await service.web("owner")).post(PEOPLE, body)
+        assert (heard.status, set(heard.errors)) == (422, wrong), body
 
 
 async def test_accepting_from_another_page_is_refused(service: Service) -> None:

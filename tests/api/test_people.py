@@ -172,11 +172,19 @@ async def test_people_of_others_are_not_found(service: Service) -> None:
         assert (one.status, one.body) == (404, other.body)
 
 
-@pytest.mark.parametrize("body", [{}, {"role": "king"}, {"role": None}, {"role": "member", "email": "x@y.z"}])
-async def test_a_role_is_one_of_the_three(service: Service, body: dict[str, object]) -> None:
+NO_ROLES: list[dict[str, object]] = [
+    {},
+    {"role": "king"},
+    {"role": None},
+    {"role": "member", "email": "x@y.z"},
+]
+
+
+async def test_a_role_is_one_of_the_three(service: Service) -> None:
     """contract 1.2: unknown and missing fields"""
-    heard = await (await service.web("owner")).patch(of(service, "member"), body)
-    assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"})
+    for body in NO_ROLES:
+        heard = await (await service.web("owner")).patch(of(service, "member"), body)
+        assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"}), body
 
 
 async def test_a_token_never_reaches_people(service: Service) -> None:

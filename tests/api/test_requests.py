@@ -27,31 +27,32 @@ async def send(caller: Caller, content: bytes, path: str = ECHO, **headers: str)
     )
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"'])
-async def test_json_in_utf_8_is_taken(caller: Caller, kind: str) -> None:
+KINDS: list[str] = ["application/json; charset=utf-8", 'Application/JSON;charset="UTF-8"']
+
+
+async def test_json_in_utf_8_is_taken(caller: Caller) -> None:
     """contract 1.2 "Body type" """
-    heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
-    assert heard.status == 201
+    for kind in KINDS:
+        heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
+        assert heard.status == 201, kind
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Content-Type": "text/plain"},
-        {"Content-Type": "application/json; charset=utf-16"},
-        {"Content-Type": "application/jsonp"},
-        {"Content-Type": "application/x-www-form-urlencoded"},
-        {"Content-Encoding": "gzip"},
-        {"Content-Type": ""},
-    ],
-)
-async def test_another_kind_of_body_is_refused_before_its_size(
-    caller: Caller, headers: dict[str, str]
-) -> None:
+OTHER_KINDS: list[dict[str, str]] = [
+    {"Content-Type": "text/plain"},
+    {"Content-Type": "application/json; charset=utf-16"},
+    {"Content-Type": "application/jsonp"},
+    {"Content-Type": "application/x-www-form-urlencoded"},
+    {"Content-Encoding": "gzip"},
+    {"Content-Type": ""},
+]
+
+
+async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -> None:
     """contract 1.2, 1.4 step 7: 415 before 413"""
-    for content in (b"{}", b" " * (MIB + 1)):
-        heard = await send(caller, content, **headers)
-        assert (heard.status, heard.code) == (415, "unsupported_media_type")
+    for headers in OTHER_KINDS:
+        for content in (b"{}", b" " * (MIB + 1)):
+            heard = await send(caller, content, **headers)
+            assert (heard.status, heard.code) == (415, "unsupported_media_type")
 
 
 async def test_an_empty_body_is_an_empty_object_of_whatever_type(caller: Caller) -> None:
