@@ -93,6 +93,7 @@ async def advance(walk_: Walk) -> Ended | None:
     except CallError as error:
         return await rows.call_failed(error)
     except TooMuch:
+        await rows.too_much()
         raise TooMuchData from None
     if walked.too_many and walked.failed is not None:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
@@ -111,9 +112,7 @@ async def advance(walk_: Walk) -> Ended | None:
     return None
 
 
-def _not_reached(
-    plan: Plan, said: Mapping[str, tuple[str | None, str | None]], code: str
-) -> list[PlanStep]:
+def _not_reached(plan: Plan, said: Mapping[str, tuple[str | None, str | None]], code: str) -> list[PlanStep]:
     """What did not run behind executions that ended with this code (engine 10.1 rule 7, 10.2)."""
     open_ = [key.partition("\x00")[0] for key, (told, _) in said.items() if told == code]
     ran = {key.partition("\x00")[0] for key in said}
@@ -374,6 +373,12 @@ class Rows:
         touched = self.walk.opened.touched
         await doubts.look_soon(self.walk.tools, self.walk.run.org, touched, kinds=[error.kind])
         return await self.fail(self.now_at, error.kind, error.message)
+
+    async def too_much(self) -> None:
+        """The row of the execution that came to more data than may be held; none for one replayed."""
+        if self.now_at is not None and self.key(self.now_at) not in self.walk.journal:
+            words = "It gives more data than a run may keep. Narrow down what it reads or makes."
+            await self.fail(self.now_at, "too_much_data", words)
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
         """The row of a step that did not run: its inputs never came, or are not known."""
