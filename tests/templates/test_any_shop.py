@@ -26,7 +26,7 @@ from tests.templates.goods import Goods, Item
 from tests.templates.grounds import PLATFORMS, Ground, ground
 from tests.templates.stage import SHEET, Ran, Remembered, Sheet, Shop, Stage, connection, product, variant
 
-EXAMPLES = int(os.environ.get("SHOP_EXAMPLES", "4"))
+EXAMPLES = int(os.environ.get("SHOP_EXAMPLES", "3"))
 BY_ID = {template.template_id: template for template in ALL}
 OTHER, FILE = IntegrationId(14), IntegrationId(15)
 SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EG"

@@ -18,7 +18,7 @@ from tests.fakes.shopify.store import ShopifyFake
 from tests.templates.stage import SHEET, SHOP, TEAMS, Sheet, Stage, connection
 
 # The figures of a shop of 5,000: SHOP_PRODUCTS=5000.
-PRODUCTS = int(os.environ.get("SHOP_PRODUCTS", "300"))
+PRODUCTS = int(os.environ.get("SHOP_PRODUCTS", "200"))
 BY_ID = {template.template_id: template for template in ALL}
 _TEAMS = {"teams": {"integration_id": int(TEAMS)}}
 INPUTS: dict[str, dict[str, Any]] = {
