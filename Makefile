@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 SHOPIFY := .cache/shopify/.fetched
+PEERS := .cache/peers/.installed
 CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
@@ -67,8 +68,14 @@ wheel: $(RUN) $(WEB) $(READABLE) ## the package with the web app in it, into dis
 fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
 	@FUZZ_EXAMPLES=200 STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q tests/fuzz $(ARGS)
 
-bench: $(DEV) ## measurements as JSON, medians beside a reference of the same run
+bench: $(DEV) $(PEERS) ## measurements as JSON, medians beside a reference of the same run
 	@$(PY) -m bench.run $(ARGS)
+
+# What is compared with has an environment of its own: nothing of the service or its tests depends on it.
+$(PEERS): bench/requirements.txt | $(DEV)
+	@echo "Installing what is compared with"
+	@$(PY) -m venv .cache/peers && .cache/peers/bin/python -m pip install --quiet --disable-pip-version-check \
+		--only-binary :all: --require-hashes -r bench/requirements.txt && touch $@
 
 docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/merchants.md
 	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
@@ -83,7 +90,7 @@ docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the picture
 pins: ## lock the newest allowed dependencies anew, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
 		.cache/pins/bin/python -m pip install --quiet pip-tools==7.6.2; }
-	@for name in requirements requirements-dev requirements-build; do \
+	@for name in requirements requirements-dev requirements-build bench/requirements; do \
 		echo "$$name.txt"; $(COMPILE) --upgrade --output-file $$name.txt $$name.in || exit 1; done
 
 postgres: $(DEV)

@@ -127,7 +127,7 @@ class House:
         templates = self.tools.templates
         verb = partial(start.run_now, actor=self.owner, ask=ask, templates=templates, max_waiting=1000)
         run = (await self.write(verb)).run
-        self.service.hints.wake("ready")
+        self.service.hints.announce("ready")
         return run
 
     async def worker(self) -> Worker:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import json
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second, syncs_a_second
@@ -14,6 +17,9 @@ from steward import worker
 from steward.model.automation import Automation
 from steward.store.engine import Tx
 
+ROOT = Path(__file__).parent.parent.parent
+# The Python of what is compared with (bench/requirements.txt), apart from the service's own.
+PEER = ROOT / ".cache" / "peers" / "bin" / "python"
 AUTOMATIONS = 200
 STARTERS = 10
 
@@ -39,6 +45,45 @@ async def on_postgres(place: Place) -> AsyncIterator[Opened]:
         reference = partial(_pgbench, place, url)
         async with _measured(house, place) as own:
             yield Opened(own, reference)
+
+
+@contextlib.asynccontextmanager
+async def with_two_workers(place: Place) -> AsyncIterator[Opened]:
+    """Two processes over PostgreSQL, one of which is the API too; the reference is Procrastinate with two."""
+    assert place.postgres is not None
+    async with fresh_database(place.postgres) as url, fresh_database(place.postgres) as other:
+        house = await open_house(url, place.folder)
+        house.service.share_hints(listens=True)
+        async with _another_worker(url, place.folder), _measured(house, place) as own:
+            yield Opened(own, partial(_procrastinate, other, place.size(300, 100), 2))
+
+
+@contextlib.asynccontextmanager
+async def _another_worker(url: str, folder: Path) -> AsyncIterator[None]:
+    command = [sys.executable, "-m", "bench.working", url, str(folder)]
+    pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE}
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, **pipes)  # type: ignore[arg-type]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        if not await process.stdout.readline():
+            raise RuntimeError("the second worker ended before it worked")
+        yield
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def _procrastinate(url: str, count: int, workers: int) -> Mapping[str, float]:
+    """The same runs with Procrastinate: a job each, and a row of the same columns for each of its steps."""
+    if not PEER.exists():
+        raise RuntimeError("Procrastinate is not installed; `make bench` does it")
+    command = [str(PEER), "-m", "bench.peer_runs", url, str(count), str(workers)]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    told, _ = await process.communicate()
+    return {"Procrastinate": float(json.loads(told))}
 
 
 async def _pgbench(place: Place, url: str) -> Mapping[str, float]:
@@ -78,7 +123,12 @@ async def _round(house: House, automations: Sequence[Automation], count: int) ->
     ended = await house.read(_succeeded) - before
     if ended != count:
         raise RuntimeError(f"{count} runs were started and {ended} ended well")
-    return {"runs": count / spent, "cpu": used / count * 1e6, "started": count / started}
+    return {
+        "runs": count / spent,
+        "beside": count / spent,
+        "cpu": used / count * 1e6,
+        "started": count / started,
+    }
 
 
 async def _open(tx: Tx) -> int:
@@ -106,6 +156,16 @@ CASES = (
         "five_steps_postgres",
         (Figure("runs", "runs/s", "R1", least=300), *_FIGURES[1:]),
         on_postgres,
+        needs_postgres=True,
+    ),
+    Case(
+        "five_steps_two_workers",
+        (
+            Figure("runs", "runs/s", least=300),
+            Figure("beside", "runs/s", "Procrastinate", ratio=5),
+            Figure("started", "run-now calls/s while working"),
+        ),
+        with_two_workers,
         needs_postgres=True,
     ),
 )

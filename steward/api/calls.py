@@ -92,6 +92,7 @@ class Call:
     caller: Actor | None
     session: Session | None = None
     prepared: Any = None
+    size: int = 0  # bytes of the request's body, at most
 
     @property
     def visit(self) -> "Visit":

@@ -36,7 +36,7 @@ from steward.model.refusals import (
 from steward.model.sessions import Session
 from steward.security.tokens import TokenClaims
 from steward.store import presence
-from steward.store.engine import Tx
+from steward.store.engine import Tx, Weighed
 
 T = TypeVar("T")
 Send = Callable[[Message], Awaitable[None]]
@@ -284,6 +284,7 @@ class Gate:
             arrival=lambda: request.visit(cookie),
             caller=caller.actor,
             session=caller.session,
+            size=request.size(operation.body_limit),
         )
         return request.call
 
@@ -335,7 +336,7 @@ class Gate:
         org = () if call.caller is None else call.caller.org
         if not operation.writes:
             return await fittings.engine.read(now, act, org=org, small=operation.small)
-        reply = await fittings.engine.write(now, act, org=org)
+        reply = await fittings.engine.write(now, Weighed(act, call.size), org=org)
         for name in operation.wakes:
             fittings.wake(name)
         return reply

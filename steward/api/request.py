@@ -77,6 +77,13 @@ class Request:
         """The operation's path for the log; never values from the outside."""
         return self.call.operation.path if self.call is not None else "-"
 
+    def size(self, most: int) -> int:
+        """Bytes of the body as the caller tells them; `most` for one that comes without its length."""
+        if b"transfer-encoding" in self.headers:
+            return most
+        told = self.headers.get(b"content-length", b"0")
+        return min(int(told), most) if told.isdigit() else most
+
     def visit(self, cookie: str | None) -> Visit:
         """Where the request comes from."""
         agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")

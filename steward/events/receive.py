@@ -146,7 +146,9 @@ class Intake:
         )
         crashpoint("before_event")
         kept: Any = await self.engine.write(
-            now, Shared(new, events.keep, events.keep_together), org=address.org
+            now,
+            Shared(new, events.keep, events.keep_together, weight=len(new.body or b"")),
+            org=address.org,
         )
         crashpoint("after_event")
         self._tell(address, "kept" if kept else "repeated")

@@ -63,7 +63,9 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
         return await engine.write(now, partial(write, point=point), org=lease.org)
     row = _row(point.seq, point.ended, now, finished=MARK)
     kept = Point(lease, row, point.value, point.output)
-    shared = Shared(kept, checkpoints.keep, checkpoints.keep_together, everywhere=True)
+    shared = Shared(
+        kept, checkpoints.keep, checkpoints.keep_together, everywhere=True, weight=len(point.output)
+    )
     ours, cancel = await engine.write(now, shared, org=lease.org)
     if not ours:
         raise Fenced(lease)

@@ -99,16 +99,30 @@ class Shared(Generic[I, T]):
 
     Those that wait are gathered, and `together` gives one answer per item, in order. When it raises, each is
     run by itself. SQLite, whose writes share their commit anyway, gathers only where `everywhere` says so.
+    `weight` is how many bytes the item holds that are worth counting while it waits (engine 18).
     """
 
     item: I
     alone: Callable[[Tx, I], Awaitable[T]]
     together: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
     everywhere: bool = False
+    weight: int = 0
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
         """By itself."""
         return self.alone(tx, self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed(Generic[T]):
+    """An act with how many bytes it holds that are worth counting while it waits (engine 18)."""
+
+    act: Act[T]
+    weight: int
+
+    def __call__(self, tx: Tx) -> Awaitable[T]:
+        """As the act."""
+        return self.act(tx)
 
 
 class Engine(Protocol):

@@ -8,11 +8,10 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
@@ -169,25 +168,6 @@ class _Job:
     weight: int = 0
     result: Any = None
     error: BaseException | None = None
-
-
-def _weight(act: Act[Any]) -> int:
-    """Bytes of what an act was given to write: texts and bytes of its arguments, and of theirs."""
-    if isinstance(act, Shared):
-        return _bytes_of((act.item,), 1)
-    if isinstance(act, partial):
-        return _bytes_of(act.args, 1) + _bytes_of(act.keywords.values(), 1)
-    return 0
-
-
-def _bytes_of(values: Iterable[object], depth: int) -> int:
-    count = 0
-    for value in values:
-        if isinstance(value, (bytes, str)):
-            count += len(value)
-        elif depth and (names := getattr(value, "__dataclass_fields__", None)) is not None:
-            count += _bytes_of([getattr(value, name) for name in names], depth - 1)
-    return count
 
 
 class _Writer:
@@ -408,7 +388,7 @@ class SqliteEngine:
         """Runs `act` on the writer and waits for its commit. Raises Unavailable after five busy tries."""
         loop = asyncio.get_running_loop()
         for attempt in range(TRIES):
-            job = _Job(now, act, loop.create_future(), loop, _weight(act))
+            job = _Job(now, act, loop.create_future(), loop, getattr(act, "weight", 0))
             self._writer.put(job, urgent=urgent)
             try:
                 return cast("T", await job.answer)

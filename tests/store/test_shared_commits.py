@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from steward.model.refusals import Unavailable
-from steward.store.engine import Engine, Shared, Tx
+from steward.store.engine import Engine, Shared, Tx, Weighed
 from steward.store.engine_sqlite import QUEUE_BYTES, SqliteEngine
 from steward.store.migrate import sqlite_path
 from tests.fake_clock import FakeClock
@@ -112,7 +112,8 @@ async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: Fak
         return len(load)
 
     def write(load: bytes, *, urgent: bool = False) -> Awaitable[int]:
-        return engine.write(clock.now(), partial(weighs, load=load), urgent=urgent)
+        act = Weighed(partial(weighs, load=load), len(load))
+        return engine.write(clock.now(), act, urgent=urgent)
 
     acts = [write(half), write(half), write(b"1"), write(half, urgent=True)]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)

@@ -1,0 +1,105 @@
+"""Runs of five durable steps with Procrastinate, for comparison; runs in an environment of its own.
+
+`python -m bench.peer_runs URL COUNT WORKERS` starts COUNT runs by ten callers, works on them in this process
+and WORKERS - 1 others, and prints runs a second. `python -m bench.peer_runs URL` is such another. A run is a
+job; each of its steps is a row of the same columns as the service's own, in a transaction of its own.
+"""
+
+import asyncio
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+from steward.clock import SystemClock
+
+CLOCK = SystemClock()
+STARTERS = 10
+CONCURRENCY = 20
+STEPS = 5
+WIRE = '{"seq":1,"name":"step-1","title":"Step 1","kind":"decide","status":"succeeded"}' + " " * 220
+OUTPUT = b'{"seen":1,"word":"measured"}'
+TABLE = (
+    "CREATE TABLE IF NOT EXISTS peer_steps (org_id bigint, run_id text, seq bigint, name text,"
+    " iteration text, attempt bigint, status text, finished_at bigint, changes_total bigint, wire text,"
+    " output bytea, PRIMARY KEY (org_id, run_id, seq))"
+)
+INSERT = "INSERT INTO peer_steps VALUES (1, %s, %s, 'step', '', 1, 'succeeded', %s, 0, %s, %s)"
+ENDED = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
+
+procrastinate: Any = importlib.import_module("procrastinate")
+psycopg_pool: Any = importlib.import_module("psycopg_pool")
+
+
+def application(url: str) -> tuple[Any, Any]:
+    """The application with its one task, and the pool its steps are written with."""
+    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=CONCURRENCY))
+    pool = psycopg_pool.AsyncConnectionPool(
+        url, min_size=8, max_size=8, open=False, kwargs={"autocommit": True}
+    )
+
+    async def five_steps(run: str) -> None:
+        for seq in range(1, STEPS + 1):
+            async with pool.connection() as connection:
+                ended = int(CLOCK.now().timestamp() * 1000)
+                await connection.execute(INSERT, (run, seq, ended, WIRE, OUTPUT))
+
+    app.task(five_steps, name="five_steps")
+    return app, pool
+
+
+def working(app: Any) -> Any:
+    """A worker that goes on until it is cancelled."""
+    return app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False)
+
+
+async def another(url: str) -> None:
+    """One more worker process, until it is ended."""
+    app, pool = application(url)
+    async with app.open_async(), pool:
+        await working(app)
+
+
+async def _ended(eye: Any) -> int:
+    return int((await (await eye.execute(ENDED)).fetchone())[0])
+
+
+async def measured(url: str, count: int, workers: int) -> float:
+    """Runs a second, from the first start to the last end."""
+    app, pool = application(url)
+    async with app.open_async(), pool, pool.connection() as eye:
+        found = await (await eye.execute("SELECT to_regclass('procrastinate_jobs')")).fetchone()
+        if found[0] is None:
+            await app.schema_manager.apply_schema_async()
+        await eye.execute(TABLE)
+        before = await _ended(eye)
+        command = [sys.executable, "-m", "bench.peer_runs", url]
+        others = [await asyncio.create_subprocess_exec(*command) for _ in range(workers - 1)]
+        own = asyncio.create_task(working(app))
+        await CLOCK.sleep(2)  # until all of them listen
+        numbers, task = iter(range(count)), app.tasks["five_steps"]
+        begun = time.perf_counter()
+
+        async def starter() -> None:
+            for number in numbers:
+                await task.defer_async(run=f"{begun}-{number}")
+
+        try:
+            await asyncio.gather(*(starter() for _ in range(STARTERS)))
+            while await _ended(eye) - before < count:
+                await CLOCK.sleep(0.01)
+            return count / (time.perf_counter() - begun)
+        finally:
+            own.cancel()
+            await asyncio.gather(own, return_exceptions=True)
+            for one in others:
+                one.kill()
+                await one.wait()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        print(json.dumps(asyncio.run(measured(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))
+    else:
+        asyncio.run(another(sys.argv[1]))
