@@ -197,6 +197,10 @@ class _Reading:
             step = by_place.get(place) if place is not None else None
             words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
             self.find(step, Level.WARNING, "secret_removed", words)
+            told = any((one.step, one.code) == (step, "credential") for one in self.findings)
+            if where == "url" and step is not None and not told:
+                words = "Its address was a key itself, which is not taken from a file. Remove the step."
+                self.find(step, Level.ERROR, "credential", words)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
         """Names by place in the file's own list."""

@@ -41,6 +41,8 @@ _SET = re.compile(
 _TEXT = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\$]|\\.)*`)"
 _FIXED = re.compile(r"\{\{\s*" + _TEXT + r"(?:\s*\+\s*" + _TEXT + r")*\s*\}\}")
 _FIXED_KEY = re.compile(r"([?&]([\w.-]{1,60})=)" + _FIXED.pattern)
+# A key among the parameters of an address that has expressions in it, or of a form.
+_PARAMETER = re.compile(r"((?:\A|\?|(?<!&)&)([\w.-]{1,60})=)([^\s&#\"'<>{}]{4,})")
 _PAIR_NAMES = ("name", "key", "field")
 EMPTY = ""
 
@@ -94,6 +96,8 @@ def _text(text: str, path: str, found: list[str]) -> str:
     cleaned = _FIXED_KEY.sub(lambda hit: hit[1] if _NAMED.match(hit[2]) else hit[0], cleaned)
     cleaned = _SHAPED.sub(EMPTY, cleaned)
     cleaned = _ADDRESS.sub(lambda hit: _address(hit[0]), cleaned)
+    is_key = is_named_header if "://" in text else is_named
+    cleaned = _PARAMETER.sub(lambda hit: hit[1] if is_key(hit[2]) else hit[0], cleaned)
     if cleaned != text:
         found.append(path)
     return cleaned

@@ -404,6 +404,9 @@ def test_ids_of_one_store_are_pointed_out() -> None:
         {"body": '{"password": "s3cr3t-value", "n": "{{ order.name }}"}'},
         {"body": "shpat_0123456789abcdef0123456789abcdef s3cr3t-value".replace(" s3cr3t-value", "")},
         {"access_token": "s3cr3t-value"},
+        {"url": "https://hooks.example/{{ order.id }}?n={{ order.name }}&token=s3cr3t-value&a=1"},
+        {"body": "a=1&client_secret=s3cr3t-value&b={{ order.name }}"},
+        {"headers": {"Authorization": "Basic s3cr3t-value"}},
     ],
 )
 def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
@@ -413,6 +416,14 @@ def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
     assert "s3cr3t" not in kept
     assert "shpat_0" not in kept
     assert ("Send HTTP request", "secret_removed") in [(one.step, one.code) for one in whole.findings]
+
+
+def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
+    """imports 6.1, 12.2"""
+    address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
+    whole = read_value(flow(began(), http(2, url=address)))
+    assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
+    assert [one.code for one in whole.findings if one.level is Level.ERROR] == ["credential"]
 
 
 def test_what_is_no_key_stays() -> None:
