@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steward.imports.content import Unreadable, content_of
-from steward.imports.store_flow.conditions import Unclear, paths_in, read_condition
+from steward.imports.store_flow.conditions import ALONE, WITH_VALUE, Unclear, paths_in, read_condition
 from steward.imports.store_flow.read import read, read_value
 from steward.model.finding import Level
 from tests.imports.store_flow.flows import (
@@ -215,6 +215,18 @@ def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> Non
     """imports 7.3"""
     one, other = read_condition(text), read_condition(json.dumps(tree))
     assert _without_types(one) == _without_types(other)
+
+
+@pytest.mark.parametrize("operator", [*WITH_VALUE, *ALONE])
+def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
+    """imports 7.3: the list there, whole"""
+    value = "" if operator in ALONE else " 'x'"
+    one = read_condition(f"(order.note {operator}{value})")
+    assert one["operator"] == operator
+    assert _without_types(one) == _without_types(
+        read_condition(json.dumps(compared("order.note", operator, "x")))
+    )
+    assert found(flow(began(), condition(2, f"(order.note {operator}{value})")), Level.ERROR) == []
 
 
 def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
