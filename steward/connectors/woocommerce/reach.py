@@ -13,7 +13,7 @@ def why_not_reached(address: str) -> str | None:
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    words = f"Events cannot start automations of this shop: it does not deliver to {parts.netloc}, since"
+    words = f"This shop cannot tell what happens in it: it does not deliver to {parts.netloc}, since"
     if _is_private(host):
         return f"{words} that is an address within a network. Give Steward a public address."
     if port not in PORTS:
