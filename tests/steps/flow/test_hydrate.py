@@ -1,0 +1,60 @@
+"""Where reading steps stand in a flow's plan, and what they and fetching steps read (imports 8.2)."""
+
+from steward.model.plan import Edge, Origin, Patched, Plan, PlanStep, StepKind, Variable
+from steward.steps.flow.hydrate import READ_TASK, variables_of, with_reads
+
+
+def step(name: str, kind: StepKind = StepKind.DECIDE, alias: str | None = None) -> PlanStep:
+    """One of a flow."""
+    return PlanStep(name, name, kind, "x", {"own": 1}, Origin("x", 1.0, alias=alias))
+
+
+PATCHED = (Patched("Order", "gift", "custom", "gift"),)
+PLAN = Plan(
+    steps=(
+        step("Read the draft order"),
+        step("Get", alias="getOrderData"),
+        step("Wait", StepKind.WAIT),
+        step("End"),
+    ),
+    edges=(
+        Edge("Began", "out:0", "Read the draft order"),
+        Edge("Began", "out:0", "Get"),
+        Edge("Get", "out:0", "Wait"),
+        Edge("Wait", "out:0", "End"),
+    ),
+    variables=(
+        Variable("draftOrder", ("draftOrder.gift",), "q", PATCHED),
+        Variable("getOrderData", ("getOrderData.id",), "q"),
+        Variable("shop", ("shop.name",), "q"),
+    ),
+)
+
+
+def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_of_another_name() -> None:
+    """imports 8.2"""
+    made = with_reads(PLAN, "Began")
+    reads = {
+        one.name: one for one in made.steps if one.origin is not None and one.origin.source_type == READ_TASK
+    }
+    first, again = "Read the draft order 2", "Read the draft order again"
+    assert list(reads) == [first, again]
+    assert sorted((one.source, one.target) for one in made.edges) == [
+        ("Began", first),
+        ("Get", "Wait"),
+        (first, "Get"),
+        (first, "Read the draft order"),
+        (again, "End"),
+        ("Wait", again),
+    ]
+    read = [(one.root, one.paths, one.patched) for one in variables_of(reads[again])]
+    assert read == [("draftOrder", ("draftOrder.gift",), PATCHED), ("shop", ("shop.name",), ())]
+    told = variables_of(made.step("Get"))
+    assert [(one.root, one.paths) for one in told] == [("getOrderData", ("getOrderData.id",))]
+    assert made.step("Get").config["own"] == 1
+
+
+def test_a_flow_that_looks_at_nothing_is_left_as_it_is() -> None:
+    """imports 8.2"""
+    plan = Plan(PLAN.steps, PLAN.edges)
+    assert with_reads(plan, "Began") == plan
