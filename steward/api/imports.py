@@ -246,19 +246,20 @@ async def preview_sent(tx: Tx, call: Call) -> Answer:
     prepared: Prepared = call.prepared
     issues = [one.wire() for one in prepared.reading.report.findings]
     plan = kept_plan.to_kept(prepared.reading.plan)
-    return _shown(await preview(tx, call.actor, plan, issues, _ask(call.body)))
+    return _shown(await preview(tx, call.actor, plan, issues, _ask(call)))
 
 
 async def preview_kept(tx: Tx, call: Call) -> Answer:
     """`POST /imports/{importId}/preview`."""
     kept = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = kept.report
-    return _shown(await preview(tx, call.actor, kept.plan or {}, report["issues"], _ask(call.body)))
+    return _shown(await preview(tx, call.actor, kept.plan or {}, report["issues"], _ask(call)))
 
 
-def _ask(body: PreviewKeptBody) -> PreviewAsk:
+def _ask(call: Call) -> PreviewAsk:
+    body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
-    return PreviewAsk(integration, body.bindings)
+    return PreviewAsk(integration, body.bindings, rules_of(call.fittings).topics_of)
 
 
 def _shown(found: Mapping[str, Any]) -> ImportPreviewAnswer:

@@ -1,6 +1,6 @@
 """Shows how an import would run, without running anything or reading any store (contract 2.8, 3.6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from steward.automations.platforms import lacking
 from steward.imports import keep
 from steward.model import kept_plan
 from steward.model.account import Actor
+from steward.model.connection import Connection
+from steward.model.finding import Finding, Level
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, StepKind
@@ -24,6 +26,7 @@ class PreviewAsk:
 
     integration_id: IntegrationId | None = None
     bindings: Mapping[str, Any] | None = None
+    topics_of: Callable[[Connection], frozenset[str]] | None = None  # what a store can send
 
 
 async def preview(
@@ -45,7 +48,11 @@ async def preview(
     faults.refuse()
     missing = workflows.unconfigured(read, bindings, store, known)
     changes, sends = effects_of(read)
-    elsewhere = [] if store is None else [one.wire() for one in lacking(read, store.kind)]
+    elsewhere = (
+        []
+        if store is None
+        else [one.wire() for one in [*lacking(read, store.kind), *_untold(read, store, ask)]]
+    )
     readiness: JsonObject = {
         "ready": not missing,
         "missing": [],
@@ -59,6 +66,20 @@ async def preview(
         "store_changes": changes,
         "sends": sends,
     }
+
+
+def _untold(plan: Plan, store: Connection, ask: PreviewAsk) -> list[Finding]:
+    """The proposed start, where the store never tells what it starts by."""
+    entry = plan.entry()
+    if entry is None or entry.kind != "event" or ask.topics_of is None:
+        return []
+    told = ask.topics_of(store)
+    words = "{} cannot send {}, which starts it. Choose another start when you set it up."
+    return [
+        Finding(entry.name, Level.WARNING, "foreign_trigger", words.format(store.name, topic))
+        for topic in entry.topics
+        if topic not in told
+    ]
 
 
 def effects_of(plan: Plan) -> tuple[list[str], list[str]]:

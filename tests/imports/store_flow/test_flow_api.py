@@ -214,6 +214,21 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(
         assert (nowhere.status, list(nowhere.errors)) == (422, ["integration_id"])
 
 
+async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(service: Service) -> None:
+    """imports 10, 13: and refused at set-up, naming the topic"""
+    member = await service.token("member")
+    store = await connected(service, "woocommerce")
+    made = await kept(member, flow(began("draft_order_created"), http(2)))
+    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": store})
+    assert [(one["step"], one["code"], one["level"]) for one in shown.data["issues"]][:1] == [
+        ("Draft order created", "foreign_trigger", "warning")
+    ]
+    asked = {"name": "Drafts", "schedule": MANUAL, "integration_id": store}
+    asked["trigger"] = {"kind": "event", "topics": ["draft_orders/create"]}
+    refused = await member.post(f"{PATH}/{made['id']}/automations", asked)
+    assert (refused.status, list(refused.errors)) == (422, ["trigger.topics"])
+
+
 async def test_a_binding_survives_a_re_import_while_the_step_keeps_its_name(service: Service) -> None:
     """issue of flows, bars: the edited export takes the bindings of the first"""
     member = await service.token("member")
