@@ -295,7 +295,7 @@ class Settings:
     allow_private_hosts: tuple[str, ...] = _setting(
         _HOSTS,
         "",
-        "The only non-public addresses outbound calls may reach, and the only ones with plain http",
+        "The only non-public addresses connections may reach, and the only ones with plain http",
     )
     outbound_timeout_seconds: int = _setting(
         _whole(1, 120), "20", "One outbound read in all; with STEWARD_ENV=test also the writes"
