@@ -11,6 +11,7 @@ from steward.connectors.base import (
     JsonValue,
     NotFound,
     Part,
+    Payment,
     WriteOutcome,
     WriteState,
 )
@@ -68,6 +69,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 FLAGS = frozenset({"taxExempt"})
 _LABELS = {"Product": "title", "Order": "name", "Customer": "displayName"}
+_PAID = (Payment.PAID, Payment.PARTLY_REFUNDED, Payment.REFUNDED)
 _BY_IDS = 10
 _PRICES = 250
 
@@ -102,7 +104,8 @@ def _cancelled(row: Row) -> Value:
 
 
 def _captured(row: Row) -> Value:
-    return {"capturable": row.get("capturable") is True}
+    """Taken is what is paid: an authorization that ran out, or was given up, can be taken no more either."""
+    return {"capturable": row.get("capturable") is True, "paid": payment_of(row) in _PAID}
 
 
 def _tags(row: Row) -> Value:

@@ -206,7 +206,7 @@ class CaptureOperation(Operation[CapturePayment]):
     __slots__ = ()
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
-        return {"capturable": False}
+        return {"capturable": False, "paid": True}
 
     def _one(self, ask: CapturePayment, integration_id: IntegrationId) -> Proposal | Problem | str:
         order = ask.order
@@ -219,12 +219,14 @@ class CaptureOperation(Operation[CapturePayment]):
         arguments: JsonObject = {
             "transaction": held.id, "amount": held.amount, "currency": order.currency
         }  # fmt: skip
-        part = Part(
-            self.name, integration_id, order.id, arguments, {"capturable": True}, {"capturable": False}
+        before, after = {"capturable": True, "paid": False}, {"capturable": False, "paid": True}
+        part = Part(self.name, integration_id, order.id, arguments, before, after)
+        fields = (
+            FieldChange("payment", "Payment", "authorized", "paid", FieldKind.TEXT),
+            FieldChange("captured", "Captured", None, held.amount, FieldKind.MONEY, order.currency),
         )
-        field = FieldChange("payment", "Payment", "authorized", "paid", FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, ask.message
         )
 
 

@@ -251,8 +251,14 @@ async def _cancel(call: FlowCall, objects: Objects) -> Sequence[Ask]:
         flag(call.value("restock") or call.value("restock_items")),
         flag(call.value("notify_customer")),
     )
-    reason = call.text("reason").lower() or None
-    return [("order.cancel", CancelOrder(order, restock, notify, reason))]
+    return [cancel_ask(order, restock, notify, call.text("reason"))]
+
+
+def cancel_ask(order: Order, restock: bool, notify: bool, reason: str) -> Ask:
+    """A cancelling; the approver is told its reason, and when the store writes to the customer."""
+    words = f"Reason: {reason.lower() or 'other'}."
+    words += " The store tells the customer by email." if notify else ""
+    return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
 
 
 def _close(reopen: bool) -> Working:
@@ -296,12 +302,19 @@ def fulfilment_asks(
 
 async def _hold(call: FlowCall, objects: Objects) -> Sequence[Ask]:
     order, one = await _fulfilments(call, objects)
-    reason, notes = call.text("reason").lower() or None, call.text("reason_notes")
+    return fulfilment_asks(
+        order, one, holding(order, call.text("reason"), call.text("reason_notes")), ("open", "scheduled")
+    )
+
+
+def holding(order: Order, reason: str, notes: str) -> Callable[[Any], Ask]:
+    """A hold of a fulfilment order; the approver is told its reason and its notes."""
+    words = f"Reason: {reason.lower() or 'other'}. {notes}".strip()
 
     def hold(sending: Any) -> Ask:
-        return "fulfillment.hold", HoldFulfilment(order, sending, reason, notes)
+        return "fulfillment.hold", HoldFulfilment(order, sending, reason.lower() or None, notes, words[:500])
 
-    return fulfilment_asks(order, one, hold, ("open", "scheduled"))
+    return hold
 
 
 async def _release(call: FlowCall, objects: Objects) -> Sequence[Ask]:

@@ -12,11 +12,9 @@ from typing import Any
 
 from steward.connectors.asks import SetFields
 from steward.connectors.base import (
-    CancelOrder,
     CloseOrder,
     Customer,
     DraftOrder,
-    HoldFulfilment,
     Order,
     Product,
     SetCustomerTags,
@@ -34,9 +32,11 @@ from steward.steps.flow.actions import (
     ADMIN,
     SHOPIFY,
     Ask,
+    cancel_ask,
     changed,
     flag,
     fulfilment_asks,
+    holding,
     redirect_ask,
     released,
     set_metafield,
@@ -253,7 +253,7 @@ async def _cancel(objects: Objects, given: Given) -> Sequence[Ask]:
         raise ItemFailed("It also gives the money back, which is not done here. Refund it in the store.")
     order = await objects.order(given["orderId"])
     restock, notify = flag(given["restock"]), flag(given.get("notifyCustomer"))
-    return [("order.cancel", CancelOrder(order, restock, notify, str(given["reason"]).lower()))]
+    return [cancel_ask(order, restock, notify, str(given["reason"]))]
 
 
 def _closing(reopen: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
@@ -265,11 +265,7 @@ def _closing(reopen: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]
 
 async def _hold(objects: Objects, given: Given) -> Sequence[Ask]:
     order, held = await objects.order_of_fulfilment(given["id"]), given["fulfillmentHold"]
-    reason, notes = str(held["reason"]).lower(), str(held.get("reasonNotes") or "")
-
-    def hold(sending: Any) -> Ask:
-        return "fulfillment.hold", HoldFulfilment(order, sending, reason, notes)
-
+    hold = holding(order, str(held["reason"]), str(held.get("reasonNotes") or ""))
     return fulfilment_asks(order, number_of(given["id"], "FulfillmentOrder"), hold, ())
 
 

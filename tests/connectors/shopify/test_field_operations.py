@@ -9,8 +9,10 @@ from steward.connectors.base import (
     ORDER,
     PRODUCTS,
     ById,
+    CapturePayment,
     NotFound,
     ProductsAsk,
+    WriteState,
 )
 from steward.connectors.reads import FIELDS, METAFIELD, REDIRECT, FieldsAsk, MetafieldAsk, RedirectAsk
 from tests.connectors.shopify.bench import Bench
@@ -108,3 +110,20 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
     assert not operation.same(part.before, now.value)
     await bench.send(bench.batch([part]))
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["risk"])
+
+
+async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench) -> None:
+    """engine 11.2, 11.3: neither "already so" before the call nor "applied" after an answer was lost"""
+    row = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="AUTHORIZED")
+    [order] = await bench.all(ORDER, ById(str(number(row))))
+    [proposal] = bench.plan("order.capture", CapturePayment(order)).proposals
+    assert [(each.field, each.after) for each in proposal.fields] == [
+        ("payment", "paid"),
+        ("captured", order.authorizations[0].amount),
+    ]
+    operation, [part] = bench.connector.changes["order.capture"], proposal.parts
+    row["displayFinancialStatus"] = "VOIDED"
+    [now] = await bench.reader().current([part])
+    assert not operation.same(part.after, now.value)
+    assert not operation.same(part.before, now.value)
+    assert (await bench.reader().confirm(part)).state is WriteState.CONFLICT

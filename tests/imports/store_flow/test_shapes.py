@@ -83,6 +83,8 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -
     run = await standing.told(automation, "ORDERS_UPDATED", order)
     label = f"{order['name']}, Ada Lovelace"
     assert await asked_for(standing, run) == [(label, "fulfilment", "open", "on_hold")]
+    [beside] = [one.proposal.message for one in await standing.shop.changes(run)]
+    assert beside == f"Reason: high_risk_of_fraud. Look at {order['name']}"
     await went_well(standing, run)
     sending = standing.store.rows[order["fulfillmentOrders"][0]]
     assert (sending["status"], sending["holds"]) == ("ON_HOLD", ["steward"])
