@@ -185,33 +185,32 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
     assert "s3cr3t" not in await service.write(rows, org=service.own.organization.id)
 
 
-@pytest.mark.parametrize("platform", ["shopify", "woocommerce"])
-async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(
-    service: Service, platform: str
-) -> None:
-    """imports 8.3, issue of flows on another store: refused with the steps, shown in the preview"""
+async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: Service) -> None:
+    """imports 8.3, issue of flows, 5: shown in the preview, refused with the steps where it cannot run"""
     member = await service.token("member")
-    store = await connected(service, platform)
     value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
     made = await kept(member, value)
-    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": store})
-    lacking = [one["step"] for one in shown.data["issues"] if one["level"] == "error"]
-    asked = {
-        "name": "Archive",
-        "schedule": MANUAL,
-        "integration_id": store,
-        "trigger": {"kind": "event", "topics": ["orders/create"]},
-    }
-    heard = await member.post(f"{PATH}/{made['id']}/automations", asked)
-    if platform == "shopify":
-        assert (lacking, heard.status) == ([], 201), heard.body
-        assert heard.data["automation"]["source"] == "store_flow"
-    else:
-        assert lacking[0] == "Archive order"
-        assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
-        assert "“Archive order”" in heard.errors["integration_id"][0]
-        nowhere = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": None})
-        assert (nowhere.status, list(nowhere.errors)) == (422, ["integration_id"])
+    by_event = {"kind": "event", "topics": ["orders/create"]}
+    asked = {"name": "Archive", "schedule": MANUAL, "trigger": by_event}
+    woo, shopify = await connected(service, "woocommerce"), await connected(service, "shopify")
+    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": woo})
+    assert next(one["step"] for one in shown.data["issues"] if one["level"] == "error") == "Archive order"
+    for store, words in ((woo, "“Archive order”"), (None, "Choose the store")):
+        refused = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": store})
+        assert (refused.status, list(refused.errors)) == (422, ["integration_id"])
+        assert words in refused.errors["integration_id"][0]
+    shown = await member.post(f"{PATH}/{made['id']}/preview", {"integration_id": shopify})
+    assert [one for one in shown.data["issues"] if one["level"] == "error"] == []
+    heard = await member.post(f"{PATH}/{made['id']}/automations", {**asked, "integration_id": shopify})
+    assert heard.status == 201, heard.body
+    assert (heard.data["automation"]["source"], heard.data["automation"]["kind"]) == (
+        "store_flow",
+        "workflow",
+    )
+    # A change of store is held to the same.
+    own = f"/v1/automations/{heard.data['automation']['id']}"
+    moved = await member.patch(own, {"version": heard.data["automation"]["version"], "integration_id": woo})
+    assert (moved.status, list(moved.errors)) == (422, ["integration_id"])
 
 
 async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(service: Service) -> None:
