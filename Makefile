@@ -25,6 +25,8 @@ TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
 .DEFAULT_GOAL := help
+# What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
+.NOTPARALLEL:
 .PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema \
 	web web-check types wheel browser
 
