@@ -95,6 +95,8 @@ async def advance(walk_: Walk) -> Ended | None:
     except TooMuch:
         await rows.too_much()
         raise TooMuchData from None
+    finally:
+        walk_.tools.progress.pop(run.id, None)
     if walked.too_many and walked.failed is not None:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
         return await rows.fail(walked.failed, "step_failed", words)

@@ -29,17 +29,17 @@ _SHAPED = re.compile(
 _ADDRESS = re.compile(r"(?i)https?://[^\s\"'<>{}]+")
 # A field of JSON written as text, with expressions in it or within a script.
 _WRITTEN = re.compile(
-    r'(?P<name>(?P<q>["\'])([\w.-]{1,60})(?P=q))(?P<to>\s*\]?\s*(?::|=(?!=))\s*)'
+    r'(?P<name>(?P<q>["\'])([\w.-]{1,60})(?P=q))(?P<to>\s*+\]?\s*+(?::|=(?!=))\s*+)'
     r'(?P<v>["\'`])(?P<value>(?:(?!(?P=v))[^\\\n]|\\.)*)(?P=v)'
 )
 # The same in a script, by a bare name: a field, a variable or a member that is set.
 _SET = re.compile(
-    r'(?P<name>(?<![\w$"\'`-])([A-Za-z_$][\w$]{1,59}))(?P<to>\s*(?::|=(?!=))\s*)'
+    r'(?P<name>(?<![\w$"\'`-])([A-Za-z_$][\w$]{1,59}))(?P<to>\s*+(?::|=(?!=))\s*+)'
     r'(?P<v>["\'`])(?P<value>(?:(?!(?P=v))[^\\\n]|\\.)*)(?P=v)'
 )
 # An expression that is nothing but texts, joined or not, and one as the value of a key in an address.
 _TEXT = r"(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`(?:[^`\\$]|\\.)*`)"
-_FIXED = re.compile(r"\{\{\s*" + _TEXT + r"(?:\s*\+\s*" + _TEXT + r")*\s*\}\}")
+_FIXED = re.compile(r"\{\{\s*+" + _TEXT + r"(?:\s*+\+\s*+" + _TEXT + r")*+\s*+\}\}")
 _FIXED_KEY = re.compile(r"([?&]([\w.-]{1,60})=)" + _FIXED.pattern)
 # A key among the parameters of an address that has expressions in it, or of a form.
 _PARAMETER = re.compile(r"((?:\A|\?|(?<!&)&)([\w.-]{1,60})=)([^\s&#\"'<>{}]{4,})")
