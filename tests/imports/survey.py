@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steward.confined.pool import Children
+from steward.connectors.shopify.hydration import compile_read
 from steward.expressions.evaluate import Evaluator
+from steward.expressions.template import read_liquid
+from steward.expressions.views import ToCheck
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import read_export
 from steward.imports.report import Survey
@@ -51,7 +54,10 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
     children = Children(2)
     try:
         warm = Evaluator(children, "report", "report")
-        await warm.matches([("a", "", "a")])  # the first start is not an export's
+        # The first start of each kind, and the schema's first look, are not an export's.
+        await warm.matches([("a", "", "a")])
+        await warm.check(ToCheck(liquid=[read_liquid("{{ a }}")]))
+        compile_read("shop", ["shop.name"])
         found = await survey(paths, children)
     finally:
         await children.close()
