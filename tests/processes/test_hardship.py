@@ -86,7 +86,7 @@ async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> 
         run, approved, before = await hiding(slow_site)
         assert CLOCK.monotonic() - began > 3 * SYNC_S
         await judge(slow_site, run, approved, before)
-        steps = (await slow_site.call("GET", f"/v1/automations/runs/{run}"))["steps"]
+        steps = (await slow_site.run(run))["steps"]
         assert {step["attempt"] for step in steps} == {1}
 
 
