@@ -71,6 +71,7 @@ _TOLD = (
     *("url", "queryParameters", "queryParametersUi", "jsonQuery", "queryParametersJson"),
     *("headerParameters", "headerParametersUi", "jsonHeaders", "headerParametersJson"),
 )
+_REDIRECTS = frozenset(("redirect", "followRedirect", "followAllRedirects"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
@@ -137,6 +138,17 @@ def _options(asked: Asked) -> Iterable[Problem]:
         elif name == "allowUnauthorizedCerts" and value:
             words = "It would accept any certificate; here certificates are always checked. Nothing to do."
             yield Problem("warning", "parameter", words)
+        elif name in _REDIRECTS and value:
+            words = (
+                "It says how redirects are followed; here reads follow three on their own host. Check them."
+            )
+            yield Problem("warning", "parameter", words)
+        elif (name, value) == ("lowercaseHeaders", False):
+            words = "It keeps the case of header names; here they are in small letters. Check later steps."
+            yield Problem("warning", "parameter", words)
+        elif name == "queryParameterArrays" and value not in ("", "repeat"):
+            words = "It writes lists with brackets into the query, which is not carried. Write them out."
+            yield Problem("error", "parameter", words)
     shape = str(asked.literal("options.response.response.responseFormat", "autodetect"))
     if shape == "file" or asked.get("responseFormat") == "file":
         yield Problem("error", "binary", "It fetches a file, which steps do not keep here. Remove the step.")

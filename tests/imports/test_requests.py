@@ -127,6 +127,23 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
     assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": {}})) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({"redirect": {}}, []),
+        ({"redirect": {"redirect": {"followRedirects": False}}}, [("warning", "parameter")]),
+        ({"lowercaseHeaders": False}, [("warning", "parameter")]),
+        ({"queryParameterArrays": "repeat"}, []),
+        ({"queryParameterArrays": "brackets"}, [("error", "parameter")]),
+    ],
+)
+def test_an_option_that_would_do_otherwise_is_said(
+    options: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    """imports 1 rule 2"""
+    assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == found
+
+
 @on_one_engine
 async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) -> None:
     """safety 7.4: headers are held to the same as those of any request"""
