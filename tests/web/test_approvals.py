@@ -126,7 +126,9 @@ def _ends(web: WebSite, approval: str, at: datetime) -> None:
     with sqlite3.connect(file, timeout=30) as database:
         kept = database.execute("SELECT expires_at FROM approvals WHERE id = ?", (approval,)).fetchone()[0]
         moved = wire_time(at) if isinstance(kept, str) else int(at.timestamp() * 1000)
-        database.execute("UPDATE approvals SET expires_at = ? WHERE id = ?", (moved, approval))
+        # The run waits exactly as long.
+        for table, key in (("approvals", "id"), ("runs", "approval_id")):
+            database.execute(f"UPDATE {table} SET expires_at = ? WHERE {key} = ?", (moved, approval))
     database.close()
 
 
