@@ -75,6 +75,16 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
     assert await read(token, made) == made
 
 
+async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
+    """contract 1.1: faults of the request; a spreadsheet has no sales channels that could be missing"""
+    sheet = whole.number("spreadsheet")
+    heard = await token.post(PATH, body(whole, integration_id=sheet))
+    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+    made = await created(whole, token)
+    heard = await token.patch(f"{PATH}/{made['id']}", {"version": 1, "integration_id": sheet})
+    assert (heard.status, list(heard.errors)) == (422, ["integration_id"])
+
+
 async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -> None:
     """interface 2.3 source, plan_version, readiness, send_mode, send_mode_allowed, bindings, connections"""
     made = await created(whole, token)
