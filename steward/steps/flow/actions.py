@@ -68,7 +68,8 @@ async def changed(call: FlowCall, asks: Sequence[Ask]) -> FlowResult:
         raise ItemFailed(" ".join(dict.fromkeys(faults)))
     result.counts = Counts(matched=len(result.proposals), unchanged=unchanged)
     if not result.proposals:
-        result.message = "It is so already: nothing was to be changed."
+        so = "It is so already" if asks else "Its texts came to nothing"
+        result.message = f"{so}: nothing was to be changed."
     return result
 
 
@@ -161,13 +162,6 @@ async def tag_asks(
     return [("product.set_tags", SetTags(subject, held, known))]
 
 
-def _wanted_tags(call: FlowCall) -> tuple[str, ...]:
-    tags = tags_of(call.value("tags"))
-    if not tags:
-        raise ItemFailed("The tags of this step come to nothing.")
-    return tags
-
-
 def _tags(field: str, kind: str, on: bool) -> Working:
     async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
         readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
@@ -176,8 +170,10 @@ def _tags(field: str, kind: str, on: bool) -> Working:
             "customer": objects.customer,
             "draft_order": objects.draft,
         }
-        subject = await readers[kind](call.value(field))
-        return await tag_asks(objects, subject, _wanted_tags(call), on=on)
+        tags = tags_of(call.value("tags"))
+        if not tags:  # a text of Liquid that came to nothing: there is nothing to put on
+            return []
+        return await tag_asks(objects, await readers[kind](call.value(field)), tags, on=on)
 
     return work
 

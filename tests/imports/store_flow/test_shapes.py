@@ -140,7 +140,8 @@ async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Sta
             tags=["has {{ lineItemsForeachitem.title }}", "x"],
         ),
         task(4, ADMIN + "remove_order_tags", order_id="order.id", tags=["Open"]),
-        links=[(1, "output", 2), (2, "loop_body", 3), (1, "output", 4)],
+        task(5, ADMIN + "add_order_tags", order_id="order.id", tags=["{% if order.test %}Test{% endif %}"]),
+        links=[(1, "output", 2), (2, "loop_body", 3), (1, "output", 4), (1, "output", 5)],
     )
     automation, order = await standing.automation(value, "orders/create"), order_of(standing)
     order["tags"] = ["open", "own"]
