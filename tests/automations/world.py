@@ -175,7 +175,7 @@ class World:
 
     async def rows(self, automation: Automation) -> list[StoredSlot]:
         """All its stored occurrences."""
-        far = timedelta(days=4000)
+        far = timedelta(days=5000)
         return await self.write(
             partial(
                 of_automation,
