@@ -91,7 +91,11 @@ class AdminRequest(FlowType):
             words = f"The request “{name[:60]}” is not carried: of requests, only those whose effect is known"
             yield Problem("error", "parameter", f"{words} beforehand. Use a step of its own, or remove it.")
             return
-        found = _sketch(given.get("blob") if isinstance(given, Mapping) else None)
+        blob = given.get("blob") if isinstance(given, Mapping) else None
+        found = _sketch(blob)
+        if found is None and not is_liquid(blob):
+            yield Problem("error", "parameter", "What it sends is no JSON object. Write it anew in the tool.")
+            return
         if found is None:
             words = "What it sends can be told only when it runs. Look at the first approval with care."
             yield Problem("warning", "parameter", words)

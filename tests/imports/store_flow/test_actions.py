@@ -217,6 +217,14 @@ BLOBS: tuple[tuple[str, Any], ...] = (
 )
 
 
+def test_a_request_that_is_no_json_is_found_at_import() -> None:
+    """imports 8.3; 12.1: however deep, and with a name that stands twice"""
+    kind = FLOW_TYPES[REQUEST]
+    for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
+        asked = FlowAsked("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
+        assert [(one.level, one.code) for one in kind.check(asked)] == [("error", "parameter")], blob
+
+
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
     """imports 8.3: else `parameter` (error)"""
