@@ -175,6 +175,7 @@ def _below(most: int) -> dict[str, Any]:
     return {"conditions": {"options": {"version": 2}, "combinator": "and", "conditions": [compared]}}
 
 
+@on_one_engine
 async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
     """engine 10.2: whoever reads it is skipped with step and field, what it would have fed too; others run"""
     post = {"method": "POST", "url": f"https://{ELSEWHERE}/orders", "options": {}}
@@ -237,6 +238,7 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
     assert len(after.output["out"][0]) == 2
 
 
+@on_one_engine
 async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: Shop) -> None:
     """imports 6, 13"""
     export = chain(code("One", "return [{json: {id: 7}}]"), calling([told()]))
