@@ -1,8 +1,9 @@
 """Runs of five durable steps with Procrastinate, for comparison; runs in an environment of its own.
 
 `python -m bench.peer_runs URL COUNT WORKERS` starts COUNT runs by ten callers, works on them in this process
-and WORKERS - 1 others, and prints runs a second. `python -m bench.peer_runs URL` is such another. A run is a
-job; each of its steps is a row of the same columns as the service's own, in a transaction of its own.
+and WORKERS - 1 others, and prints runs a second and its CPU. `python -m bench.peer_runs URL` is such another.
+A run is a job; each of its steps is a row of the same columns as the service's own, in a transaction of its
+own.
 """
 
 import asyncio
@@ -65,8 +66,8 @@ async def _ended(eye: Any) -> int:
     return int((await (await eye.execute(ENDED)).fetchone())[0])
 
 
-async def measured(url: str, count: int, workers: int) -> float:
-    """Runs a second, from the first start to the last end."""
+async def measured(url: str, count: int, workers: int) -> dict[str, float]:
+    """Runs a second, from the first start to the last end, and µs of this process's CPU per run."""
     app, pool = application(url)
     async with app.open_async(), pool, pool.connection() as eye:
         found = await (await eye.execute("SELECT to_regclass('procrastinate_jobs')")).fetchone()
@@ -79,7 +80,7 @@ async def measured(url: str, count: int, workers: int) -> float:
         own = asyncio.create_task(working(app))
         await CLOCK.sleep(2)  # until all of them listen
         numbers, task = iter(range(count)), app.tasks["five_steps"]
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), time.process_time()
 
         async def starter() -> None:
             for number in numbers:
@@ -89,7 +90,8 @@ async def measured(url: str, count: int, workers: int) -> float:
             await asyncio.gather(*(starter() for _ in range(STARTERS)))
             while await _ended(eye) - before < count:
                 await CLOCK.sleep(0.01)
-            return count / (time.perf_counter() - begun)
+            spent, used = time.perf_counter() - begun, time.process_time() - cpu
+            return {"runs": count / spent, "cpu": used / count * 1e6}
         finally:
             own.cancel()
             await asyncio.gather(own, return_exceptions=True)
