@@ -90,8 +90,8 @@ def read_schedule(
     whole = Schedule(
         cadence=cadence or Cadence.MANUAL,
         time_of_day=reading.take("run_at", _time_of_day, _TIME_WORDS),
-        day_of_week=reading.take("day_of_week", _from_to(1, 7), _WEEKDAY_WORDS),
-        day_of_month=reading.take("day_of_month", _from_to(1, 31), _MONTHDAY_WORDS),
+        day_of_week=reading.take("day_of_week", _weekday, _WEEKDAY_WORDS),
+        day_of_month=reading.take("day_of_month", _monthday, _MONTHDAY_WORDS),
         date=reading.take("date", _date, _DATE_WORDS),
         days=reading.take("days", _days, _DAYS_WORDS),
         week_of_month=reading.take("week_of_month", _week_of_month, _WEEK_WORDS),
@@ -197,6 +197,10 @@ def _from_to(least: int, most: int) -> Callable[[object], int | None]:
     return read
 
 
+_weekday = _from_to(1, 7)
+_monthday = _from_to(1, 31)
+
+
 def _week_of_month(value: object) -> int | None:
     number = _integer(value)
     return number if number in (1, 2, 3, 4, -1) else None
@@ -205,7 +209,6 @@ def _week_of_month(value: object) -> int | None:
 def _days(value: object) -> tuple[int, ...] | None:
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= 7:
         return None
-    one_to_seven = _from_to(1, 7)
-    numbers = [number for number in map(one_to_seven, value) if number is not None]
+    numbers = [number for number in map(_weekday, value) if number is not None]
     is_right = len(numbers) == len(value) == len(set(numbers))
     return tuple(numbers) if is_right else None

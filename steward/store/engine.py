@@ -199,7 +199,9 @@ def plain(value: object, dialect: Dialect) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Json):
-        return _ENCODE(value.value)
+        kept = value.value
+        # What is most often kept is nothing; to say so an encoder is made each time.
+        return _ENCODE(kept) if kept or type(kept) not in _NOTHING else _NOTHING[type(kept)]
     if isinstance(value, datetime):
         return ms(value)
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -226,6 +228,7 @@ class Statement(NamedTuple):
     text: str
     names: tuple[str, ...]
     take: Callable[[Args], tuple[object, ...]]
+    has_now: bool
 
 
 @lru_cache(maxsize=2048)
@@ -249,7 +252,7 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
             names.append(name)
         return f"{sign}{names.index(name) + 1}"
 
-    return Statement(_NAME.sub(number, text), tuple(names), _taker(names))
+    return Statement(_NAME.sub(number, text), tuple(names), _taker(names), "now" in names)
 
 
 def _taker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
@@ -258,13 +261,14 @@ def _taker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
     return lambda args: tuple(args[name] for name in names)
 
 
+_NOTHING: Mapping[type, str] = {dict: "{}", list: "[]"}
 _AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
 
 
 def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> Sequence[object]:
     """The statement's arguments in its order, converted; `now` is always there."""
     given = args or {}
-    if "now" not in given and "now" in statement.names:
+    if statement.has_now and "now" not in given:
         given = {**given, "now": now}
     values = statement.take(given)
     if _AS_IT_IS.issuperset(map(type, values)):
