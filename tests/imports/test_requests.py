@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steward.imports.workflow_tool.read import read_value
-from steward.model.run import Run, RunStatus
+from steward.model.run import Mode, Run, RunStatus
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import HOST, Shop
 
@@ -180,6 +180,21 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
         assert run.status is RunStatus.FAILED, path
     elsewhere = signed_in("", url="https://third.example/wp-json/wc/v3/products")
     assert (await shop.drained(await automated(shop, chain(elsewhere), **own))).status is RunStatus.FAILED
+
+
+@on_one_engine
+async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Shop) -> None:
+    """imports 6.1, safety 1.2: a query may tell WordPress another method or path; test runs read too"""
+    own = {"integration_id": shop.connections["woocommerce"].integration_id}
+    for name in ("_method", " _method", "[method", "rest_route", "rest.route", "x"):
+        told = [{"name": name, "value": "DELETE"}, {"name": "force", "value": "true"}]
+        query = {"sendQuery": True, "queryParameters": {"parameters": told}}
+        automation = await automated(shop, chain(signed_in("/wp-json/wc/v3/products", **query)), **own)
+        before = shop.world.state.ledger.last_seq
+        run = await shop.drained(automation, Mode.TEST)
+        assert run.status is RunStatus.FAILED, name
+        assert name in str((await shop.steps(run))[-1]["message"])
+        assert list(shop.world.state.ledger.entries(before, reads=True)) == []
 
 
 def test_a_request_signed_in_to_a_store_never_changes_it() -> None:

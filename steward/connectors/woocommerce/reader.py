@@ -59,6 +59,20 @@ _MAKE_TAG = "product_tag.create"
 _READABLE = re.compile(
     PREFIX + r"/(?:products|orders|customers|coupons|reports)(?:/[A-Za-z0-9_-]{1,80}){0,6}/?"
 )
+# All that a path may be asked by. WordPress takes `_method` of a query for the request's method, `rest_route`
+# for its path, and other spellings for both: a read could change the shop, or be told keys.
+_ASKED_BY = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        _fields after attribute attribute_term before category code context customer date_max date_min
+        dates_are_gmt dp email exclude exclude_meta exclude_status exclude_types featured hide_empty include
+        include_meta include_status include_types max_price min_price modified_after modified_before offset
+        on_sale order orderby page parent parent_exclude per_page period product product_exclude role search
+        search_fields search_sku shipping_class sku slug status stock_status tag tax_class type virtual
+        """,
+    )
+)
 
 
 class WooCommerceReader:
@@ -98,9 +112,12 @@ class WooCommerceReader:
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
 
     async def _at_path(self, ask: PathAsk) -> AsyncIterator[Page[Answer]]:
-        """What stands at a path of the shop's own objects. Raises Invalid for any other path."""
+        """What stands at a path of the shop's own objects. Raises Invalid for another path or parameter."""
         if not _READABLE.fullmatch(ask.path):
             raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
+        for name, _ in ask.query:
+            if name.removesuffix("[]") not in _ASKED_BY:
+                raise Invalid([name], f"The shop cannot be asked by “{name[:80]}” here. Leave it out.")
         yield Page((await self._http.get(ask.path, dict(ask.query), operation="path"),), total=1)
 
     async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
