@@ -187,8 +187,8 @@ class _Text:
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
         self._at = self._count = 0
-        at = 0
-        while at < len(text.rstrip()):
+        at, end = 0, len(text.rstrip())
+        while at < end:
             found = _TOKEN.match(text, at)
             if found is None or len(self._tokens) > 20 * MOST_PARTS:
                 raise Unclear(f"It cannot be read from “{text[at : at + 40].strip()}” on.")

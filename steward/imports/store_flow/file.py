@@ -13,6 +13,7 @@ from steward.model.plan import Patched
 
 MOST_STEPS = 1000
 MOST_LINKS = 10_000
+DEEPEST = 150  # of JSON within a text
 VERSION = 0.1  # the only one seen, of files and of tasks
 TRIGGER = "TRIGGER"
 _PREFIX = re.compile(r"\ufeff?\s*([0-9A-Fa-f]{64}):")
@@ -118,14 +119,25 @@ def plain(text: str) -> str:
 
 
 def inner(text: str) -> JsonValue:
-    """The list or object a text is the JSON of; None: it is another text."""
+    """The list or object a text is the JSON of; None: it is another text, or nested too deeply."""
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
         found: JsonValue = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list | Mapping) else None
+    return found if isinstance(found, list | Mapping) and not _is_deep(found) else None
+
+
+def _is_deep(value: JsonValue) -> bool:
+    open_: list[tuple[JsonValue, int]] = [(value, 1)]
+    while open_:
+        here, depth = open_.pop()
+        if depth > DEEPEST:
+            return True
+        inside = here.values() if isinstance(here, Mapping) else here if isinstance(here, list) else ()
+        open_ += [(one, depth + 1) for one in inside if isinstance(one, list | Mapping)]
+    return False
 
 
 def _no_constant(name: str) -> object:

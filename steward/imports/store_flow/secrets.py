@@ -58,10 +58,18 @@ def _pair(pair: Any) -> Any:
 def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
     """The step and field of a path into the export."""
     parts = path.split(".")
-    if parts[:2] != ["root", "steps"] or len(parts) < 4:
+    is_step = parts[:2] == ["root", "steps"] and len(parts) > 3
+    step = _element(value["root"]["steps"], parts[2]) if is_step else None
+    if step is None:
         return None, path.removeprefix("root.")
-    place = int(parts[2])
-    if parts[3] == "config_field_values" and len(parts) > 4:
-        row = value["root"]["steps"][place]["config_field_values"][int(parts[4])]
-        return place, str(row.get("config_field_id"))
-    return place, ".".join(parts[3:])
+    if parts[3] == "config_field_values" and len(parts) > 4 and isinstance(step, Mapping):
+        row = _element(step.get(parts[3]), parts[4])
+        if isinstance(row, Mapping):
+            return int(parts[2]), str(row.get("config_field_id"))
+    return int(parts[2]), ".".join(parts[3:])
+
+
+def _element(rows: Any, place: str) -> Any:
+    """The element a part of a path names; None where it is a name: names may have dots and digits too."""
+    number = int(place) if isinstance(rows, list) and place.isdecimal() and len(place) < 7 else None
+    return rows[number] if number is not None and number < len(rows) else None

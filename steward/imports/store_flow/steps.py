@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from steward.connectors.shopify.hydration import OBJECTS
 from steward.imports.store_flow.file import Task
 from steward.imports.store_flow.settings import Settings, read_settings
 from steward.imports.store_flow.tasks import camel, is_message, label_of
@@ -29,6 +30,7 @@ class Names:
     used: frozenset[str] = frozenset()  # every word of the file's settings
     taken: set[str] = field(default_factory=set)
     variables: Counter[str] = field(default_factory=Counter)
+    given: set[str] = field(default_factory=set)  # variables, each of one step alone
 
     def name(self, wanted: str) -> str:
         """A name no other step has."""
@@ -44,16 +46,21 @@ class Names:
     def variable(self, wanted: str | None, name: str) -> str | None:
         """What later steps call its output, numbered as the origin does it.
 
-        Of a step with a name of its own that is its name, where the file uses it so, else the label's.
+        Of a step with a name of its own that is its name, where the file uses it so, else the label's;
+        never that of an object of the store, which it would hide from all other steps.
         """
         if wanted is None:
             return None
         own = camel(name)
-        if own != wanted and own in self.used:
+        if own != wanted and own in self.used and own not in OBJECTS:
             wanted = own
-        number = self.variables[wanted]
-        self.variables[wanted] += 1
-        return f"{wanted}{number}" if number else wanted
+        while True:
+            number = self.variables[wanted]
+            self.variables[wanted] += 1
+            found = f"{wanted}{number}" if number else wanted
+            if found not in self.given:
+                self.given.add(found)
+                return found
 
 
 def name_of(task: Task) -> str:

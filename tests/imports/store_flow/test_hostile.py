@@ -1,0 +1,75 @@
+"""Files made to break the reader (safety 12)."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from steward.imports.store_flow.read import read_value
+from steward.steps.flow.hydrate import with_reads
+from tests.imports.store_flow.flows import ADMIN, began, code, condition, flow, http, task
+
+KEY = "shpat_0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"config_field_values": {"password": KEY}},
+        {"config_field_values": [["x", KEY]]},
+        {"config_field_values": [KEY]},
+        {"note": {"a.b": {"password": KEY}}},
+    ],
+)
+def test_a_key_in_a_step_of_another_shape_is_taken_out_too(given: dict[str, Any]) -> None:
+    """imports 12.2: wherever it stands, and nothing fails of it"""
+    whole = read_value(flow(began(), {**http(2), **given}))
+    assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
+    assert "secret_removed" in [one.code for one in whole.findings]
+
+
+def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> None:
+    """imports 12.2"""
+    whole = read_value(
+        {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
+    )
+    assert KEY not in json.dumps(whole.cleaned)
+    assert [one.step for one in whole.findings if one.code == "secret_removed"] == [None, None]
+
+
+@pytest.mark.parametrize("depth", [150, 151, 900])
+def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(depth: int) -> None:
+    """imports 12.1: what lies deeper is taken for a text"""
+    tags = "[" * depth + "]" * depth
+    [step] = read_value(
+        flow(began(), task(2, ADMIN + "add_order_tags", order_id="order.id", tags=tags))
+    ).plan.steps
+    assert isinstance(step.config["tags"], str) is (depth > 150)
+
+
+def test_blanks_behind_a_condition_hold_nothing_up() -> None:
+    """imports 12: reading takes time that grows with a text's length"""
+    long = " || ".join(["a nil?"] * 4000) + " " * 450_000
+    began_at = time.process_time()
+    read_value(flow(began(), *(condition(number, long) for number in range(2, 8)), links=[]))
+    assert time.process_time() - began_at < 5
+
+
+def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
+    """imports 8.1, 8.2: the object is read all the same"""
+    script = {**code(2, "{ order { name } }", "export default () => ({ a: 1 })"), "name": "Order"}
+    whole = read_value(flow(began(), script, condition(3, "(order.name == '#1')")))
+    assert [step.origin.alias for step in whole.plan.steps if step.origin] == ["runCode", None]
+    reading = with_reads(whole.plan, whole.plan.triggers[0].name).steps[0]
+    assert reading.operation == "flow.object"
+
+
+def test_two_steps_never_share_a_variable() -> None:
+    """imports 7.2: also where a step's own name is that of another's variable"""
+    script = "export default () => ({ a: 1 })"
+    steps = [code(number, "{ order { name } }", script) for number in (2, 3, 4)]
+    steps[0]["name"] = "Run code 1"
+    whole = read_value(flow(began(), *steps, http(5, body="{{ runCode1.a }}{{ runCode.a }}")))
+    names = [step.origin.alias for step in whole.plan.steps if step.origin]
+    assert len(set(names)) == len(names), names
