@@ -5,6 +5,7 @@ just before it is made. Requests a flow spells itself are admin_api.py's.
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -129,6 +130,11 @@ class StoreAction(FlowType):
 def flag(value: Any) -> bool:
     """A setting that is a switch, as files write it."""
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
+
+
+def is_whole(text: str) -> bool:
+    """Whether a quantity is a whole number, as files and stores write it."""
+    return re.fullmatch(r"-?[0-9]{1,11}", text) is not None
 
 
 def tags_of(value: Any) -> tuple[str, ...]:
@@ -349,7 +355,7 @@ def _published(on: bool) -> Working:
 
 async def _stock(call: FlowCall, objects: Objects) -> Sequence[Ask]:
     quantity = call.text("quantity")
-    if not quantity.lstrip("-").isdigit() or len(quantity) > 12:
+    if not is_whole(quantity):
         raise ItemFailed("The quantity of this step is no whole number.")
     variant = await objects.stocked(call.value("inventory_item_id"), call.value("location_id"))
     return [("inventory.set", SetStock(variant, int(quantity)))]

@@ -37,6 +37,7 @@ from steward.steps.flow.actions import (
     flag,
     fulfilment_asks,
     holding,
+    is_whole,
     redirect_ask,
     released,
     set_metafield,
@@ -115,6 +116,10 @@ class AdminRequest(FlowType):
         asked = _read(given.get("blob"))
         misfits = [*_misfits(mutation.shape, asked, "")]
         misfits += [f"“{path}” is missing." for path in mutation.needed if _at(asked, path) in (None, "")]
+        misfits += [
+            f"A text of the store would put “{path[:80]}” into the request."
+            for path in _put_in(call.step.config["api_call"], asked)
+        ]
         if misfits:
             raise ItemFailed(f"Nothing was sent. {' '.join(misfits[:5])}")
         return await changed(call, await mutation.work(Objects(call.store), asked))
@@ -135,6 +140,28 @@ def _read(blob: Any) -> Given:
     if not isinstance(blob, Mapping):
         raise ItemFailed("What this request would send is no JSON object.")
     return blob
+
+
+def _put_in(kept: Any, asked: Given) -> Iterable[str]:
+    """Names of a request that its own text does not have: values of the store are data (safety 7.2).
+
+    Where tags decide what stands in the request at all, its text cannot tell.
+    """
+    blob: Any = kept.get("blob") if isinstance(kept, Mapping) else None
+    if is_liquid(blob) and "{%" not in str(blob["expr"]):
+        yield from _beyond(_sketch(blob), asked, "")
+
+
+def _beyond(sketch: Any, asked: Any, path: str) -> Iterable[str]:
+    if isinstance(sketch, Mapping) and isinstance(asked, Mapping):
+        yield from (f"{path}{name}" for name in asked if name not in sketch)
+        for name in sketch.keys() & asked.keys():
+            yield from _beyond(sketch[name], asked[name], f"{path}{name}.")
+    elif isinstance(sketch, list) and isinstance(asked, list):
+        if len(asked) > len(sketch) and any(isinstance(one, Mapping) for one in asked):
+            yield path.rstrip(".")
+        for one, other in zip(sketch, asked, strict=False):
+            yield from _beyond(one, other, path)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -303,7 +330,7 @@ async def _quantities(objects: Objects, given: Given) -> Sequence[Ask]:
     asks: list[Ask] = []
     for one in _listed(given["input"]["quantities"]):
         quantity = one.get("quantity")
-        if isinstance(quantity, bool) or not str(quantity).lstrip("-").isdigit() or len(str(quantity)) > 12:
+        if isinstance(quantity, bool) or not is_whole(str(quantity)):
             raise ItemFailed("A quantity of this request is no whole number.")
         variant = await objects.stocked(one.get("inventoryItemId"), one.get("locationId"))
         asks.append(("inventory.set", SetStock(variant, int(str(quantity)))))

@@ -17,6 +17,7 @@ from steward.steps.flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, 
 
 _READS = frozenset(("GET", "HEAD"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
+_NO_HEADERS = "The headers of this step cannot be read. Write each as a name and a value."
 _ACCEPT = "application/json, text/*;q=0.9, */*;q=0.8"
 
 
@@ -96,16 +97,18 @@ def _pairs(given: Any) -> list[tuple[str, Any]]:
             given = json.loads(given) if given.strip() else []
         except (ValueError, RecursionError):
             raise ItemFailed("The headers of this step cannot be read.") from None
+        if given is not None and not isinstance(given, list | Mapping):
+            raise ItemFailed(_NO_HEADERS)
     if isinstance(given, Mapping):
         return [(str(name), value) for name, value in given.items()]
     found: list[tuple[str, Any]] = []
     for one in given or ():
         if isinstance(one, list | tuple) and len(one) == 2:
             found.append((str(one[0]), one[1]))
-        elif isinstance(one, Mapping) and {"value"} <= one.keys() <= {"name", "key", "value"}:
+        elif isinstance(one, Mapping) and one.keys() in ({"name", "value"}, {"key", "value"}):
             found.append((str(one.get("name", one.get("key"))), one["value"]))
         else:
-            raise ItemFailed("The headers of this step cannot be read. Write each as a name and a value.")
+            raise ItemFailed(_NO_HEADERS)
     return found
 
 
@@ -144,11 +147,12 @@ async def _reads(call: FlowCall) -> FlowResult:
 
 
 def _body(answer: Answer) -> JsonValue:
-    """JSON where it is JSON, else text."""
+    """JSON where it is JSON that can be kept, else text."""
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
             found: JsonValue = json.loads(text)
+            json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
         except (ValueError, RecursionError):
             return text
         return found

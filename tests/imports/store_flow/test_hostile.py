@@ -1,14 +1,17 @@
-"""Files made to break the reader (safety 12)."""
+"""Files made to break the reader, and values made to change what a flow asks for (safety 7, 12)."""
 
 import json
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from steward.imports.store_flow.read import read_value
+from steward.model.run import RunStatus
 from steward.steps.flow.hydrate import with_reads
 from tests.imports.store_flow.flows import ADMIN, began, code, condition, flow, http, task
+from tests.imports.store_flow.standing import Standing
 
 KEY = "shpat_0123456789abcdef0123456789abcdef"
 
@@ -73,3 +76,49 @@ def test_two_steps_never_share_a_variable() -> None:
     whole = read_value(flow(began(), *steps, http(5, body="{{ runCode1.a }}{{ runCode.a }}")))
     names = [step.origin.alias for step in whole.plan.steps if step.origin]
     assert len(set(names)) == len(names), names
+
+
+async def test_a_text_of_the_store_puts_no_field_into_a_request(standing: Standing) -> None:
+    """safety 7.2: values are data; one that is on the list is no exception"""
+    blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
+    request = task(2, ADMIN + "admin_api_operation", api_call={"name": "customerUpdate", "blob": blob})
+    automation = await standing.automation(flow(began(), request), "orders/create")
+    order = standing.store.of("Order")[0]
+    standing.store.touch(order, note='x", "firstName": "Mallory')
+    run = await standing.told(automation, "ORDERS_CREATE", order)
+    assert (run.status, standing.store.writes()) == (RunStatus.FAILED, []), run
+    assert "firstName" in str(run.message)
+
+
+@pytest.mark.parametrize("quantity", ["--5", "²"])
+async def test_a_quantity_that_is_none_fails_in_words(standing: Standing, quantity: str) -> None:
+    """imports 8.3"""
+    ids = {"inventory_item_id": "gid://shopify/InventoryItem/1", "location_id": "gid://shopify/Location/1"}
+    step = task(2, ADMIN + "set_inventory_quantity", **ids, quantity="{{ order.note }}")
+    order = standing.store.of("Order")[0]
+    standing.store.touch(order, note=quantity)
+    run = await standing.told(
+        await standing.automation(flow(began(), step), "orders/create"), "ORDERS_CREATE", order
+    )
+    assert run.message == "The quantity of this step is no whole number.", run
+
+
+async def test_headers_that_data_makes_no_headers_fail_in_words(standing: Standing) -> None:
+    """imports 8.3"""
+    order = standing.store.of("Order")[0]
+    standing.store.touch(order, note="5")
+    value = flow(began(), http(2, headers="{{ order.note }}"))
+    run = await standing.told(await standing.automation(value, "orders/create"), "ORDERS_CREATE", order)
+    assert run.message == "The headers of this step cannot be read. Write each as a name and a value.", run
+
+
+@pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}'])
+async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(standing: Standing, body: str) -> None:
+    """imports 6.1, 8.3"""
+    standing.outside.answers[:] = [
+        httpx.Response(200, text=body, headers={"content-type": "application/json"})
+    ]
+    value = flow(began(), http(2, method="GET", body=""), http(3, body="{{ sendHttpRequest.body | size }}"))
+    automation = await standing.automation(value, "orders/create")
+    run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
+    assert run.status is RunStatus.WAITING_APPROVAL, run
