@@ -205,8 +205,7 @@ class Rows:
             # As it was when it ran, also where applying it failed: what was approved beside it is still due.
             return Waiting.HELD
         if value.state is ValueState.FAILED:
-            code, words = self.walk.said.get(self.key(execution), (None, None))
-            return Settled(None, words, code)
+            return self._outcome(execution)
         if "until" in kept:
             left = (datetime.fromisoformat(kept["until"]) - self.walk.tools.clock.now()).total_seconds()
             if left > 0:
@@ -340,7 +339,9 @@ class Rows:
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.FAILED:
             code, words = self.walk.said.get(self.key(execution), (None, None))
-            stops = origin_of(execution.step).on_error is OnError.STOP or code == "outcome_unknown"
+            # One that failed by itself, not by what it sent, has kept no output and ended the run.
+            stops = value.output is None or origin_of(execution.step).on_error is OnError.STOP
+            stops = stops or code == "outcome_unknown"
             return Settled(None if stops else [], words, code)
         return _settled(value.output if isinstance(value.output, dict) else {})
 

@@ -239,9 +239,11 @@ async def _release(walked: Walked, journal: Journal) -> bool:
 class InMemory:
     """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in.
 
-    `acted`: executions that read, or would change or send something.
+    `acted`: executions that read, or would change or send something. `pause` gives others their turn before
+    each execution: without rows nothing else in it might ever wait, and no limit could end it.
     """
 
+    pause: Callable[[float], Awaitable[None]] | None = None
     ran: list[tuple[str, int]] = field(default_factory=list)
     acted: list[Done] = field(default_factory=list)
 
@@ -252,6 +254,8 @@ class InMemory:
     async def before(self, execution: Execution) -> None:
         """Noted."""
         self.ran.append((execution.step.name, execution.run))
+        if self.pause is not None:
+            await self.pause(0)
 
     async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
         """The run around it has the limit."""
@@ -287,7 +291,7 @@ async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
         raise ItemFailed("The called workflow has no trigger.")
     scene = replace(means.scene, zone=plan.timezone or means.scene.zone)
     within = replace(means, scene=scene, room=means.room.within())
-    journal = InMemory()
+    journal = InMemory(means.sleep)
     walked = await walk(plan, entry.name, items, means=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None

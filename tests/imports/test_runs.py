@@ -139,6 +139,33 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
         assert ("After" in names) is (last == "succeeded"), names
 
 
+async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(shop: Shop) -> None:
+    """engine 10: what is replayed is what it was"""
+    export = chain(code("One", "return [{json: {id: 7}}]"), told() | {"onError": "continueRegularOutput"})
+    rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
+    export["nodes"] += [rest, node("After", "noOp", 1, {})]
+    export["connections"] |= wires([rest, {"name": "After"}])
+    export["connections"]["One"]["main"][0].append({"node": "Rest", "type": "main", "index": 0})
+    automation = await automated(shop, export, bindings={"Tell": bound(shop)}, send_mode="send")
+    shop.fault("status", "POST", "/teams/**", status=400, body={"error": {"code": "BadRequest"}})
+    run = await shop.drained(automation)
+    assert run.status not in TERMINAL, run
+    assert [change.outcome for change in await shop.changes(run)] == [Outcome.FAILED]
+    await shop.restart()
+    await shop.until_settled(run)
+    assert "After" in [row["name"] for row in await shop.steps(run)]
+
+
+@on_one_engine
+async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None:
+    """engine 10.1.9: its steps, which no row divides, hold up neither the run's limit nor anybody else"""
+    rules(shop, time_limit=timedelta(seconds=0.5))
+    many = code("Many", "return Array.from({length: 5000}, (_, n) => ({json: {n}}))")
+    steps = [node(f"Pass {number}", "noOp", 1, {}) for number in range(20)]
+    run = await shop.drained(await automated(shop, chain(many, calling(steps, mode="each"))))
+    assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
+
+
 @on_one_engine
 async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
     """engine 10.1.9: a script without end is not waited for"""
