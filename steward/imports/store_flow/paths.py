@@ -6,6 +6,7 @@ from typing import Final
 
 from steward.connectors.shopify.hydration import compile_read
 from steward.imports.store_flow import conditions, liquid_paths
+from steward.imports.store_flow.liquid_paths import OF_LIST
 from steward.imports.store_flow.scope import Scopes
 from steward.imports.store_flow.settings import templates_in
 from steward.imports.store_flow.tasks import SHOP
@@ -133,11 +134,24 @@ def _of_step(found: Used, step: str, other: PlanStep, rest: str, scopes: Scopes)
     elif not scopes.lasts(step, other.name):
         words = f"What “{other.name[:80]}” gave is gone after a wait. Place that step behind the wait."
         found.error(step, words, "expression_feature")
+    if not _gives(other, rest):
+        words = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
+        found.error(step, words, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
     if FETCH in task and other.origin is not None:
         alias = str(other.origin.alias)
         path = f"{alias}.{rest}" if rest else alias
         found.fetched.setdefault(alias, {}).setdefault(path, []).append(step)
+
+
+def _gives(step: PlanStep, rest: str) -> bool:
+    """Whether a step's output may have a path; of code whose output has types only what they name is kept."""
+    text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
+    try:
+        schema = selection.read_schema(text) if text.strip() else None
+    except selection.Unreadable:
+        return True  # its own check says so
+    return schema is None or schema.has([one for one in rest.split(".") if one not in OF_LIST and one])
 
 
 def variables(found: Used, steps: Sequence[PlanStep], patched: tuple[Patched, ...]) -> list[Variable]:

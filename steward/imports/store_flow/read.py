@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
-from steward.imports.store_flow import file, paths, scope
+from steward.imports.store_flow import file, paths, scope, waits
 from steward.imports.store_flow.file import Flow, Task
 from steward.imports.store_flow.schedules import read_recurrence
 from steward.imports.store_flow.secrets import without_secrets
@@ -62,7 +62,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
         variables=tuple(paths.variables(used, made, tuple(flow.patched))),
     )
     plan = graph.arranged(plan, by_port=True)
-    findings = reading.findings + used.findings + graph.reads_beside(plan)
+    findings = reading.findings + used.findings + waits.held_up(edges, scopes) + graph.reads_beside(plan)
     if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
         raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")
     return Read(plan, findings, cleaned)
@@ -159,7 +159,18 @@ class _Reading:
                 words += "Export it again."
                 self.find(step.name, Level.ERROR, "parameter", words)
             self.made.setdefault(task.id, step)
+            self._numbered(step)
         return found
+
+    def _numbered(self, step: PlanStep) -> None:
+        """A variable of several steps of a kind: the file names none, and has its steps in no order."""
+        alias = step.origin.alias if step.origin is not None else None
+        if alias in self.names.numbered and alias in self.names.used:
+            words = (
+                f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, which is "
+            )
+            words += "told by the order of the file alone. Look whether it is the one that is meant."
+            self.find(step.name, Level.WARNING, "parameter", words)
 
     def edges(self, trigger: str) -> list[Edge]:
         """What links them; what leads nowhere is left out and said."""

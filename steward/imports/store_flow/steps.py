@@ -31,6 +31,7 @@ class Names:
     taken: set[str] = field(default_factory=set)
     variables: Counter[str] = field(default_factory=Counter)
     given: set[str] = field(default_factory=set)  # variables, each of one step alone
+    numbered: set[str] = field(default_factory=set)  # those told apart by the order of the file
 
     def name(self, wanted: str) -> str:
         """A name no other step has."""
@@ -60,6 +61,7 @@ class Names:
             found = f"{wanted}{number}" if number else wanted
             if found not in self.given:
                 self.given.add(found)
+                self.numbered |= {found} if number else set()
                 return found
 
 

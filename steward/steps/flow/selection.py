@@ -5,7 +5,7 @@ of it. The output's types are objects of fields, lists, and the five plain types
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -68,6 +68,16 @@ class Schema:
 
     root: str
     types: Mapping[str, Mapping[str, Type]]
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Whether the output has a field at a path of names, through lists as through objects."""
+        here = self.root
+        for name in names:
+            found = self.types.get(here, {}).get(name)
+            if found is None:
+                return False
+            here = _innermost(found)
+        return True
 
 
 class _Tokens:

@@ -163,6 +163,28 @@ def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "is_there"),
+    [
+        ("runCode.n", True),
+        ("runCode.rows.size", True),
+        ("runCode.rows.first.sku", True),
+        ("runCode", True),
+        ("runCode.m", False),
+        ("runCode.n.m", False),
+        ("runCode.rows.title", False),
+    ],
+)
+def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, is_there: bool) -> None:
+    """imports 1, 8.3: it would silently be empty"""
+    types = "type Output { n: Int, rows: [Row!]! } type Row { sku: String }"
+    script = code(2, "{ order { name } }", "export default () => ({})", types)
+    found = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
+    assert [(one.step, one.code) for one in found] == (
+        [] if is_there else [("Send HTTP request", "expression_feature")]
+    )
+
+
 def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
     """imports 8.2, 8.3: on a schedule"""
     steps = [
@@ -212,3 +234,31 @@ def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
     late = flow(began(), http(5, body="{{ count }}"), {**count, "step_id": 6})
     assert [(one.step, one.code) for one in errors(late)] == [("Send HTTP request", "expression_feature")]
     assert errors(flow(began(), count, http(5, body="{{ count }}"), wait)) == []
+
+
+def warned(value: Any, words: str) -> list[str | None]:
+    """Steps a warning is about."""
+    return [
+        one.step for one in read_value(value).findings if one.level is Level.WARNING and words in one.message
+    ]
+
+
+def test_what_a_wait_holds_up_here_alone_is_said() -> None:
+    """imports 1 rule 2: in the origin branches and elements go their own ways"""
+    wait, steps = task(2, FLOW + "wait", "WAIT", duration="P1D"), [http(3), http(4)]
+    assert warned(flow(began(), wait, *steps), "wait") == []
+    fork = flow(began(), wait, *steps, links=[(1, "output", 2), (2, "output", 3), (1, "output", 4)])
+    assert warned(fork, "branches beside it") == ["Wait"]
+    ways = [(5, "true", 2), (5, "false", 4), (2, "output", 3), (1, "output", 5)]
+    chosen = flow(began(), condition(5, "(order.name == 'x')"), wait, *steps, links=ways)
+    assert warned(chosen, "wait") == []
+    ways = [(1, "output", 5), (5, "loop_body", 2), (2, "output", 3), (5, "after", 4)]
+    assert warned(flow(began(), foreach(5, "order.lineItems"), wait, *steps, links=ways), "wait") == ["Wait"]
+
+
+def test_a_variable_told_by_the_order_of_the_file_alone_is_said() -> None:
+    """imports 7.1: steps are in no order"""
+    counts = [task(number, FLOW + "count", listpath="order.lineItems") for number in (2, 3)]
+    assert warned(flow(began(), *counts, http(4, body="{{ count }}")), "order of the file") == []
+    said = warned(flow(began(), *counts, http(4, body="{{ count }} {{ count1 }}")), "order of the file")
+    assert said == ["Count 2"]

@@ -1,0 +1,38 @@
+"""What a wait holds up here and not in the origin: branches beside it, further elements; pure."""
+
+from collections.abc import Sequence
+
+from steward.imports.store_flow.scope import Scopes
+from steward.model.finding import Finding, Level
+from steward.model.plan import Edge, StepKind
+
+_BESIDE = (
+    "While it waits, the branches beside it wait too: what they change or send is asked for and done when "
+    "it is over. Make a flow of their own of them where that is too late."
+)
+_IN_LOOP = (
+    "The elements of its for-each wait one after another, and what a later step sees of an element is as it "
+    "was before the wait. Look whether that is meant."
+)
+
+
+def held_up(edges: Sequence[Edge], scopes: Scopes) -> list[Finding]:
+    """Warnings of the waits that do not stand alone on their way (imports 1 rule 2)."""
+    found: list[Finding] = []
+    for step in scopes.steps:
+        if step.kind is not StepKind.WAIT:
+            continue
+        if scopes.of[step.name].items:
+            found.append(Finding(step.name, Level.WARNING, "parameter", _IN_LOOP))
+        if _beside(step.name, edges, scopes):
+            found.append(Finding(step.name, Level.WARNING, "parameter", _BESIDE))
+    return found
+
+
+def _beside(wait: str, edges: Sequence[Edge], scopes: Scopes) -> bool:
+    """Whether an output on the way to the wait leads somewhere else as well."""
+    leads: dict[tuple[str, str], set[bool]] = {}
+    for edge in edges:
+        to_wait = edge.target == wait or scopes.ran(wait, edge.target)
+        leads.setdefault((edge.source, edge.port), set()).add(to_wait)
+    return any(len(both) == 2 for both in leads.values())
