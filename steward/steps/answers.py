@@ -100,6 +100,16 @@ def whole(answer: Answer, body: Any) -> dict[str, Any]:
     return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
 
 
+def kept_json(text: str) -> Any:
+    """The JSON of a text. Raises ValueError, RecursionError: none, or none that can be kept as it is.
+
+    Numbers beyond all bounds and halves of characters are such.
+    """
+    found = json.loads(text)
+    json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    return found
+
+
 def body_of(answer: Answer, params: Params) -> Any:
     """The body as the step asks for it. Raises ItemFailed."""
     shape = params.text("options.response.response.responseFormat", "autodetect")
@@ -113,7 +123,7 @@ def body_of(answer: Answer, params: Params) -> Any:
     if not text.strip():
         return {}
     try:
-        return json.loads(text)
+        return kept_json(text)
     except (ValueError, RecursionError):
         if shape == "json":
             raise ItemFailed("The answer of the address is no JSON.") from None

@@ -96,6 +96,14 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
     assert (run.status, len(queries)) == (RunStatus.FAILED, 100), run
 
 
+@on_one_engine
+async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop) -> None:
+    """imports 6.1: whatever an address answers, the run goes on or fails in words"""
+    pages(shop, {"a": float("nan")})
+    run, _, items = await ran(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
+    assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
+
+
 def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     """Level and code of what reading finds at a step."""
     read = read_value(chain(step))

@@ -12,6 +12,7 @@ from steward.model.run import Counts
 from steward.outbound.answer import Answer
 from steward.outbound.web import NO_CONNECTION
 from steward.steps.addresses import removed_from_address, removed_from_header, sendable, whole_address
+from steward.steps.answers import kept_json
 from steward.steps.effects import in_words
 from steward.steps.flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem
 
@@ -151,8 +152,7 @@ def _body(answer: Answer) -> JsonValue:
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
-            found: JsonValue = json.loads(text)
-            json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8")
+            found: JsonValue = kept_json(text)
         except (ValueError, RecursionError):
             return text
         return found
