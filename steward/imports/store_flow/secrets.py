@@ -1,6 +1,7 @@
 """Takes credential values out of a flow before anything is kept, naming step and field (imports 12.2)."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,9 @@ from steward.imports.store_flow.file import inner
 from steward.imports.workflow_tool import secrets
 
 EMPTY = secrets.EMPTY
+# The key of a signature, written out in Liquid.
+_SIGNING = re.compile(r"""(\|\s*+hmac_sha(?:1|256)\s*+:\s*+)(\\?["'])((?:(?!\2).)+)(\2)""", re.DOTALL)
+NO_KEY = re.compile(r"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|'')""")
 
 
 def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
@@ -39,6 +43,9 @@ def _row(row: Any) -> Any:
         return row
     if secrets.is_named(name) and secrets.is_literal(text):
         return {**row, "value": EMPTY}
+    signed = _SIGNING.sub(r"\1\2\4", text)
+    if signed != text:
+        return _row({**row, "value": signed})
     pairs = inner(text)
     if not isinstance(pairs, list):
         return row

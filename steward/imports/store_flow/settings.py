@@ -9,6 +9,7 @@ from steward.expressions.template import Lang
 from steward.imports.store_flow import conditions
 from steward.imports.store_flow.conditions import Unclear
 from steward.imports.store_flow.file import Task, inner
+from steward.imports.store_flow.secrets import NO_KEY
 from steward.imports.store_flow.tasks import FLOW
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.execute import EXPRESSION
@@ -132,6 +133,9 @@ def _liquid(found: Settings, name: str, text: str) -> JsonValue:
     read = template.read_liquid(text)
     if read.lang is not Lang.LIQUID:
         return text
+    if NO_KEY.search(text):
+        words = f"It signs with a key at {name[:80]}, which is not taken from a file. Remove it or the step."
+        found.error(words, "credential")
     if len(text) > LONGEST_LIQUID:
         found.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
         return None

@@ -48,6 +48,7 @@ _LEFT_OUT = {
     "notify_merchant": "Nobody is told of the hold by the store: the run and its approval show it.",
     "staff_note": "Its note for the staff is not kept with the order. Add a step that sets the order's note.",
 }
+_SWITCHES = ("refund", "restock", "restock_items", "notify_customer", "notify_merchant", "overwrite_target")
 # A product's status in words of the origin, in WooCommerce's.
 _WOO_STATUS = {"active": "publish", "draft": "draft", "archived": "private"}
 
@@ -114,6 +115,10 @@ class StoreAction(FlowType):
             if all(asked.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in the tool."
                 yield Problem("error", "parameter", words)
+        for name in _SWITCHES:
+            if not (is_liquid(asked.config.get(name)) or _is_switch(asked.config.get(name))):
+                words = f"Its setting “{name}” is neither on nor off. Set it anew in the tool."
+                yield Problem("error", "parameter", words)
         if flag(asked.config.get("refund")) or is_liquid(asked.config.get("refund")):
             words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
             yield Problem("error", "parameter", f"{words} the refund of this step off.")
@@ -130,6 +135,10 @@ class StoreAction(FlowType):
 def flag(value: Any) -> bool:
     """A setting that is a switch, as files write it."""
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
+
+
+def _is_switch(value: Any) -> bool:
+    return value is None or flag(value) or str(value).strip().lower() in ("", "false", "no", "0")
 
 
 def is_whole(text: str) -> bool:

@@ -251,3 +251,13 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Stan
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert [row["note"] for row in standing.store.of("Customer")] == ["Fine"]
     assert len(standing.store.applied()) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "levels"), [("false", []), ("", []), ("all", ["error"]), ("ORIGINAL_PAYMENT", ["error"])]
+)
+@pytest.mark.parametrize("name", ["refund", "restock"])
+def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
+    """imports 1 rule 2: never guessed"""
+    asked = FlowAsked("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
+    assert [one.level for one in FLOW_TYPES[ADMIN + "cancel_order"].check(asked)] == levels

@@ -419,6 +419,8 @@ def test_ids_of_one_store_are_pointed_out() -> None:
         {"url": "https://hooks.example/{{ order.id }}?n={{ order.name }}&token=s3cr3t-value&a=1"},
         {"body": "a=1&client_secret=s3cr3t-value&b={{ order.name }}"},
         {"headers": {"Authorization": "Basic s3cr3t-value"}},
+        {"body": "{{ order.id | hmac_sha256: 's3cr3t-value' }}"},
+        {"headers": [["X-Sign", '{{ order.id | hmac_sha1: "s3cr3t-value" }}']]},
     ],
 )
 def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
@@ -435,6 +437,12 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
     whole = read_value(flow(began(), http(2, url=address)))
     assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
+    assert [one.code for one in whole.findings if one.level is Level.ERROR] == ["credential"]
+
+
+def test_a_signature_without_its_key_is_none() -> None:
+    """imports 1, 12.2: what would be signed with nothing is not sent"""
+    whole = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
     assert [one.code for one in whole.findings if one.level is Level.ERROR] == ["credential"]
 
 
