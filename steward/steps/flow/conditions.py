@@ -1,14 +1,14 @@
 """Works out a flow's condition over its environment: every operator, and the lists' any, all, none.
 
 Text is compared without regard to case; numbers and dates by the type the condition names (imports 7.3), or,
-in the older spelling that names none, as numbers where both sides are numbers. Nothing equals, begins or
-includes what is not there, so the negated operators hold of it; it is neither more nor less than anything.
+in the older spelling that names none, as numbers or times where both sides are such. Nothing equals, begins
+or includes what is not there, so the negated operators hold of it; it is neither more nor less than anything.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ NUMBERS: Final = frozenset(("Int", "Float", "Decimal", "Money", "UnsignedInt64",
 DATES: Final = frozenset(("DateTime", "Date", "Time"))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\Z", re.ASCII)
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
     ">": lambda left, right: left > right,
     ">=": lambda left, right: left >= right,
@@ -149,7 +150,7 @@ def _both(left: JsonValue, right: JsonValue, type_: str | None, zone: tzinfo, pa
     """Both sides as what they are compared as."""
     if type_ in NUMBERS or (type_ is None and _are_numbers(left, right)):
         return _number(left, path), _number(right, path)
-    if type_ in DATES:
+    if type_ in DATES or (type_ is None and _are_moments(left, right)):
         one, other = _date(left, zone, path), _date(right, zone, path)
         return (one.date(), other.date()) if type_ == "Date" else (one, other)
     return _text(left, path), _text(right, path)
@@ -161,6 +162,13 @@ def _are_numbers(left: JsonValue, right: JsonValue) -> bool:
         and (isinstance(one, int | float) or (isinstance(one, str) and bool(_PLAIN.match(one.strip()))))
         for one in (left, right)
     )
+
+
+def _are_moments(left: JsonValue, right: JsonValue) -> bool:
+    """Two dates of which one has a time: their texts would be in order only within one zone."""
+    if not (isinstance(left, str) and isinstance(right, str) and "T" in left + right):
+        return False
+    return all(_MOMENT.match(one) and js_dates.parse(one, UTC) is not None for one in (left, right))
 
 
 def _number(value: JsonValue, path: str) -> Decimal:
