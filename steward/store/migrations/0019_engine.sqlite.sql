@@ -31,4 +31,9 @@ CREATE UNIQUE INDEX approvals_one_pending ON approvals (org_id, run_id) WHERE st
 CREATE UNIQUE INDEX approvals_one_a_round ON approvals (org_id, run_id, round) WHERE status <> 'pending';
 CREATE INDEX approvals_by_end ON approvals (org_id, expires_at, id);
 
-INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES ('runs', 'runs_queued', '2000 200 10 1 1');
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+    ('runs', 'runs_queued', '2000 200 10 1 1'),
+    ('approvals', 'approvals', '200000 20000 1'),
+    ('approvals', 'approvals_one_pending', '2000 200 1'),
+    ('approvals', 'approvals_one_a_round', '200000 20000 1 1'),
+    ('approvals', 'approvals_by_end', '200000 20000 2 1');
