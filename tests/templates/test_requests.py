@@ -92,6 +92,8 @@ BY_PRODUCTS, BY_VARIANTS = 2 * ceil(PRODUCTS / 28), ceil(PRODUCTS * 1.4 / 100)
         ("duplicate-sku-check", BY_VARIANTS),
         ("tag-products-by-rule", BY_PRODUCTS),
         ("sale-start", BY_PRODUCTS),
+        ("slow-stock-markdown", BY_PRODUCTS + 1),  # its orders, a page
+        ("price-update-from-spreadsheet", BY_VARIANTS),
     ],
 )
 async def test_a_shopify_store_is_read_once_in_full_pages(name: str, requests: int, clock: FakeClock) -> None:
@@ -103,6 +105,7 @@ async def test_a_shopify_store_is_read_once_in_full_pages(name: str, requests: i
         BY_ID[name],
         INPUTS[name],
         shop=bench.reader(),
+        sheet=Sheet([["SKU", "Price"]]),
         store=connection("shopify", SHOP),
         changes=bench.connector.changes,
     )
