@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { type Field, formOf, type Schema, sent, splitWords, startOf } from "./schema";
+import { type Field, formOf, sent, splitWords, startOf } from "./schema";
+import type { Schema } from "./schema_shape";
 import { check } from "./schema_check";
 import { rulesOf } from "./schema_rules";
 

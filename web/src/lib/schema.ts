@@ -6,44 +6,8 @@
  */
 
 import { rulesOf } from "./schema_rules";
+import type { Schema } from "./schema_shape";
 import { hintWords, labelWords, NAMED } from "./schema_words";
-
-export interface Schema {
-  type?: string | string[];
-  title?: string;
-  description?: string;
-  default?: unknown;
-  examples?: unknown[];
-  enum?: unknown[];
-  const?: unknown;
-  $ref?: string;
-  $defs?: Record<string, Schema>;
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  additionalProperties?: boolean | Schema;
-  propertyNames?: Schema;
-  allOf?: Schema[];
-  if?: Schema;
-  then?: Schema;
-  else?: Schema;
-  not?: Schema;
-  anyOf?: Schema[];
-  oneOf?: Schema[];
-  minimum?: number;
-  maximum?: number;
-  exclusiveMinimum?: number;
-  exclusiveMaximum?: number;
-  minLength?: number;
-  maxLength?: number;
-  minItems?: number;
-  maxItems?: number;
-  uniqueItems?: boolean;
-  pattern?: string;
-  format?: string;
-  /** Ours: a value that is never shown again. */
-  secret?: boolean;
-}
 
 export type Kind =
   | "line" | "box" | "secret" | "number" | "whole" | "yesno" | "choice" | "date" | "time" | "words" | "list" | "group"

@@ -1,7 +1,8 @@
 /** What is wrong with the values of a form, before the service is asked; the service decides. */
 
-import { type Field, isLeft, type Schema } from "./schema";
+import { type Field, isLeft } from "./schema";
 import { rulesOf } from "./schema_rules";
+import type { Schema } from "./schema_shape";
 import { patternWords } from "./schema_words";
 
 /** Messages by path, as the service words them: `inputs.<path>` is the prefix it answers with. */

@@ -1,6 +1,6 @@
 /** Which fields of an object go together: needed by others, barred by others, one of several (JSON Schema's conditions). */
 
-import type { Schema } from "./schema";
+import type { Schema } from "./schema_shape";
 
 export interface Rules {
   needed: Set<string>;

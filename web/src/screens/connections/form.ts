@@ -1,7 +1,8 @@
 /** The connecting form of a kind: its fields with their hints, one of two kinds of keys at a time. */
 
 import type { KindRecord } from "../../api/schema";
-import { type Field, formOf, isLeft, type Schema, sent } from "../../lib/schema";
+import { type Field, formOf, isLeft, sent } from "../../lib/schema";
+import type { Schema } from "../../lib/schema_shape";
 import { check } from "../../lib/schema_check";
 import { type Way, waysOf } from "../../lib/schema_rules";
 import { spreadsheetIn } from "../../lib/spreadsheet";
