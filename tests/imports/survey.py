@@ -65,5 +65,13 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
     return 1 if found.broke else 0
 
 
+def main(folder: Path, *, as_json: bool) -> int:
+    """The report of a folder; 2 when there is none."""
+    if not folder.is_dir():
+        print(f"There is no folder {folder}.")
+        return 2
+    return asyncio.run(_main(exports_in(folder), as_json=as_json))
+
+
 if __name__ == "__main__":
-    raise SystemExit(asyncio.run(_main(exports_in(Path(sys.argv[1])), as_json="--json" in sys.argv[2:])))
+    raise SystemExit(main(Path(sys.argv[1]), as_json="--json" in sys.argv[2:]))

@@ -44,8 +44,17 @@ def outcomes(document: Mapping[str, object]) -> Iterator[Outcome]:
     for name, cases in document.items():
         if isinstance(cases, list):
             for number, case in enumerate(cases):
-                expected, found = _LISTS[name](case)
-                yield Outcome(f"{name}/{case.get('id', number)}", expected, found)
+                yield _outcome(name, number, case)
+
+
+def _outcome(name: str, number: int, case: Case) -> Outcome:
+    """A case's outcome; one that cannot be worked out differs, and the next ones are gone on with."""
+    told = f"{name}/{case.get('id', number)}"
+    work = _LISTS[name]
+    try:
+        return Outcome(told, *work(case))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return Outcome(told, "a case", f"{type(error).__name__}: {error}")
 
 
 def _next(case: Case) -> tuple[object, object]:
@@ -140,8 +149,12 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python tests/scheduling/run_cases.py FILE")
         return 2
+    path = Path(arguments[0])
+    if not path.is_file():
+        print(f"There is no file {path}.")
+        return 2
     use_packaged_zones()
-    document = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    document = json.loads(path.read_text(encoding="utf-8"))
     every = list(outcomes(document))
     for outcome in every:
         if not outcome.is_equal:
