@@ -18,7 +18,7 @@ from steward.runs import claim, context, doubts, held
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
-from steward.steps import BY_TYPE, js_dates
+from steward.steps import BY_TYPE, date_text, js_dates
 from steward.steps.base import Produced, StepFailed
 from steward.steps.execute import Done, origin_of
 from steward.steps.flow.hydrate import with_reads
@@ -152,10 +152,10 @@ def _moment(walk_: Walk) -> JsonObject:
     began = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
     here = began.astimezone(js_dates.zone_of(name))
     day = f"{here.day}{_ending(here.day)}"
-    clock = js_dates.formatted(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
+    clock = date_text.luxon(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
     return {
         "timestamp": js_dates.iso(here),
-        "Readable date": f"{js_dates.formatted(here, 'LLLL')} {day} {here.year}, {clock}",
+        "Readable date": f"{date_text.luxon(here, 'LLLL')} {day} {here.year}, {clock}",
         "Readable time": clock,
         "Day of week": js_dates.DAYS[here.weekday()],
         "Year": f"{here.year}",

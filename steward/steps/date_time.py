@@ -1,13 +1,14 @@
 """dateTime: dates formatted, moved, taken apart and compared (imports 6); paired with itself."""
 
+import math
 import re
-from calendar import monthrange
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from steward.steps import js_dates
+from steward.steps import date_text, js_dates
 from steward.steps import js_values as js
+from steward.steps.calendar_math import UNITS, difference, floor, iso_duration, shifted
 from steward.steps.items import Item
 from steward.steps.kinds import (
     Asked,
@@ -25,8 +26,6 @@ from steward.steps.kinds import (
 _OPERATIONS = frozenset(
     ("getCurrentDate", "addToDate", "subtractFromDate", "formatDate", "roundDate", "getTimeBetweenDates")
 ) | frozenset(("extractDate",))
-UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
-_SECONDS = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1, "millisecond": 0.001}
 
 
 class DateTime(StepType):
@@ -53,6 +52,16 @@ class DateTime(StepType):
             yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
         if asked.version < 2 and asked.get("action", "format") not in ("format", "calculate"):
             yield Problem("error", "parameter", "Its action is not known. Choose another one.")
+        if asked.get("options.fromFormat"):
+            words = (
+                "It reads dates by a pattern of one's own, which is not carried here. Give dates as ISO text."
+            )
+            yield Problem("error", "parameter", words)
+        unknown = date_text.unknown_in(str(asked.literal("customFormat", ""))) if asked.version >= 2 else None
+        if unknown is not None and asked.get("format") == "custom":
+            words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not carried here."
+            words += " Leave it out."
+            yield Problem("error", "parameter", words)
 
     async def run(self, call: Call) -> Result:
         """Each item with its date."""
@@ -66,7 +75,7 @@ def _newer(call: Call, place: int, item: Item) -> Item:
     zone = js_dates.zone_of(call.scene.zone) or UTC
     operation = params.text("operation", "getCurrentDate")
     name, value = _RUN[operation](params, zone, call.scene.now)
-    into: dict[str, Any] = dict(item.json) if params.flag("options.includeInputFields") else {}
+    into: dict[str, Any] = js.copied(item.json) if params.flag("options.includeInputFields") else {}
     js.put(into, params.text("outputFieldName", name), value)
     return Item(into, same(place))
 
@@ -111,56 +120,19 @@ def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
     return run
 
 
-def shifted(start: datetime, unit: str, amount: float) -> datetime:
-    """The date moved by an amount: months and years by the calendar, days by the clock on the wall."""
-    if unit not in UNITS:
-        raise ItemFailed(f"The unit “{unit}” is not known.")
-    try:
-        if unit in ("year", "quarter", "month"):
-            whole = int(amount) * {"year": 12, "quarter": 3, "month": 1}[unit]
-            return js_dates.settled(_by_months(start, whole))
-        if unit in ("week", "day"):
-            days = int(amount) * (7 if unit == "week" else 1)
-            return js_dates.settled(start + timedelta(days=days))
-        moved = start.astimezone(UTC) + timedelta(seconds=amount * _SECONDS[unit])
-        return moved.astimezone(start.tzinfo)
-    except (OverflowError, ValueError):
-        raise ItemFailed("The date lies too far away.") from None
-
-
-def _by_months(start: datetime, months: int) -> datetime:
-    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
-    return start.replace(year=year, month=month + 1, day=min(start.day, monthrange(year, month + 1)[1]))
-
-
 def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     date = read_date(params.get("date", ""), zone, keep_offset=not params.flag("options.timezone"))
     pattern = params.text("format", "MM/dd/yyyy")
     if pattern == "custom":
         pattern = params.text("customFormat")
-    return "formattedDate", js_dates.formatted(date, pattern)
+    return "formattedDate", _written(date_text.luxon, date, pattern)
 
 
-def floor(date: datetime, unit: str) -> datetime:
-    """The beginning of the date's unit."""
-    if unit not in UNITS:
-        raise ItemFailed(f"The unit “{unit}” is not known.")
-    if unit == "second":
-        return date.replace(microsecond=0)
-    if unit == "minute":
-        return date.replace(second=0, microsecond=0)
-    if unit == "hour":
-        return date.replace(minute=0, second=0, microsecond=0)
-    day = date.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
-    if unit == "week":
-        day -= timedelta(days=day.weekday())
-    elif unit == "month":
-        day = day.replace(day=1)
-    elif unit == "quarter":
-        day = day.replace(day=1, month=(day.month - 1) // 3 * 3 + 1)
-    elif unit == "year":
-        day = day.replace(day=1, month=1)
-    return js_dates.settled(day)
+def _written(write: Callable[[datetime, str], str], date: datetime, pattern: str) -> str:
+    try:
+        return write(date, pattern)
+    except date_text.UnknownPattern as unknown:
+        raise ItemFailed(f"The date pattern “{unknown.token}” is not known here.") from None
 
 
 def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
@@ -191,61 +163,8 @@ def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
         raise ItemFailed("Name the units of the time between the dates.")
     found = difference(start, end, wanted)
     if params.flag("options.isoString"):
-        return "timeDifference", _iso_duration(found)
+        return "timeDifference", iso_duration(found)
     return "timeDifference", {f"{unit}s": value for unit, value in found.items()}
-
-
-def difference(start: datetime, end: datetime, units: list[str]) -> dict[str, float]:
-    """The time from start to end in the units, largest first; the last one has the fraction."""
-    if end < start:
-        return {unit: -value for unit, value in difference(end, start, units).items()}
-    found: dict[str, float] = {}
-    cursor = start
-    for unit in units:
-        last = unit == units[-1]
-        if unit in ("year", "quarter", "month", "week", "day"):
-            count = _whole(cursor, end, unit)
-            ahead = shifted(cursor, unit, count)
-            found[unit] = count
-            if last and ahead < end:
-                span = _apart(shifted(cursor, unit, count + 1), ahead)
-                found[unit] = js.plain_number(count + _apart(end, ahead) / span)
-            cursor = ahead
-        else:
-            left = _apart(end, cursor) / _SECONDS[unit]
-            found[unit] = js.plain_number(left) if last else int(left)
-            cursor = shifted(cursor, unit, found[unit]) if not last else end
-    return found
-
-
-def _apart(one: datetime, two: datetime) -> float:
-    return (one.astimezone(UTC) - two.astimezone(UTC)).total_seconds()
-
-
-def _whole(start: datetime, end: datetime, unit: str) -> int:
-    """How many whole units fit."""
-    rough = {"year": 366, "quarter": 92, "month": 31, "week": 7, "day": 1}[unit]
-    count = max(0, int(_apart(end, start) / 86_400 / rough) - 1)
-    while shifted(start, unit, count + 1) <= end:
-        count += 1
-    return count
-
-
-def _iso_duration(found: Mapping[str, float]) -> str:
-    date = {"year": "Y", "month": "M", "week": "W", "day": "D"}
-    time = {"hour": "H", "minute": "M", "second": "S"}
-    months = found.get("month", 0) + 3 * found.get("quarter", 0)
-    values = {**found, "month": months} if "quarter" in found else dict(found)
-    if "millisecond" in values:
-        values["second"] = values.get("second", 0) + values["millisecond"] / 1000
-    text = "P" + "".join(
-        f"{js.number_text(values[unit])}{sign}" for unit, sign in date.items() if values.get(unit)
-    )
-    clock = "".join(
-        f"{js.number_text(values[unit])}{sign}" for unit, sign in time.items() if values.get(unit)
-    )
-    text += f"T{clock}" if clock else ""
-    return text if text != "P" else "PT0S"
 
 
 _RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
@@ -258,49 +177,8 @@ _RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
     "getTimeBetweenDates": _between,
 }
 
-# The older version's patterns, which are moment's.
-_MOMENT = re.compile(
-    r"\[([^\]]*)\]|(YYYY|YY|Y|Qo|Q|MMMM|MMM|MM|Mo|M|DDDD|DDDo|DDD|DD|Do|D|dddd|ddd|dd|do|d|E|e|WW|W|ww|w|GGGG|GG|HH|H|hh|h|"
-    r"kk|k|mm|m|ss|s|SSS|SS|S|A|a|ZZ|Z|X|x|LTS|LT|LLLL|LLL|LL|L)"
-)
-_LUXON = {
-    "YYYY": "yyyy", "YY": "yy", "Y": "y", "Q": "q", "MMMM": "LLLL", "MMM": "LLL", "MM": "LL", "M": "L",
-    "DDDD": "ooo", "DDD": "o", "DD": "dd", "D": "d", "dddd": "cccc", "ddd": "ccc", "E": "c", "WW": "WW",
-    "W": "W",
-    "GGGG": "kkkk", "GG": "kk", "HH": "HH", "H": "H", "hh": "hh", "h": "h", "mm": "mm", "m": "m", "ss": "ss",
-    "s": "s", "SSS": "SSS", "A": "a", "ZZ": "ZZZ", "Z": "ZZ", "X": "X", "x": "x",
-    "L": "LL/dd/yyyy", "LL": "LLLL d, yyyy", "LLL": "LLLL d, yyyy h:mm a", "LT": "h:mm a", "LTS": "h:mm:ss a",
-    "LLLL": "cccc, LLLL d, yyyy h:mm a",
-}  # fmt: skip
-
-
-def moment(date: datetime, pattern: str) -> str:
-    """The date by one of moment's patterns. Raises ItemFailed for what is not carried."""
-
-    def write(found: re.Match[str]) -> str:
-        if found[2] is None:
-            return found[1]
-        token = found[2]
-        if token in ("Do", "Mo", "Qo"):
-            number = {"Do": date.day, "Mo": date.month, "Qo": (date.month - 1) // 3 + 1}[token]
-            return f"{number}{_ending(number)}"
-        if token == "d":
-            return str(date.isoweekday() % 7)
-        if token == "dd":
-            return js_dates.DAYS[date.weekday()][:2]
-        if token == "a":
-            return "am" if date.hour < 12 else "pm"
-        if token not in _LUXON:
-            raise ItemFailed(f"The date pattern “{token}” is not known here.")
-        return js_dates.formatted(date, _LUXON[token])
-
-    return _MOMENT.sub(write, pattern)
-
-
-def _ending(number: int) -> str:
-    if 11 <= number % 100 <= 13:
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+_ROUNDED = {"year": (12, "month"), "quarter": (3, "month"), "month": (1, "month")}
+_ROUNDED |= {"week": (7, "day"), "day": (1, "day")}
 
 
 def _older(params: Params, place: int, item: Item) -> Item:
@@ -312,8 +190,12 @@ def _older(params: Params, place: int, item: Item) -> Item:
         amount = js.number(params.get("duration", 0))
         if amount != amount:
             raise ItemFailed("The duration is not a number.")
+        unit = params.text("timeUnit", "days").rstrip("s")
+        if unit in _ROUNDED:  # this version has no part of a day or month; half a year is 6 months
+            amount, unit = math.floor(abs(amount * _ROUNDED[unit][0]) + 0.5), _ROUNDED[unit][1]
+            amount = amount if js.number(params.get("duration", 0)) >= 0 else -amount
         sign = -1 if params.text("operation", "add") == "subtract" else 1
-        moved = shifted(date, params.text("timeUnit", "days").rstrip("s"), sign * amount)
+        moved = shifted(date, unit, sign * amount)
         js.put(into, name, js_dates.utc_iso(moved))
         return Item(into, same(place))
     if js.is_missing(value) or value == "":
@@ -326,7 +208,7 @@ def _older(params: Params, place: int, item: Item) -> Item:
         if target is None:
             raise ItemFailed(f"The timezone “{wanted}” is not known.")
         date = date.astimezone(target)
-    js.put(into, name, moment(date, params.text("toFormat", "MM/DD/YYYY")))
+    js.put(into, name, _written(date_text.moment, date, params.text("toFormat", "MM/DD/YYYY")))
     return Item(into, same(place))
 
 

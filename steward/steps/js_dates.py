@@ -1,7 +1,6 @@
 """Dates as the origin tool reads and writes them: many text forms in, one instant out; patterns for text."""
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -170,91 +169,3 @@ def offset_text(offset: timedelta, *, colon: bool = True) -> str:
     minutes = round(offset.total_seconds() / 60)
     sign = "-" if minutes < 0 else "+"
     return f"{sign}{abs(minutes) // 60:02d}{':' if colon else ''}{abs(minutes) % 60:02d}"
-
-
-_TOKEN = re.compile(
-    r"'([^']*)'|\[([^\]]*)\]|(SSS|S|u|uu|uuu|ss|s|mm|m|hh|h|HH|H|ZZZZZ|ZZZZ|ZZZ|ZZ|Z|z|a|dd|d|cccc|ccc|c|EEEE|EEE|E|"
-    r"LLLL|LLL|LL|L|MMMM|MMM|MM|M|yyyyyy|yyyy|yy|y|G|kkkk|kk|WW|W|ooo|o|qq|q|X|x|DDDD|DDD|DD|D|TTTT|TTT|TT|T)"
-)
-
-
-def formatted(value: datetime, pattern: str) -> str:
-    """The instant written by a luxon pattern."""
-    return _TOKEN.sub(lambda found: _token(value, found), pattern)
-
-
-def _token(value: datetime, found: re.Match[str]) -> str:
-    if found[3] is None:
-        return found[1] if found[1] is not None else found[2]
-    write = _WRITE.get(found[3])
-    return write(value) if write else found[3]
-
-
-def _hour12(value: datetime) -> int:
-    return value.hour % 12 or 12
-
-
-def _millis(value: datetime) -> int:
-    return int((value - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1))
-
-
-_WRITE: dict[str, Callable[[datetime], str]] = {
-    "S": lambda v: str(v.microsecond // 1000),
-    "SSS": lambda v: f"{v.microsecond // 1000:03d}",
-    "u": lambda v: f"{v.microsecond // 1000:03d}",
-    "uu": lambda v: f"{v.microsecond // 10_000:02d}",
-    "uuu": lambda v: str(v.microsecond // 100_000),
-    "s": lambda v: str(v.second),
-    "ss": lambda v: f"{v.second:02d}",
-    "m": lambda v: str(v.minute),
-    "mm": lambda v: f"{v.minute:02d}",
-    "h": lambda v: str(_hour12(v)),
-    "hh": lambda v: f"{_hour12(v):02d}",
-    "H": lambda v: str(v.hour),
-    "HH": lambda v: f"{v.hour:02d}",
-    "Z": lambda v: (
-        offset_text(v.utcoffset() or timedelta()).replace(":00", "").replace("+0", "+").replace("-0", "-")
-    ),
-    "ZZ": lambda v: offset_text(v.utcoffset() or timedelta()),
-    "ZZZ": lambda v: offset_text(v.utcoffset() or timedelta(), colon=False),
-    "ZZZZ": lambda v: v.tzname() or "",
-    "z": lambda v: str(v.tzinfo) if v.tzinfo is not UTC else "UTC",
-    "a": lambda v: "AM" if v.hour < 12 else "PM",
-    "d": lambda v: str(v.day),
-    "dd": lambda v: f"{v.day:02d}",
-    "c": lambda v: str(v.isoweekday()),
-    "ccc": lambda v: DAYS[v.weekday()][:3],
-    "cccc": lambda v: DAYS[v.weekday()],
-    "E": lambda v: str(v.isoweekday()),
-    "EEE": lambda v: DAYS[v.weekday()][:3],
-    "EEEE": lambda v: DAYS[v.weekday()],
-    "L": lambda v: str(v.month),
-    "LL": lambda v: f"{v.month:02d}",
-    "LLL": lambda v: MONTHS[v.month - 1][:3],
-    "LLLL": lambda v: MONTHS[v.month - 1],
-    "M": lambda v: str(v.month),
-    "MM": lambda v: f"{v.month:02d}",
-    "MMM": lambda v: MONTHS[v.month - 1][:3],
-    "MMMM": lambda v: MONTHS[v.month - 1],
-    "y": lambda v: str(v.year),
-    "yy": lambda v: f"{v.year % 100:02d}",
-    "yyyy": lambda v: f"{v.year:04d}",
-    "yyyyyy": lambda v: f"{v.year:06d}",
-    "G": lambda v: "AD",
-    "kk": lambda v: f"{v.isocalendar().year % 100:02d}",
-    "kkkk": lambda v: f"{v.isocalendar().year:04d}",
-    "W": lambda v: str(v.isocalendar().week),
-    "WW": lambda v: f"{v.isocalendar().week:02d}",
-    "o": lambda v: str(v.timetuple().tm_yday),
-    "ooo": lambda v: f"{v.timetuple().tm_yday:03d}",
-    "q": lambda v: str((v.month - 1) // 3 + 1),
-    "qq": lambda v: f"{(v.month - 1) // 3 + 1:02d}",
-    "X": lambda v: str(_millis(v) // 1000),
-    "x": lambda v: str(_millis(v)),
-    "D": lambda v: f"{v.month}/{v.day}/{v.year}",
-    "DD": lambda v: f"{MONTHS[v.month - 1][:3]} {v.day}, {v.year}",
-    "DDD": lambda v: f"{MONTHS[v.month - 1]} {v.day}, {v.year}",
-    "DDDD": lambda v: f"{DAYS[v.weekday()]}, {MONTHS[v.month - 1]} {v.day}, {v.year}",
-    "T": lambda v: f"{v.hour:02d}:{v.minute:02d}",
-    "TT": lambda v: f"{v.hour:02d}:{v.minute:02d}:{v.second:02d}",
-}
