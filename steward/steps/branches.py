@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, tzinfo
+from types import MappingProxyType
 from typing import Any
 
 from steward.model.plan import OnError, PlanStep
@@ -108,6 +109,13 @@ class If(_Judging):
     types = ("if",)
     takes_of = Takes.WHOLE
     versions = (1, 2, 2.1, 2.2, 2.3)
+    options = frozenset(("ignoreCase", "looseTypeValidation"))
+    choices = MappingProxyType(
+        {
+            "combineOperation": frozenset(("all", "any")),
+            "conditions.combinator": frozenset(("and", "or")),
+        }
+    )
     known = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
 
     def ports(self, asked: Asked) -> tuple[str, ...]:
@@ -145,6 +153,13 @@ class Filter(_Judging):
     types = ("filter",)
     takes_of = Takes.WHOLE
     versions = (1, 2, 2.1, 2.2, 2.3)
+    options = frozenset(("ignoreCase", "looseTypeValidation"))
+    choices = MappingProxyType(
+        {
+            "combineConditions": frozenset(("AND", "OR")),
+            "conditions.combinator": frozenset(("and", "or")),
+        }
+    )
     known = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
 
     def ports(self, asked: Asked) -> tuple[str, ...]:
@@ -171,6 +186,15 @@ class Switch(_Judging):
     types = ("switch",)
     takes_of = Takes.WHOLE
     versions = (1, 2, 3, 3.1, 3.2, 3.3)
+    options = frozenset(
+        ("ignoreCase", "looseTypeValidation", "fallbackOutput", "allMatchingOutputs", "renameFallbackOutput")
+    )
+    choices = MappingProxyType(
+        {
+            "mode": frozenset(("rules", "expression")),
+            "dataType": frozenset(("boolean", "dateTime", "number", "string")),
+        }
+    )
     known = frozenset(
         (
             "mode",

@@ -26,6 +26,7 @@ class Code(StepType):
     types = ("code", "function", "functionItem")
     versions = (1, 2)
     per_item = False
+    options = frozenset()
     known = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
 
     def operation(self, asked: Asked) -> str:

@@ -1,6 +1,7 @@
 """compareDatasets: two lists by keys, at four outputs: A only, same, different, B only (imports 6)."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from steward.steps import js_values as js
@@ -17,6 +18,13 @@ class CompareDatasets(StepType):
     versions = (1, 2, 2.1, 2.2, 2.3)
     per_item = False
     stateful = True  # what it mixes into its input's items is made again when a run is continued
+    options = frozenset(("disableDotNotation", "fuzzyCompare", "multipleMatches", "skipFields"))
+    choices = MappingProxyType(
+        {
+            "preferWhenMix": frozenset(("input1", "input2")),
+            "options.multipleMatches": frozenset(("first", "all")),
+        }
+    )
     known = frozenset(
         ("mergeByFields", "resolve", "fuzzyCompare", "preferWhenMix", "exceptWhenMix", "options", "infoBox")
     )

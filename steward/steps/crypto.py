@@ -4,6 +4,7 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
 from steward.steps import js_values as js
@@ -39,6 +40,13 @@ class Crypto(StepType):
     types = ("crypto",)
     takes_of = Takes.MORE
     versions = (1, 2)
+    options: frozenset[str] = frozenset()
+    choices = MappingProxyType(
+        {
+            "encoding": frozenset(("hex", "base64")),
+            "encodingType": frozenset(("ascii", "base64", "hex", "uuid")),
+        }
+    )
     known = frozenset(
         (
             "action",

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
 from typing import Any
 
 from steward.steps import date_text, js_dates
@@ -34,6 +35,15 @@ class DateTime(StepType):
     types = ("dateTime",)
     takes_of = Takes.MORE
     versions = (1, 2)
+    options = frozenset(
+        ("includeInputFields", "timezone", "isoString", "fromFormat", "fromTimezone", "toTimezone")
+    )
+    choices = MappingProxyType(
+        {
+            "mode": frozenset(("roundDown", "roundUp")),
+            "part": frozenset(("year", "month", "week", "day", "hour", "minute", "second")),
+        }
+    )
     known = (
         frozenset(("action", "value", "custom", "toFormat", "options", "dataPropertyName", "operation"))
         | frozenset(

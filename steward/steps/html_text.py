@@ -18,6 +18,7 @@ class Html(StepType):
 
     types = ("html",)
     versions = (1, 1.1, 1.2)
+    options = frozenset(("trimValues", "cleanUpText"))
     known = frozenset(("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html"))
 
     def check(self, asked: Asked) -> Iterable[Problem]:

@@ -1,6 +1,7 @@
 """itemLists, the older step that is all list steps in one; it does what each of them does (imports 6)."""
 
 from collections.abc import Iterable
+from types import MappingProxyType
 
 from steward.steps import keys, lists, summarize
 from steward.steps.items import Item, Items
@@ -16,6 +17,28 @@ class ItemLists(StepType):
 
     types = ("itemLists",)
     versions = (1, 2, 2.1, 2.2, 3, 3.1)
+    options = frozenset(
+        (
+            "destinationFieldName",
+            "disableDotNotation",
+            "includeBinary",
+            "includeBinaries",
+            "mergeLists",
+            "keepMissing",
+            "removeOtherFields",
+            "outputFormat",
+            "skipEmptySplitFields",
+            "continueIfFieldNotFound",
+        )
+    )
+    choices = MappingProxyType(
+        {
+            "aggregate": frozenset(("aggregateIndividualFields", "aggregateAllItemData")),
+            "type": frozenset(("simple", "random", "code")),
+            "keep": frozenset(("firstItems", "lastItems")),
+            "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
+        }
+    )
     known = frozenset(
         (
             "resource",

@@ -1,6 +1,7 @@
 """renameKeys and removeDuplicates: other names, each item once; paired with itself (imports 6, 15)."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from steward.model.plan import OnError
@@ -104,6 +105,12 @@ class RemoveDuplicates(StepType):
     types = ("removeDuplicates",)
     versions = (1, 1.1, 2)
     per_item = False
+    options = frozenset(("disableDotNotation", "removeOtherFields", "historySize"))
+    choices = MappingProxyType(
+        {
+            "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
+        }
+    )
     known = frozenset(
         (
             "operation",

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from types import MappingProxyType
 from typing import Any
 
 from steward.expressions.evaluate import Evaluator
@@ -269,6 +270,10 @@ class StepType(ABC):
     versions: tuple[float, ...] = (1,)
     kind: StepKind = StepKind.DECIDE
     known: frozenset[str] = frozenset()
+    options: frozenset[str] | None = None  # the names its `options` may have; None: it looks at them itself
+    choices: Mapping[str, frozenset[str]] = MappingProxyType(
+        {}
+    )  # what a parameter may be when it is no expression
     per_item: bool = True  # whether its parameters are worked out for every item, or for the first alone
     stateful: bool = False  # whether a run depends on its earlier runs: it is run again, not replayed
     takes_of: Takes = Takes.FIELDS

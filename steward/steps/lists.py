@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cmp_to_key
+from types import MappingProxyType
 from typing import Any
 
 from steward.expressions.views import CodeFailed
@@ -40,6 +41,12 @@ class SplitOut(StepType):
     """An item for each element of a list; each paired with the item the list was in."""
 
     types = ("splitOut",)
+    options = frozenset(("destinationFieldName", "disableDotNotation", "includeBinary"))
+    choices = MappingProxyType(
+        {
+            "include": frozenset(("noOtherFields", "allOtherFields", "selectedOtherFields")),
+        }
+    )
     known = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
 
     async def run(self, call: Call) -> Result:
@@ -113,6 +120,15 @@ class Aggregate(StepType):
 
     types = ("aggregate",)
     per_item = False
+    options = frozenset(
+        ("disableDotNotation", "mergeLists", "keepMissing", "includeBinaries", "keepOnlyUnique")
+    )
+    choices = MappingProxyType(
+        {
+            "aggregate": frozenset(("aggregateIndividualFields", "aggregateAllItemData")),
+            "include": frozenset(("allFields", "specifiedFields", "allFieldsExcept")),
+        }
+    )
     known = frozenset(
         (
             "aggregate",
@@ -194,6 +210,12 @@ class Sort(StepType):
 
     types = ("sort",)
     per_item = False
+    options = frozenset(("disableDotNotation",))
+    choices = MappingProxyType(
+        {
+            "type": frozenset(("simple", "random", "code")),
+        }
+    )
     known = frozenset(("type", "sortFieldsUi", "code", "options"))
     raw = ()
 
@@ -273,6 +295,12 @@ class Limit(StepType):
     types = ("limit",)
     takes_of = Takes.WHOLE
     per_item = False
+    options: frozenset[str] = frozenset()
+    choices = MappingProxyType(
+        {
+            "keep": frozenset(("firstItems", "lastItems")),
+        }
+    )
     known = frozenset(("maxItems", "keep"))
 
     async def run(self, call: Call) -> Result:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 from steward.model.plan import PlanStep
@@ -49,6 +50,25 @@ class Merge(StepType):
     types = ("merge",)
     versions = (1, 2, 2.1, 3, 3.1, 3.2)
     per_item = False
+    options = frozenset(
+        ("clashHandling", "fuzzyCompare", "disableDotNotation", "multipleMatches", "includeUnpaired")
+    )
+    choices = MappingProxyType(
+        {
+            "combineBy": frozenset(("combineByFields", "combineByPosition", "combineAll")),
+            "combinationMode": frozenset(("mergeByFields", "mergeByPosition", "multiplex")),
+            "joinMode": frozenset(
+                ("keepMatches", "keepNonMatches", "keepEverything", "enrichInput1", "enrichInput2")
+            ),
+            "outputDataFrom": frozenset(("both", "input1", "input2")),
+            "join": frozenset(("left", "inner", "outer")),
+            "overwrite": frozenset(("always", "blank", "undefined")),
+            "output": frozenset(("specifiedInput", "input1", "input2", "empty")),
+            "chooseBranchMode": frozenset(("waitForAll",)),
+            "options.multipleMatches": frozenset(("all", "first")),
+            "options.clashHandling.values.mergeMode": frozenset(("deepMerge", "shallowMerge")),
+        }
+    )
     known = frozenset(
         (
             "mode",

@@ -67,6 +67,7 @@ class StopAndError(StepType):
     types = ("stopAndError",)
     takes_of = Takes.NOTHING
     per_item = False
+    options = frozenset()
     known = frozenset(("errorType", "errorMessage", "errorObject"))
 
     async def run(self, call: Call) -> Result:

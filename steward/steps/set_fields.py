@@ -1,6 +1,7 @@
 """set: fields by hand or as JSON, over the item or in its place; pairs each with its own (imports 6)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from steward.model.plan import PlanStep
@@ -35,6 +36,12 @@ class SetFields(StepType):
 
     types = ("set",)
     versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4)
+    options = frozenset(("dotNotation", "ignoreConversionErrors", "includeBinary", "stripBinary"))
+    choices = MappingProxyType(
+        {
+            "include": frozenset(("all", "none", "selected", "except")),
+        }
+    )
     known = frozenset(
         (
             "keepOnlySet",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from steward.steps import js_values as js
@@ -20,6 +21,12 @@ class ExecuteWorkflow(StepType):
     types = ("executeWorkflow",)
     versions = (1, 1.1, 1.2)
     per_item = False
+    options = frozenset(("waitForSubWorkflow",))
+    choices = MappingProxyType(
+        {
+            "mode": frozenset(("once", "each")),
+        }
+    )
     known = frozenset(
         (
             "source",

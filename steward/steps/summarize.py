@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from steward.steps import js_values as js
@@ -27,6 +28,14 @@ class Summarize(StepType):
     types = ("summarize",)
     versions = (1, 1.1)
     per_item = False
+    options = frozenset(
+        ("continueIfFieldNotFound", "disableDotNotation", "outputFormat", "skipEmptySplitFields")
+    )
+    choices = MappingProxyType(
+        {
+            "options.outputFormat": frozenset(("separateItems", "singleItem")),
+        }
+    )
     known = frozenset(("fieldsToSummarize", "fieldsToSplitBy", "options"))
 
     def check(self, asked: Asked) -> Iterable[Problem]:

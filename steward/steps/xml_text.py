@@ -1,7 +1,8 @@
 """xml: text into fields and back, as the origin does by default (imports 6); paired with itself."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -18,6 +19,23 @@ class Xml(StepType):
     """Attributes are merged into fields and single children are no lists, unless the options say so."""
 
     types = ("xml",)
+    options = frozenset(
+        (
+            "attrkey",
+            "charkey",
+            "explicitArray",
+            "explicitRoot",
+            "ignoreAttrs",
+            "mergeAttrs",
+            "normalize",
+            "normalizeTags",
+            "trim",
+            "allowSurrogateChars",
+            "cdata",
+            "headless",
+            "rootName",
+        )
+    )
     known = frozenset(("mode", "dataPropertyName", "options"))
 
     def check(self, asked: Asked) -> Iterable[Problem]:
@@ -52,7 +70,7 @@ class _Builder:
         self.trim = params.flag("options.trim")
         self.normalize = params.flag("options.normalize")
         self.lower = params.flag("options.normalizeTags")
-        self.stack: list[tuple[str, dict[str, Any], list[str]]] = []
+        self.stack: list[_Element] = []
         self.root: tuple[str, Any] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
@@ -65,38 +83,54 @@ class _Builder:
                 )
             else:
                 fields[self.attributes] = dict(attributes)
-        self.stack.append((name.lower() if self.lower else name, fields, []))
+        self.stack.append(_Element(name.lower() if self.lower else name, fields))
         if len(self.stack) > 200:
             raise ItemFailed("The XML is nested too deeply.")
 
     def characters_of(self, text: str) -> None:
         """Characters of the element."""
         if self.stack:
-            self.stack[-1][2].append(text)
+            self.stack[-1].texts.append(text)
+
+    def marked(self) -> None:
+        """Characters that are marked as such, which count even when they are blanks."""
+        if self.stack:
+            self.stack[-1].marked = True
 
     def end(self, name: str) -> None:
         """An element is whole."""
-        tag, fields, texts = self.stack.pop()
-        text = "".join(texts)
-        if self.normalize:
-            text = re.sub(r"\s+", " ", text).strip()
-        elif self.trim:
-            text = text.strip()
+        element = self.stack.pop()
+        fields, whole = element.fields, "".join(element.texts)
+        if self.characters in fields:
+            raise ItemFailed(
+                f"The XML has a field “{self.characters}”, which stands for text. Choose another."
+            )
         value: Any = fields
-        if text.strip():
+        if whole.strip() or element.marked:
+            text = whole.strip() if self.trim else whole
+            if self.normalize:
+                text = re.sub(r"\s{2,}", " ", text).strip()
             value = {self.characters: text, **fields} if fields else text
         elif not fields:
-            value = ""
+            value = whole  # blanks alone are the text of an element that has nothing else
         if not self.stack:
-            self.root = (tag, value)
+            self.root = (element.name, value)
             return
-        into = self.stack[-1][1]
-        if tag not in into:
-            into[tag] = [value] if self.always_list else value
-        elif isinstance(into[tag], list):
-            into[tag].append(value)
+        into = self.stack[-1].fields
+        if element.name not in into:
+            into[element.name] = [value] if self.always_list else value
+        elif isinstance(into[element.name], list):
+            into[element.name].append(value)
         else:
-            into[tag] = [into[tag], value]
+            into[element.name] = [into[element.name], value]
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    fields: dict[str, Any]
+    texts: list[str] = field(default_factory=list)
+    marked: bool = False
 
 
 def read_xml(text: str, params: Params) -> dict[str, Any]:
@@ -109,6 +143,7 @@ def read_xml(text: str, params: Params) -> dict[str, Any]:
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.characters_of
+    parser.StartCdataSectionHandler = builder.marked
     parser.EntityDeclHandler = _no_entities
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
@@ -119,52 +154,105 @@ def read_xml(text: str, params: Params) -> dict[str, Any]:
     tag, value = builder.root
     if params.flag("options.explicitRoot", default=True):
         return {tag: value}
-    return dict(value) if isinstance(value, Mapping) else {tag: value}
+    if not isinstance(value, Mapping):
+        raise ItemFailed(
+            "The XML has no fields below its first element. Keep that element (“Explicit Root”)."
+        )
+    return dict(value)
 
 
 def _no_entities(*declared: object) -> None:
     raise ItemFailed("The XML declares entities of its own, which are not read.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How fields become XML: the names that stand for attributes and text, and whether text is marked."""
+
+    attributes: str
+    characters: str
+    cdata: bool
+
+
 def written(json: Mapping[str, Any], params: Params) -> str:
-    """Fields as an XML text."""
-    attributes, characters = params.text("options.attrkey", "$"), params.text("options.charkey", "_")
+    """Fields as an XML text. Raises ItemFailed."""
+    style = _Style(
+        attributes=params.text("options.attrkey", "$"),
+        characters=params.text("options.charkey", "_"),
+        cdata=params.flag("options.cdata"),
+    )
     root = params.text("options.rootName", "root")
-    single = next(iter(json), None) if len(json) == 1 else None
     value: Any = json
-    if single is not None and not params.has("rootName") and not _given(params, "rootName"):
-        root, value = single, json[single]
-    head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
-    if params.flag("options.headless"):
-        head = ""
-    if js.is_list(value):
-        value = {"item": value}
-    return head + "\n".join(_element(root, value, 0, attributes, characters))
+    if len(json) == 1 and root == "root":
+        root, value = next(iter(json.items()))
+    head = "" if params.flag("options.headless") else _HEAD
+    if js.is_list(value):  # each element beside the others below the root, without a name of its own
+        inside: list[tuple[str | None, Any]] = []
+        for one in value:
+            inside += list(one.items()) if js.is_object(one) else []
+        return head + "\n".join(_tree(root, "", "", inside, 0, style))
+    return head + "\n".join(_element(root, value, 0, style))
 
 
-def _given(params: Params, name: str) -> bool:
-    options = params.get("options", {})
-    return isinstance(options, Mapping) and name in options
+_HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+_ODD = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
-def _element(name: str, value: Any, depth: int, attributes: str, characters: str) -> list[str]:
-    if not _NAME.match(name):
-        raise ItemFailed(f"“{name[:80]}” is no name of an XML element.")
-    pad = "  " * depth
+def _text(value: object, style: _Style) -> str:
+    text = "" if js.is_missing(value) else js.text(value)
+    if _ODD.search(text):
+        raise ItemFailed("A text has a character that XML does not have.")
+    if style.cdata and re.search("[<>&]", text):
+        inside = text.replace("]]>", "]]]]><![CDATA[>")
+        return f"<![CDATA[{inside}]]>"
+    return escape(text, {"\r": "&#xD;"})
+
+
+def _attribute(value: object) -> str:
+    text = "" if js.is_missing(value) else js.text(value)
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), ('"', "&quot;")):
+        text = text.replace(sign, entity)
+    return text.replace("\t", "&#x9;").replace("\n", "&#xA;").replace("\r", "&#xD;")
+
+
+def _element(name: str, value: Any, depth: int, style: _Style) -> list[str]:
     if not js.is_object(value):
-        text = "" if js.is_missing(value) else escape(js.text(value))
-        return [f"{pad}<{name}>{text}</{name}>" if text else f"{pad}<{name}/>"]
-    own = value.get(attributes)
-    tag = name
-    for key, one in own.items() if js.is_object(own) else ():
-        tag += f' {key}="{escape(js.text(one), {chr(34): "&quot;"})}"'
-    inside: list[str] = []
+        return _tree(name, "", _text(value, style), [], depth, style)
+    attributes, text = "", ""
+    inside: list[tuple[str | None, Any]] = []
     for key, one in value.items():
-        if key in (attributes, characters):
+        if key == style.attributes and js.is_object(one):
+            for own, given in one.items():
+                attributes += f' {_named(own)}="{_attribute(given)}"'
+        elif key == style.characters:
+            text = _text(one, style)
+            inside.append((None, text))
+        else:
+            inside.append((key, one))
+    if all(key is None for key, _ in inside):
+        return _tree(name, attributes, text, [], depth, style)
+    return _tree(name, attributes, "", inside, depth, style)
+
+
+def _tree(
+    name: str, attributes: str, text: str, inside: Sequence[tuple[str | None, Any]], depth: int, style: _Style
+) -> list[str]:
+    pad, tag = "  " * depth, _named(name)
+    lines: list[str] = []
+    for key, one in inside:
+        if key is None:
+            lines += [f"{pad}  {one}"] if one else []
             continue
         for each_ in one if js.is_list(one) else [one]:
-            inside += _element(key, each_, depth + 1, attributes, characters)
-    text = escape(js.text(value[characters])) if characters in value else ""
-    if not inside:
-        return [f"{pad}<{tag}>{text}</{name}>" if text else f"{pad}<{tag}/>"]
-    return [f"{pad}<{tag}>{text}", *inside, f"{pad}</{name}>"]
+            if js.is_list(each_):
+                raise ItemFailed(f"“{key[:80]}” is a list of lists, which XML has no names for.")
+            lines += _element(key, each_, depth + 1, style)
+    if not lines:
+        return [f"{pad}<{tag}{attributes}>{text}</{tag}>" if text else f"{pad}<{tag}{attributes}/>"]
+    return [f"{pad}<{tag}{attributes}>", *lines, f"{pad}</{tag}>"]
+
+
+def _named(name: str) -> str:
+    if not _NAME.match(name):
+        raise ItemFailed(f"“{name[:80]}” is no name of an XML element.")
+    return name

@@ -80,6 +80,7 @@ def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[Plan
     found = _Found(node)
     found.texts(parameters)
     found.unknown(kind, asked)
+    found.odd(kind, asked)
     for problem in kind.check(asked):
         found.add(Level(problem.level), problem.code, problem.message)
     on_error = _on_error(node)
@@ -200,6 +201,19 @@ class _Found:
         for name in asked.parameters:
             if name not in kind.known and name not in _HARMLESS:
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
+                self.add(Level.ERROR, "parameter", words)
+        given = asked.get("options")
+        for name in given if kind.options is not None and isinstance(given, Mapping) else ():
+            if kind.options is not None and name not in kind.options:
+                words = f"Its option “{name[:80]}” is not known here. Remove it, or do without this step."
+                self.add(Level.ERROR, "parameter", words)
+
+    def odd(self, kind: StepType, asked: Asked) -> None:
+        """Choices that are none of those the type has."""
+        for path, allowed in kind.choices.items():
+            given = asked.literal(path)
+            if given not in (None, "") and given not in allowed:
+                words = f"What it has for “{path}”, {str(given)[:80]!r}, is not known here. Choose again."
                 self.add(Level.ERROR, "parameter", words)
 
 
