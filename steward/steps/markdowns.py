@@ -34,6 +34,8 @@ def marked_down(variant: Variant, percent: Decimal, *, ending: str) -> str:
         end = Decimal(f"0{ending}")
         new = (new - end).to_integral_value(ROUND_FLOOR) + end
     if not 0 < new < old:
-        words = f"{percent.normalize():f} % off {variant.price} leaves {max(new, Decimal(0)):f}."
+        down = f", down to {ending}," if ending != "none" and decimals else ""
+        leaves = "no price above 0" if new <= 0 else f"{new:f}, which is not lower"
+        words = f"{percent.normalize():f} % off {variant.price}{down} leaves {leaves}."
         raise RowRefused("no_sensible_price", words)
     return money_text(new, currency)

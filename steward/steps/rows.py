@@ -60,7 +60,7 @@ def named_rows(
 
 def is_blank(cell: Cell) -> bool:
     """Whether a cell holds nothing, or nothing but blanks."""
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    return cell is None or (isinstance(cell, str) and not key_of(cell))
 
 
 def kept_cell(cell: Cell) -> JsonValue:

@@ -143,7 +143,8 @@ def _wanted(row: PriceRow, variant: Variant, rules: PriceRules) -> Wanted:
     price, compare = _values(row, rules)
     before = amount_of(variant.price) or Decimal(0)
     if before == 0:
-        words = "Warning: it had no price until now."
+        was = "it had no price" if amount_of(variant.price) is None else "its price was 0"
+        words = f"Warning: {was} until now."
     else:
         percent = change_percent(before, Decimal(price))
         if abs(percent) > rules.most_percent:

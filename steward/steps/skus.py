@@ -8,6 +8,8 @@ from decimal import Decimal
 from steward.connectors.records import Cell, Variant
 
 LONGEST_SHOWN = 60
+# White space, and the two signs of no width that come along when a text is copied or exported.
+_BLANKS = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\ufeff"
 
 
 class RowRefused(Exception):
@@ -28,7 +30,7 @@ def key_of(cell: Cell) -> str:
     if isinstance(cell, Decimal):
         whole = cell.is_finite() and cell == cell.to_integral_value()
         return format(cell.to_integral_value() if whole else cell.normalize(), "f")
-    return unicodedata.normalize("NFC", cell).strip()
+    return unicodedata.normalize("NFC", cell).strip(_BLANKS)
 
 
 def shown(cell: Cell) -> str:

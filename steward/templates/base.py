@@ -186,6 +186,9 @@ _REST = {
 }
 
 
+ALL_OF_THEM = slice(None)
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A run that waits or has ended, for its summary and result; steps that did not run are absent.
@@ -204,32 +207,35 @@ class Ended:
         output = self.outputs.get(step)
         return output if isinstance(output, Mapping) else {}
 
-    def done(self, step: str) -> int:
+    def done(self, step: str, among: slice = ALL_OF_THEM) -> int:
         """How many of the step's changes were applied; in a test run, would have been."""
-        return sum(outcome in self.did for outcome in self.outcomes.get(step, ()))
+        return sum(outcome in self.did for outcome in self._of(step, among))
 
     def made(self, step: str, rows: Iterable[T]) -> list[T]:
         """Of `rows`, one for each change of the step, those whose change was made; as `done` counts them."""
         outcomes = self.outcomes.get(step, ())
         return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.did]
 
-    def rest(self, step: str) -> str:
+    def rest(self, step: str, among: slice = ALL_OF_THEM) -> str:
         """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""
-        found = Counter(self.outcomes.get(step, ()))
+        found = Counter(self._of(step, among))
         return "".join(f", {found[outcome]} {words}" for outcome, words in _REST.items() if found[outcome])
 
-    def changed(self, step: str, noun: str, done: str, *, none: str) -> str:
+    def changed(self, step: str, noun: str, done: str, *, none: str = "", among: slice = ALL_OF_THEM) -> str:
         """What the step did, such as `11 of 12 prices changed, 1 unknown.`; `none` when it proposed nothing.
 
-        `done` is the verb as in `changed` and `would be changed`.
+        `done` is the verb as in `changed` and `would be changed`; `among` of which of its changes it is told.
         """
-        outcomes = self.outcomes.get(step, ())
+        outcomes = self._of(step, among)
         if not outcomes:
             return none
         number = counted(len(outcomes), noun)
         if self.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
             return f"{number} would be {done}."
-        return f"{self.done(step)} of {number} {done}{self.rest(step)}."
+        return f"{self.done(step, among)} of {number} {done}{self.rest(step, among)}."
+
+    def _of(self, step: str, among: slice) -> tuple[Outcome, ...]:
+        return tuple(self.outcomes.get(step, ()))[among]
 
     def told(self, step: str, *, position: int = 0) -> str:
         """What became of the message the step posts to Teams; said also when there was none to post."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import VARIANTS, PostCard, ProductsAsk, Variant
@@ -36,7 +37,7 @@ READ, FIND, SEND = "read-variants", "find-duplicates", "send-report"
 NONE = "No duplicates."
 FIELDS = {"sku": "SKU", "barcode": "Barcode"}
 # Variants named in one cell, and beside one value in a message.
-NAMED = 50
+NAMED, TOLD = 50, 3
 
 _INPUTS = inputs_schema(
     [],
@@ -118,7 +119,13 @@ async def send(at: StepContext) -> Produced:
     report = Report(
         ("Field", "Value", "Times", "Used by", "Note"),
         [
-            (FIELDS[each["field"]], each["value"], str(each["count"]), _named(each["names"]), each["note"])
+            (
+                FIELDS[each["field"]],
+                each["value"],
+                Decimal(each["count"]),
+                _named(each["names"]),
+                each["note"],
+            )
             for each in groups
         ],
         NONE,
@@ -129,7 +136,7 @@ async def send(at: StepContext) -> Produced:
             facts=tuple(
                 (
                     f"{FIELDS[each['field']]} {each['value']}",
-                    f"{each['count']} times{_bracketed(each['note'])}",
+                    f"{each['count']} times{_bracketed(each['note'])}, by {_first(each)}",
                 )
                 for each in groups
             ),
@@ -189,6 +196,13 @@ def _group(field: str, held: Sequence[tuple[str, str]]) -> JsonValue:
 
 def _named(names: Sequence[str]) -> str:
     return "; ".join(names)
+
+
+def _first(group: Any) -> str:
+    """The first few that have the value, and how many more do."""
+    names = group["names"][:TOLD]
+    more = group["count"] - len(names)
+    return f"{_named(names)}{f' and {more} more' if more else ''}"
 
 
 def _bracketed(note: str | None) -> str:

@@ -185,17 +185,18 @@ async def tell_teams(at: StepContext) -> Produced:
     # What failed is looked at again: then the stretch of time that was read is not done with.
     failed = {Outcome.FAILED, Outcome.UNKNOWN} & set(at.outcomes.get(HOLD, ()))
     remember = () if failed else tuple(remember_read(read))
-    held = [
-        row
-        for row, holds, done in zip(found["orders"], found["holds"], at.done(HOLD), strict=False)
-        if holds and done
-    ]
+    rows = zip(orders_of(found["change"]), found["orders"], found["holds"], at.done(HOLD), strict=False)
+    held = [(order, row["reasons"]) for order, row, holds, done in rows if holds and done]
     if not held or "teams" not in at.inputs:
         return replace(no_message(), memory=remember)
+    link = held[0][0].url if len(held) == 1 else None
     card = PostCard(
         title=f"{counted(len(held), 'risky order')} held at {at.home.connection.name}",
-        text=("Look at them before they are sent.",),
-        facts=tuple((row["number"], f"{row['total']}, {row['reasons']}") for row in held),
+        text=(f"Look at {verb(len(held), 'it before it is', 'them before they are')} sent.",),
+        facts=tuple(
+            (order.label, f"{total_text(order)} {order.currency}, {reasons}") for order, reasons in held
+        ),
+        link=("Open the order", link) if link else None,
     )
     return post_card(at, card, remember=remember)
 

@@ -111,6 +111,7 @@ async def pick_low(at: StepContext) -> Produced:
             "low": len(low),
             "new": sum(unit.id in new for unit in low),
             "untracked": len(untracked),
+            "told_before": len(listed) - len(tell),
             "tell": [[unit.label, unit.sku, unit.stock, unit.url] for unit in tell],
             "remember": {at.of_store(number): listed[number] for number in sorted(new)},
         },
@@ -129,7 +130,7 @@ async def send_alert(at: StepContext) -> Produced:
     remember: Mapping[str, str] = output["remember"]
     # Only a message that went out has told them: after a lost one they are new again.
     told = tuple(MemoryWrite(TOLD, key, kind, position=0) for key, kind in remember.items())
-    return post_card(at, _card(at, tell), remember=told)
+    return post_card(at, _card(at, tell, before=output["told_before"]), remember=told)
 
 
 def finish(ended: Ended) -> LastWords:
@@ -138,9 +139,10 @@ def finish(ended: Ended) -> LastWords:
     tell: Any = found.get("tell", [])
     low, new, untracked = (whole(found.get(name)) for name in ("low", "new", "untracked"))
     threshold = ended.inputs["threshold"]
+    left_out = "" if ended.inputs["include_untracked"] else " left out"
     text = sentences(
         f"{counted(low, 'variant')} {verb(low, 'is', 'are')} at or under {threshold}, {new} of them new.",
-        f"{counted(untracked, 'variant')} without a stock number left out." if untracked else None,
+        f"{counted(untracked, 'variant')} without a stock number{left_out}." if untracked else None,
         ended.told(SEND),
     )
     return last_words(
@@ -160,7 +162,7 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
     return vendor_errors(inputs, world)
 
 
-def _card(at: StepContext, tell: Sequence[Any]) -> PostCard:
+def _card(at: StepContext, tell: Sequence[Any], *, before: int) -> PostCard:
     low = [row for row in tell if row[2] is not None]
     untracked = [row for row in tell if row[2] is None]
     store = at.store.connection.name if at.store is not None else ""
@@ -168,15 +170,17 @@ def _card(at: StepContext, tell: Sequence[Any]) -> PostCard:
         title = f"{counted(len(low), 'variant')} low in stock at {store}"
     else:
         title = f"{counted(len(untracked), 'variant')} without a stock number at {store}"
-    lines = [f"At or under {at.inputs['threshold']}:"] if low else []
+    words = [f"At or under {at.inputs['threshold']}."] if low else []
     if low and untracked:
-        lines.append(f"Listed last: {counted(len(untracked), 'variant')} whose stock is not tracked.")
-    links = [(f"Open {row[0]}", row[3]) for row in tell if row[3]]
+        words.append(f"Listed last: {counted(len(untracked), 'variant')} whose stock is not tracked.")
+    if before:
+        words.append(f"{before} more {verb(before, 'was', 'were')} told before.")
+    link = tell[0][3] if len(tell) == 1 else None
     return PostCard(
         title=title,
-        text=tuple(lines),
+        text=(" ".join(words),) if words else (),
         facts=tuple((label, _left(stock)) for label, _, stock, _ in tell),
-        link=links[0] if len(tell) == 1 and links else None,
+        link=("Open the product", link) if link else None,
     )
 
 

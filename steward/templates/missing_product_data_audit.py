@@ -127,7 +127,7 @@ async def send(at: StepContext) -> Produced:
         card = PostCard(
             title=f"{number} of {checked} of {store} {verb(number, 'lacks', 'lack')} something",
             facts=tuple(
-                (WORDS[each["check"]].capitalize(), counted(each["products"], "product"))
+                (_heading(each["check"]), counted(each["products"], "product"))
                 for each in found["by_check"]
                 if each["products"]
             ),
@@ -168,6 +168,11 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
         for place, check in enumerate(checks)
         if check in lacking
     }
+
+
+def _heading(check: str) -> str:
+    words = WORDS[check]
+    return words[0].upper() + words[1:]
 
 
 TEMPLATE = Template(

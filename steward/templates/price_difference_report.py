@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base import PostCard, Variant
+from steward.connectors.records import Cell
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -109,11 +110,11 @@ async def send(at: StepContext) -> Produced:
     labels = [f"Price: {label}" for label in found["labels"]]
     header = (name, "Product", "Currency", "Lowest", "Highest", "Difference", *labels, "Note")
     rows = [
-        (key, title, currency, low, high, percent, *prices, None)
+        (key, title, currency, Decimal(low), Decimal(high), percent, *map(_written, prices), None)
         for key, title, currency, low, high, percent, prices in found["rows"]
     ]
     rows += [
-        (key, title, None, None, None, None, *prices, "two prices in one store, not compared")
+        (key, title, None, None, None, None, *map(_written, prices), "two prices in one store, not compared")
         for key, title, prices in found["twice"]
     ]
     card = None
@@ -203,6 +204,12 @@ def _differs(low: Decimal, high: Decimal, tolerance: Decimal) -> bool:
 
 def _price_of(variant: Variant) -> JsonValue:
     return [variant.currency or "", variant.price]
+
+
+def _written(price: str | None) -> Cell:
+    """A price as a number, which can be sorted and added; several as text."""
+    number = amount_of(price)
+    return price if number is None else number
 
 
 def _prices(held: Sequence[Any]) -> dict[str, set[Decimal]]:

@@ -170,13 +170,15 @@ def finish(ended: Ended) -> LastWords:
     """Summary and result (contract 3.2)."""
     found = ended.of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    outcomes = list(ended.outcomes.get(RESTORE, ()))[: whole(found.get("prices"))]
-    counts["restored"] = sum(outcome in ended.did for outcome in outcomes)
+    number = whole(found.get("prices"))
+    prices, tags = slice(number), slice(number, None)
+    counts["restored"] = ended.done(RESTORE, prices)
     left: Any = found.get("left", [])
     since, gone = counts["changed_since"], counts["gone"]
     none = "Nothing had to be put back." if counts["remembered"] else "The sale remembers no price."
     text = sentences(
-        ended.changed(RESTORE, "price and tag", "put back", none=none),
+        ended.changed(RESTORE, "price", "put back", none=none, among=prices),
+        ended.changed(RESTORE, "product", "untagged", among=tags),
         f"{counted(since, 'variant')} {verb(since, 'was', 'were')} changed since and left."
         if since
         else None,

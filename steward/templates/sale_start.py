@@ -171,17 +171,19 @@ def finish(ended: Ended) -> LastWords:
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     rows: Any = found.get("refused_rows", [])
     named: Any = found.get("named", [])
-    outcomes = list(ended.outcomes.get(CHANGE, ()))[: len(named)]
+    prices, tags = slice(len(named)), slice(len(named), None)
+    outcomes = tuple(ended.outcomes.get(CHANGE, ()))[prices]
     left = [
         {"row": None, "key": sku or label, "code": outcome.value, "message": _NOT_MADE[outcome]}
         for (sku, label), outcome in zip(named, outcomes, strict=False)
         if outcome in _NOT_MADE
     ]
-    counts["changed"] = sum(outcome in ended.did for outcome in outcomes)
+    counts["changed"] = ended.done(CHANGE, prices)
     counts["refused"] += len(left)
     already, refused = counts["already_on_sale"], counts["refused"]
     text = sentences(
-        ended.changed(CHANGE, "price and tag", "changed", none="No price was changed."),
+        ended.changed(CHANGE, "price", "changed", none="No price was changed.", among=prices),
+        ended.changed(CHANGE, "product", "tagged", among=tags),
         f"{already} {verb(already, 'was', 'were')} on sale already." if already else None,
         f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left as {verb(refused, 'it', 'they')}"
         f" {verb(refused, 'was', 'were')}."

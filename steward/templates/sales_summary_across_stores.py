@@ -87,14 +87,17 @@ async def add_them_up(at: StepContext) -> Produced:
     rates: Any = at.inputs["rates"]
     total, apart = Decimal(0), []
     stores: list[JsonValue] = []
+    used: dict[str, JsonValue] = {}
     odd: list[JsonValue] = []
     for label, found in zip(read["labels"], read["stores"], strict=True):
         sums = add_up(found)
-        rate = Decimal(1) if sums.currency == wanted else rates.get(sums.currency)
+        rate = "1" if sums.currency == wanted else rates.get(sums.currency)
         if rate is None:
             apart.append(label)
         else:
             total += sums.sales * Decimal(rate)
+            if sums.currency != wanted:
+                used[sums.currency] = rate
         odd += [f"{label}: {number} in {currency}" for currency, number in sorted(sums.apart.items())]
         stores.append(
             {
@@ -111,6 +114,7 @@ async def add_them_up(at: StepContext) -> Produced:
             "stores": stores,
             "total": money_text(total, wanted),
             "apart": apart,
+            "rates": used,
             "odd": odd,
         },
         counts=Counts(matched=len(stores)),
@@ -131,8 +135,11 @@ async def send_summary(at: StepContext) -> Produced:
         )
         for each in found["stores"]
     ]
-    facts.append(("Together", f"{found['total']} {at.inputs['currency']}"))
-    text = []
+    wanted, text = at.inputs["currency"], []
+    facts.append(("Together", f"{found['total']} {wanted}"))
+    if found["rates"]:
+        rates = (f"1 {of} as {rate} {wanted}" for of, rate in sorted(found["rates"].items()))
+        text.append(f"Added up with {', '.join(rates)}.")
     if found["apart"]:
         text.append(f"Not in the sum, for want of a rate: {', '.join(found['apart'])}.")
     if found["odd"]:

@@ -151,7 +151,9 @@ def finish(ended: Ended) -> LastWords:
     ]
     have, out = counts["in_stock"], counts["still_out"]
     text = sentences(
-        f"{have} of {counted(counts['checked'], 'marked product')} {verb(have, 'has', 'have')} stock again.",
+        f"{have} of {counted(counts['checked'], 'marked product')} {verb(have, 'has', 'have')} stock again."
+        if counts["checked"]
+        else f"No product has the tag {ended.inputs['marker']}.",
         ended.changed(SHOW, "product", "shown", none="Nothing was shown."),
         f"{out} {verb(out, 'is', 'are')} still out of stock." if out else None,
     )

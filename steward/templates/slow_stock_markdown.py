@@ -181,7 +181,9 @@ async def change_prices(at: StepContext) -> Produced:
     return Produced(
         {
             "told": [
-                [each.object.label, each.fields[0].before, each.fields[0].after] for each in planned.proposals
+                [each.object.label, price.before, price.after, price.currency]
+                for each in planned.proposals
+                for price in each.fields[:1]
             ]
         },
         title=f"Mark down {counted(len(planned.proposals), 'price')}",
@@ -204,7 +206,10 @@ async def tell_teams(at: StepContext) -> Produced:
     card = PostCard(
         title=f"{counted(len(told), 'variant')} marked down at {at.home.connection.name}",
         text=(f"Not sold for {at.inputs['no_sale_days']} days or more:",),
-        facts=tuple((label, f"{before} to {after}") for label, before, after in told),
+        facts=tuple(
+            (label, f"{before} to {after} {currency or ''}".rstrip())
+            for label, before, after, currency in told
+        ),
     )
     return post_card(at, card, remember=remember)
 

@@ -140,13 +140,7 @@ async def send_digest(at: StepContext) -> Produced:
     card = PostCard(
         title=f"{counted(found['matched'], 'row')} of {read['sheet']}",
         text=(f"The first {found['shown']}, and {left} more.",) if left else (),
-        facts=tuple(
-            (
-                f"Row {number}",
-                ", ".join(f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True)),
-            )
-            for number, *cells in found["picked"]
-        ),
+        facts=tuple((f"Row {number}", _told(columns, cells)) for number, *cells in found["picked"]),
     )
     remember: Mapping[str, str] = found["remember"]
     # A change whose message did not go out is told by the next run.
@@ -247,6 +241,12 @@ async def _changed(
     ]
     keep += [MemoryWrite(VALUES, key, None) for key in was if key not in marks and key not in unclear]
     return picked, refused, tuple(keep), {key: marks[key] for key in sorted(told)}
+
+
+def _told(columns: Sequence[str], cells: Sequence[str]) -> str:
+    """The cells of a row that hold something, each by its column."""
+    filled = [f"{name}: {cell}" for name, cell in zip(columns, cells, strict=True) if cell]
+    return ", ".join(filled) or "nothing in the columns shown"
 
 
 def _mark(text: str) -> str:

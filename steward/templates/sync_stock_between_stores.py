@@ -105,6 +105,7 @@ async def read_target(at: StepContext) -> Produced:
     """The variants of this store that a key of the source could mean, at the location written to."""
     output: Any = at.outputs[SOURCE]
     match = str(at.inputs["match"])
+    named = {"sku": "SKU"}.get(match, match)
     keys = {str(key).casefold() for key, _ in output["rows"]}
     skus: Any = output["skus"]
     ask = ProductsAsk(skus=None if skus is None else tuple(skus), location=location_of(at))
@@ -125,7 +126,7 @@ async def read_target(at: StepContext) -> Produced:
         {"variants": kept_variants(kept), "not_in_source": others},
         counts=Counts(read=len(read)),
         title=f"Read {counted(len(read), 'variant')} of {at.home.connection.name}",
-        message=f"{counted(without, 'variant')} without a {match} cannot be matched." if without else None,
+        message=f"{counted(without, 'variant')} without a {named} cannot be matched." if without else None,
     )
 
 

@@ -154,7 +154,7 @@ def _card(at: StepContext, waiting: Sequence[Any]) -> PostCard:
         title=title,
         text=tuple(lines),
         facts=tuple((_name(each), _state(each)) for each in waiting),
-        link=(f"Open {waiting[0]['number']}", link) if link else None,
+        link=("Open the order", link) if link else None,
     )
 
 

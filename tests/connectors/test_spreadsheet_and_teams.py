@@ -304,6 +304,7 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
         ("two\nlines", "two\nlines"),
         ("&lt;", "\\&lt;"),
         ("HTTPS://X", "HTTPS:\u200b//X"),
+        ("1. Cup\n12.\n2.5", "1\\. Cup\n12\\.\n2.5"),
     ],
 )
 def test_store_text_is_text(text: str, shown: str) -> None:

@@ -182,7 +182,9 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
     )
     [kept] = SET_PRICE.plan([SetPrice(on_sale, "5.00", Keep.KEEP)], integration_id=SHOP).proposals
     assert kept.parts[0].after == {"regular_price": "7.90", "sale_price": "5.00"}
-    assert "2026-12-24" in (kept.message or "")
+    assert kept.message == "The sale dates stay: … to 2026-12-24 00:00 UTC."
+    [ended] = SET_PRICE.plan([SetPrice(on_sale, "5.00", None)], integration_id=SHOP).proposals
+    assert ended.message == "Its sale of … to 2026-12-24 00:00 UTC is taken back."
 
 
 def test_what_is_already_so_is_dropped_and_a_plan_is_always_the_same() -> None:

@@ -27,6 +27,8 @@ def _failure(table: SheetTable, *names: str) -> str:
     [
         ("  TEA-1\u00a0", "TEA-1"),
         ("\u2003TEA-1\t", "TEA-1"),
+        ("\ufeff TEA-1\u200b", "TEA-1"),
+        ("\ufeff\u200b", ""),
         ("Te\u0301a", "T\u00e9a"),
         ("tea-1", "tea-1"),
         (Decimal(12345678901234567890), "12345678901234567890"),

@@ -167,8 +167,8 @@ async def test_the_message_names_only_what_was_held() -> None:
     ran = await _holding(replace(_RISKY, risk_reasons=("Proxy used",)), teams=teams).run()
     assert card_lines(ran.proposals[-1]) == [
         "1 risky order held at Shopify",
-        "Look at them before they are sent.",
-        "#1: 20.00, risk high; Proxy used",
+        "Look at it before it is sent.",
+        "#1: 20.00 EUR, risk high; Proxy used",
     ]
     for outcome in (Outcome.CONFLICT, Outcome.FAILED):
         none = await _holding(_RISKY, teams=teams).run(outcome=outcome)

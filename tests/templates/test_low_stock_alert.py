@@ -57,7 +57,7 @@ async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
     [message] = posted()
     assert lines_of(message) == [
         f"3 variants low in stock at The {twin.platform}",
-        "At or under 5:",
+        "At or under 5.",
         "Teapot (POT-1): 5 left",
         "Mug, L (CUP): 0 left",
         "Bowl (CUP): -2 left",
@@ -88,7 +88,7 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
     assert (proposal.action.value, proposal.parts[0].operation) == ("send", "teams.post")
     assert card_lines(proposal) == [
         "2 variants low in stock at Northwind Tea",
-        "At or under 5:",
+        "At or under 5.",
         "Tea 1 (S1): 5 left",
         "Tea 3 (S3): 0 left",
     ]
@@ -126,6 +126,7 @@ async def test_only_the_new_one_is_told() -> None:
     _stock(stage, n1=1, n2=2)
     ran = await stage.run()
     assert (ran.result["low"], ran.result["new"]) == (2, 1)
+    assert card_lines(ran.proposals[0])[1] == "At or under 5. 1 more was told before."
     assert [each["label"] for each in ran.result["variants"]] == ["Tea 2 (TEA-1)"]
 
 
@@ -203,6 +204,7 @@ async def test_untracked_ones_are_listed_when_asked_for() -> None:
     assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
     assert (ran.result["low"], ran.result["new"], ran.result["untracked"]) == (0, 0, 1)
     assert card_lines(ran.proposals[0])[-1].endswith("not tracked")
+    assert "1 variant without a stock number." in ran.words.text
     assert (await stage.run()).proposals == []
 
 

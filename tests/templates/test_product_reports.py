@@ -108,10 +108,11 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
     header, *rows = twin.both.cells(TAB)
     assert (header, [row[:2] for row in rows]) == (["Product", "Missing", "Link"], GAPS)
     [message] = twin.both.posted()
-    assert lines_of(message)[1:4] == [
+    assert lines_of(message)[1:5] == [
         "Image: 1 product",
         "Text of an image: 1 product",
         "Description: 1 product",
+        "SKU: 2 products",
     ]
 
 
@@ -229,9 +230,9 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
     note = "differing in blanks before or after and in capitals"
     assert twin.both.cells(TAB) == [
         ["Field", "Value", "Times", "Used by", "Note"],
-        ["SKU", "A-1", "3", "Cup; Pot, Small; Tray", note],
+        ["SKU", "A-1", 3, "Cup; Pot, Small; Tray", note],
     ]
-    assert lines_of(twin.both.posted()[0])[1:] == [f"SKU A-1: 3 times ({note})"]
+    assert lines_of(twin.both.posted()[0])[1:] == [f"SKU A-1: 3 times ({note}), by Cup; Pot, Small; Tray"]
     exact = {"ignore_case": False, "across_drafts": True, "teams": twin.both.teams()}
     all_of_them = await twin.run(await twin.set_up("duplicate-sku-check", exact))
     assert (all_of_them.result["checked"], all_of_them.result["groups"]) == (

@@ -56,10 +56,12 @@ async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
                 "row": None,
                 "key": "BEAD-1",
                 "code": "no_sensible_price",
-                "message": "20 % off 0.05 leaves 0.",
+                "message": "20 % off 0.05, down to .99, leaves no price above 0.",
             }
         ],
     }
+    told = (came.run.summary or {})["text"]
+    assert str(told).startswith("3 of 3 prices changed. 2 of 2 products tagged. 2 were on sale already.")
     assert twin.variants("Mug")["MUG-S"][:2] == ("3.99", "4.99")
     again = await twin.run(automation)
     assert (again.changes, again.result["already_on_sale"]) == ([], 5)

@@ -125,6 +125,7 @@ async def test_stores_are_told_in_their_order_and_added_up(
     }
     assert lines_of(both.posted()[0]) == [
         "Sales of 2026-04-30",
+        "Added up with 1 EUR as 1.15005 USD.",
         "The shopify: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",
         "The woocommerce: 3 orders, sales 59.50 EUR, refunds 7.25 EUR",
         "Together: 136.86 USD",

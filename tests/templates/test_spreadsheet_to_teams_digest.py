@@ -130,6 +130,12 @@ async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: in
     assert ("and 1 more" in told[1]) is (count == 51)
 
 
+async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
+    """Templates 5.22: a row by what it has."""
+    ran = await _stage([["A-1", "x"], ["", "x", 3]], "Status", "eq", "x", columns=["Order", "Left"]).run()
+    assert card_lines(ran.proposals[0])[1:] == ["Row 2: Order: A-1", "Row 3: Left: 3"]
+
+
 async def test_a_digest_goes_from_sheet_to_channel(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:

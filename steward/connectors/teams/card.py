@@ -11,6 +11,8 @@ from steward.model.json import JsonObject
 CARD_BYTES = 20_000
 _LONGEST_LINE = 2_000
 _SIGNS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
+# A number and a point at the start of a line would begin a numbered list.
+_LIST = re.compile(r"^(\s*[0-9]{1,9})\.(?=\s|$)", re.MULTILINE)
 _LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
 
 
@@ -36,8 +38,9 @@ def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
     plain = "".join(sign for sign in text if sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cf"))
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"
+    plain = _LIST.sub(r"\1\\.", _SIGNS.sub(r"\\\1", plain))
     # The blank of no width is ours: it keeps an address from becoming a link.
-    return _LIVE.sub("\\1\u200b", _SIGNS.sub(r"\\\1", plain))
+    return _LIVE.sub("\\1\u200b", plain)
 
 
 def _cut(ask: PostCard, kept: int) -> JsonObject:

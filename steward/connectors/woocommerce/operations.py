@@ -83,9 +83,10 @@ class PriceOperation(_Batched[SetPrice]):
             fields.append(_money(variant, name, "Compare-at price", variant.compare_at, compare))
         part = Part(self.name, integration_id, variant.id, after, before, after)
         message = ask.message
-        if compare is not None and (variant.sale_from or variant.sale_to):
-            dates = f"The sale dates stay: {variant.sale_from or '…'} to {variant.sale_to or '…'}."
-            message = f"{message} {dates}" if message else dates
+        if (variant.sale_from or variant.sale_to) and (compare is not None or variant.sale_price):
+            dates = f"{_minute(variant.sale_from)} to {_minute(variant.sale_to)}"
+            words = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
+            message = f"{message} {words}" if message else words
         shown = tuple(field for field in fields if not _same_money(field.before, field.after))
         return Proposal(
             _variant_ref(variant), self.action, shown or tuple(fields[:1]), (part,), integration_id,
@@ -244,6 +245,11 @@ def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
 
 def _money(variant: Variant, name: str, label: str, before: str | None, after: str | None) -> FieldChange:
     return FieldChange(name, label, before, after, FieldKind.MONEY, variant.currency)
+
+
+def _minute(at: str | None) -> str:
+    """A time of the shop's own fields, which are UTC, as people read it; an end that is open has none."""
+    return f"{at[:16].replace('T', ' ')} UTC" if at else "…"
 
 
 def _variant_ref(variant: Variant) -> ObjectRef:

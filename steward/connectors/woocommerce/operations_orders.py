@@ -157,8 +157,7 @@ class NoteOperation(StoreOperation[AddNote]):
 
 def order_ref(order: Order) -> ObjectRef:
     """An order as people know it: number and name."""
-    name = f"#{order.number} {order.customer_name}".strip()
-    return ObjectRef("order", order.id, name, order.url)
+    return ObjectRef("order", order.id, f"#{order.label.lstrip('#')}", order.url)
 
 
 def _customer_ref(customer: Customer) -> ObjectRef:
