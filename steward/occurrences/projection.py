@@ -9,7 +9,7 @@ from steward.scheduling.slots import next_slot, next_slots
 NEAR = timedelta(days=14)
 MOST_NEAR = 50
 
-# Fifty slots lie at least and at most this far ahead, whatever clocks do meanwhile: full hours are 30 to
+# Fifty slots take at least and at most this long, whatever clocks of a zone do: full hours are 30 to
 # 90 minutes apart, six-hourly slots at least four hours.
 _FIFTY_LEAST = {Cadence.HOURLY: timedelta(hours=24), Cadence.EVERY_6_HOURS: timedelta(days=8)}
 _FIFTY_MOST = {Cadence.HOURLY: timedelta(days=4)}
@@ -38,9 +38,10 @@ class Nearness:
         now, cadence = self._now, schedule.cadence
         if slot_at <= now + _FIFTY_LEAST.get(cadence, NEAR):
             return False
-        if cadence in SEVERAL_A_DAY and slot_at > now + _FIFTY_MOST.get(cadence, NEAR):
+        begin = max(slots_after, now)  # slots may begin late: the clock may have been set back since
+        if cadence in SEVERAL_A_DAY and slot_at > begin + _FIFTY_MOST.get(cadence, NEAR):
             return True
-        key = (schedule, zone.key, spread_minutes, max(slots_after, now))
+        key = (schedule, zone.key, spread_minutes, begin)
         near_until = self._near_until.get(key)
         if near_until is None:
             near_until = self._near_until[key] = _near_until(

@@ -221,6 +221,18 @@ async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
     assert len(rows) > near
 
 
+async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
+    world: World, diary: Diary
+) -> None:
+    """schedule.md 6, `projected`: the first fifty, though by R15 none comes before the time of set-up"""
+    made = await world.create(schedule=HOURLY)
+    world.clock.jump(-60 * 3600)
+    rows = await diary.rows(made, until=world.clock.now() + 10 * DAY, limit=500)
+    flags = [row.is_projected for row in rows]
+    assert flags == [False] * 50 + [True] * (len(rows) - 50)
+    assert len(rows) > 50
+
+
 async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World, diary: Diary) -> None:
     """schedule.md 6: within 14 days of now; the limit and one past"""
     made = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
