@@ -38,6 +38,11 @@ _REMEMBERED: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
 CPU_SECONDS: Final = 12.0
 MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
+# A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
+# take this many times as long.
+PATIENCE: Final = 6
+YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
+_LOOK_SECONDS: Final = 0.1
 _ROOT = Path(__file__).parents[2]
 
 
@@ -51,7 +56,10 @@ class Walls:
 
 @dataclass(slots=True)
 class Used:
-    """Seconds that messages took with their children; waiting for a turn is not among them."""
+    """Seconds that messages took with their children: of CPU where the machine tells them, else of wall time.
+
+    Waiting for a turn is not among them.
+    """
 
     seconds: float = 0.0
 
@@ -102,8 +110,8 @@ class Children:
         seconds: float,
         used: Used | None = None,
     ) -> bytes:
-        """The answer's JSON to one message. `seconds` is the wall time of each of its parts; what it took
-        is added to `used`.
+        """The answer's JSON to one message. `seconds` is the time of each of its parts (see PATIENCE); what
+        it took is added to `used`.
 
         Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
         gets another.
@@ -111,7 +119,7 @@ class Children:
         if len(given) > MESSAGE_BYTES:
             raise stopped(MEMORY)
         child = await self._lend(owner, kind)
-        kept, began = False, asyncio.get_running_loop().time()
+        kept, clock = False, _Clock(child.process)
         try:
             message = line(asked) + given + b"\n"
             answer, cpu = await asyncio.wait_for(_exchange(child.process, message, seconds), MESSAGE_SECONDS)
@@ -121,7 +129,7 @@ class Children:
             raise stopped(TIMEOUT) from end
         finally:
             if used is not None:
-                used.seconds += asyncio.get_running_loop().time() - began
+                used.seconds += clock.spent()
             if not kept:
                 await self._end(child)
             child.busy = False
@@ -274,8 +282,8 @@ async def _exchange(process: ChildProcess, message: bytes, seconds: float) -> tu
         try:
             said = PROGRESS
             while said == PROGRESS:
-                said = await asyncio.wait_for(process.line(), seconds)
-            result = await asyncio.wait_for(process.line(), seconds)
+                said = await _line(process, seconds)
+            result = await _line(process, seconds)
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
@@ -284,6 +292,38 @@ async def _exchange(process: ChildProcess, message: bytes, seconds: float) -> tu
     except ValueError as end:  # a line longer than any answer may be
         raise stopped(MEMORY) from end
     return _judged(said, result)
+
+
+async def _line(process: ChildProcess, seconds: float) -> bytes:
+    """The next line of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
+    clock, reading = _Clock(process), asyncio.ensure_future(process.line())
+    try:
+        while not (await asyncio.wait({reading}, timeout=min(seconds, _LOOK_SECONDS)))[0]:
+            spent = clock.spent()
+            if spent >= seconds or clock.wall() >= PATIENCE * seconds:
+                raise TimeoutError
+            if spent >= YIELD_SECONDS:
+                process.yield_to_others()
+        return reading.result()
+    finally:
+        reading.cancel()
+
+
+class _Clock:
+    """How long a child has been at something."""
+
+    def __init__(self, process: ChildProcess) -> None:
+        self._process, self._loop = process, asyncio.get_running_loop()
+        self._began, self._cpu = self._loop.time(), process.cpu()
+
+    def wall(self) -> float:
+        """Seconds of wall time."""
+        return self._loop.time() - self._began
+
+    def spent(self) -> float:
+        """Seconds of the child's CPU; of wall time where the machine does not tell."""
+        now = self._process.cpu()
+        return self.wall() if now is None or self._cpu is None else now - self._cpu
 
 
 def _judged(said: bytes, result: bytes) -> tuple[bytes, float]:
