@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,20 +18,10 @@ from typing import IO, Any, TypeVar, cast
 from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.store.engine import (
-    Act,
-    Args,
-    Busy,
-    Dialect,
-    ForeignAwait,
-    Row,
-    Shared,
-    Sql,
-    Statement,
-    bind,
-    prepare,
-)
+from steward.store.engine import Act, Busy, Dialect, Shared
+from steward.store.log_sqlite import LONGEST_PAGES, LogCopier
 from steward.store.space import DiskFull
+from steward.store.tx_sqlite import STATEMENTS, SqliteTx, drive
 
 T = TypeVar("T")
 
@@ -44,9 +34,7 @@ READERS = 4
 # With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
 # them back into the file.
 WRITER_CACHE_KIB = 64 * 1024
-WAL_PAGES = 4_000
 TRIES = 5
-_STATEMENTS = 512
 
 
 class AlreadyServed(Exception):
@@ -58,7 +46,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     if sqlite3.sqlite_version_info < (3, 38):
         raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
     connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS, timeout=30.0
+        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30.0
     )
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA busy_timeout = 30000")
@@ -69,94 +57,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_PAGES}")
+        # What an INSERT of many rows would have to take back stays out of files too.
+        connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 
 
 def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.row_factory = None  # see _columns
     return connection
-
-
-# A row as a dictionary, its names worked out once a statement: sqlite3's own compares every look-up with each
-# name in turn, which for thirty columns was a tenth of a request.
-_names: dict[str, tuple[str, ...]] = {}
-
-
-def _columns(statement: Statement, cursor: sqlite3.Cursor) -> tuple[str, ...]:
-    names = _names.get(statement.text)
-    if names is None:
-        names = tuple(column[0] for column in cursor.description)
-        if len(set(names)) < len(names):
-            raise ValueError(f"two columns of one name: {statement.text}")
-        if len(_names) >= _STATEMENTS * 4:
-            _names.clear()
-        _names[statement.text] = names
-    return names
-
-
-class SqliteTx:
-    """A transaction whose methods never suspend, so an act ends in one drive."""
-
-    __slots__ = ("_connection", "now")
-
-    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
-        self._connection = connection
-        self.now = now
-
-    @property
-    def dialect(self) -> Dialect:
-        """Which engine this runs on."""
-        return "sqlite"
-
-    @property
-    def test_now(self) -> datetime | None:
-        """None: the bound instant is the only clock here."""
-        return None
-
-    def _run(self, sql: Sql, args: Args | None) -> tuple[Statement, sqlite3.Cursor]:
-        statement = prepare(sql, "sqlite")
-        values = bind(statement, args, self.now, dialect="sqlite")
-        return statement, self._connection.execute(statement.text, values)
-
-    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
-        """The first row, or None."""
-        statement, cursor = self._run(sql, args)
-        values = cursor.fetchone()
-        row = None if values is None else dict(zip(_columns(statement, cursor), values, strict=True))
-        cursor.close()
-        return row
-
-    async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
-        """Every row."""
-        statement, cursor = self._run(sql, args)
-        found = cursor.fetchall()
-        if not found:
-            return []
-        names = _columns(statement, cursor)
-        return [dict(zip(names, values, strict=True)) for values in found]
-
-    async def execute(self, sql: Sql, args: Args | None = None) -> int:
-        """Runs a statement; the number of rows it touched."""
-        return self._run(sql, args)[1].rowcount
-
-    async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Runs a statement for each of `rows`; the number of rows it touched."""
-        return self._connection.executemany(prepare(sql, "sqlite").text, rows).rowcount
-
-    async def enter(self, orgs: Collection[OrgId]) -> None:
-        """Nothing: SQLite has the wall of signatures only (safety 5)."""
-
-
-def drive(act: Act[T], tx: SqliteTx) -> T:
-    """Runs an act to its end in one go. Raises ForeignAwait when it waits for anything but its Tx."""
-    coroutine = cast("Coroutine[Any, Any, T]", act(tx))
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return cast("T", end.value)
-    coroutine.close()
-    raise ForeignAwait("an act awaited something other than its transaction")
 
 
 @dataclass(slots=True)
@@ -176,6 +85,7 @@ class _Writer:
     def __init__(self, path: Path, told: Callable[[int], None]) -> None:
         self._told = told
         self._connection = _plain(connect(path))
+        self._copier = LogCopier(connect(path))
         self._jobs: deque[_Job] = deque()
         self._put_bytes = 0  # each of the two is counted by one thread alone; their difference is what waits
         self._taken_bytes = 0
@@ -217,6 +127,7 @@ class _Writer:
             self._closed = True
             self._wake.notify()
         self._thread.join()
+        self._copier.close()
         self._connection.close()
 
     def _next(self) -> _Job | None:
@@ -244,6 +155,7 @@ class _Writer:
                     job.error = _passing(error)
             _answer(done)
             self._told(len(done))
+            self._copier.written(self._connection.total_changes)
 
     def _batch(self, done: list[_Job]) -> None:
         """All waiting jobs in one transaction; savepoints only once a job has failed after writing.
@@ -281,23 +193,25 @@ class _Writer:
                 break
             alike.append(other)
             done.append(other)
-        if len(alike) > 1 and self._run_together(kind, alike):
-            return True
+        if len(alike) > 1:
+            together = self._run_together(kind, alike)
+            if together is not None:
+                return together
         return all([self._run(each) for each in alike])
 
-    def _run_together(self, kind: Shared[Any, Any], jobs: list[_Job]) -> bool:
-        """Runs jobs of a kind in one call; False when it failed, and then nothing of it is left."""
-        self._connection.execute("SAVEPOINT alike")
+    def _run_together(self, kind: Shared[Any, Any], jobs: list[_Job]) -> bool | None:
+        """Runs jobs of a kind in one call. It failed: False as `_run`, None when it has left nothing behind.
+
+        Under no savepoint: for that SQLite would copy each page before it is changed.
+        """
+        before = self._connection.total_changes
+        items = [job.act.item for job in jobs if isinstance(job.act, Shared)]
         try:
-            items = [job.act.item for job in jobs if isinstance(job.act, Shared)]
             answers = drive(lambda tx: kind.together(tx, items), SqliteTx(self._connection, jobs[0].now))
         except Exception:
             if not self._connection.in_transaction:
                 raise  # as in _run
-            self._connection.execute("ROLLBACK TO alike")
-            self._connection.execute("RELEASE alike")
-            return False
-        self._connection.execute("RELEASE alike")
+            return None if self._connection.total_changes == before else False
         for job, answer in zip(jobs, answers, strict=True):
             job.result = answer
         return True
