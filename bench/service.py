@@ -124,9 +124,9 @@ class House:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1
         ask = RunNow(automation.id, f"bench-{self.started}", Mode.LIVE)
-        templates = self.tools.templates
-        verb = partial(start.run_now, actor=self.owner, ask=ask, templates=templates, max_waiting=1000)
-        run = (await self.write(verb)).run
+        now, templates = self.service.clock.now(), self.tools.templates
+        started = await start.start(self.engine, now, self.owner, ask, templates=templates, max_waiting=1000)
+        run = started.run
         self.service.hints.announce("ready")
         return run
 

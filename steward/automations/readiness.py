@@ -1,6 +1,6 @@
 """What keeps an automation from running now: the switch, its template, its connections; changes nothing."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.automations import workflows
@@ -83,6 +83,13 @@ async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None
         raise NotConnected(found.message, errors={})
     if found is not None and found.code == "not_ready":
         raise NotReady(found.message, errors={})
+
+
+def is_clear(automation: Automation, templates: Templates, connected: Collection[IntegrationId]) -> bool:
+    """Whether it is of a template on offer, and every connection it needs is among `connected`."""
+    if automation.kind is not Kind.TEMPLATE or is_withdrawn(automation, templates):
+        return False
+    return all(one in connected for one in connections_of(automation, templates))
 
 
 def why_unusable(connection: Connection | None) -> str | None:

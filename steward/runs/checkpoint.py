@@ -61,15 +61,24 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     lease = point.lease
     if point.ended is None or point.value is None or point.changes or point.memory:
         return await engine.write(now, partial(write, point=point), org=lease.org)
-    row = _row(point.seq, point.ended, now, finished=MARK)
-    kept = Point(lease, row, point.value, point.output)
     shared = Shared(
-        kept, checkpoints.keep, checkpoints.keep_together, everywhere=True, weight=len(point.output)
+        plain_point(point, point.ended, point.value, now),
+        checkpoints.keep,
+        checkpoints.keep_together,
+        everywhere=True,
+        weight=len(point.output),
+        at_once=True,
     )
     ours, cancel = await engine.write(now, shared, org=lease.org)
     if not ours:
         raise Fenced(lease)
     return cancel
+
+
+def plain_point(point: Checkpoint, ended: Ended, value: StepValue, now: datetime) -> Point:
+    """A step's row and value, as they are kept together with those of other runs."""
+    row = _row(point.seq, ended, now, finished=MARK)
+    return Point(point.lease, row, value, point.output)
 
 
 async def write(tx: Tx, point: Checkpoint) -> str | None:

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import readiness
+from steward.automations.rules import Templates
 from steward.crashpoint import crashpoint
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
-from steward.model.ids import AutomationId, IntegrationId, OrgId, WorkerId
+from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.runs import finish
@@ -27,7 +28,7 @@ from steward.store import (
     steps,
     streaks,
 )
-from steward.store.engine import Shared, Tx
+from steward.store.engine import AtOnce, Shared, Tx
 from steward.store.plain_runs import Beginning, Leased
 from steward.store.run_queue import Hot, Lease
 from steward.store.steps import StepValue, ValueState
@@ -57,14 +58,14 @@ async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[Org
     if wanted <= 0:
         return []
     take = partial(_take, worker=worker, free=wanted, full=list(full))
-    leases = await tools.engine.write(tools.clock.now(), take)
+    leases = await tools.engine.write(tools.clock.now(), AtOnce(take))
     crashpoint("after_claim")
     return leases
 
 
 async def _take(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> list[Lease]:
     found = await run_queue.claim(tx, worker, free=free, full=full)
-    if found:
+    if found and tx.dialect == "sqlite":
         await fair.advance(tx, max(vt for _, vt in found))
     return [lease for lease, _ in found]
 
@@ -88,7 +89,7 @@ class _Begun:
 async def take_up(tools: Tools, lease: Lease) -> Taken | None:
     """As `begin`, durably; most runs share one call with others taken at the same time. Raises Fenced."""
     now = tools.clock.now()
-    shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together)
+    shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together, at_once=True)
     begun = await tools.engine.write(now, shared, org=lease.org)
     if begun.apart:
         return await tools.engine.write(now, partial(begin, lease=lease, tools=tools), org=lease.org)
@@ -96,24 +97,17 @@ async def take_up(tools: Tools, lease: Lease) -> Taken | None:
 
 
 async def _begin_alone(tx: Tx, taking: _Taking) -> _Begun:
-    if tx.dialect == "postgresql":
-        [begun] = await _begin_together(tx, [taking])
-        if not begun.apart:
-            return begun
     return _Begun(await begin(tx, lease=taking.lease, tools=taking.tools))
 
 
 async def _begin_together(tx: Tx, takings: Sequence[_Taking]) -> list[_Begun]:
     """Makes those running that are taken for the first time and that nothing refuses (engine 6)."""
-    read = await plain_runs.read(tx, [taking.lease for taking in takings])
-    usual = [one for one in read if one is not None and _is_usual(one)]
-    refused: set[AutomationId] = set()
-    for org in sorted({one.lease.org for one in usual}):
-        wanted = {one.automation.id: one.automation for one in usual if one.lease.org == org}
-        templates = takings[0].tools.templates
-        refused |= (await readiness.obstacles(tx, org, list(wanted.values()), templates=templates)).keys()
+    read = await plain_runs.leased(tx, [taking.lease for taking in takings])
+    templates = takings[0].tools.templates
     starts = {
-        one.lease.run: (one, _start(one.automation)) for one in usual if one.automation.id not in refused
+        one.lease.run: (one, _start(one.automation))
+        for one in read
+        if one is not None and _is_usual(one, templates)
     }
     held = await plain_runs.begin(
         tx,
@@ -123,19 +117,22 @@ async def _begin_together(tx: Tx, takings: Sequence[_Taking]) -> list[_Begun]:
         ],
     )
     return [
-        _Begun(_taken(tx, *starts[taking.lease.run])) if taking.lease.run in held else _Begun(apart=True)
+        _Begun(_taken(*starts[taking.lease.run], held[taking.lease.run]))
+        if taking.lease.run in held
+        else _Begun(apart=True)
         for taking in takings
     ]
 
 
-def _is_usual(one: Leased) -> bool:
-    """Whether only the switch and the connections are left to judge, and only the run's own rows to write."""
+def _is_usual(one: Leased, templates: Templates) -> bool:
+    """Whether nothing refuses the run, and only its own rows are to be written."""
     run, hot, automation = one.run, one.hot, one.automation
     return (
         hot.status is RunStatus.QUEUED
         and hot.started_at is None
         and run.event is None
-        and automation.kind is Kind.TEMPLATE
+        and one.is_on
+        and readiness.is_clear(automation, templates, one.connected)
         and automation.state is not AutomationState.ARCHIVED
         and run.plan_version == automation.plan_version
         and (run.automation_version, run.template_version)
@@ -152,10 +149,10 @@ def _start(automation: Automation) -> dict[str, JsonValue]:
     }
 
 
-def _taken(tx: Tx, one: Leased, started: dict[str, JsonValue]) -> Taken:
+def _taken(one: Leased, started: dict[str, JsonValue], now: datetime) -> Taken:
     value = StepValue(START, "", 0, ValueState.DONE, started)
-    run = replace(one.run, status=RunStatus.RUNNING, started_at=tx.now)
-    return Taken(one.lease, run, replace(one.hot, started_at=tx.now), one.automation, (value,))
+    run = replace(one.run, status=RunStatus.RUNNING, started_at=now)
+    return Taken(one.lease, run, replace(one.hot, started_at=now), one.automation, (value,))
 
 
 async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:

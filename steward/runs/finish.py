@@ -14,9 +14,10 @@ from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
 from steward.runs.tools import Fenced
-from steward.store import changes, lanes, plain_runs, run_queue, schedules, streaks
+from steward.store import changes, checkpoints, lanes, plain_runs, run_queue, schedules, streaks
+from steward.store.checkpoints import Point
 from steward.store.engine import Engine, Shared, Tx
-from steward.store.plain_runs import Success
+from steward.store.plain_runs import Closed, Success
 from steward.store.run_queue import Lease
 
 FAILURES_TO_PAUSE = 5
@@ -70,19 +71,47 @@ class Finish:
     mode: Mode
     rules: AutomationRules
 
+    @property
+    def went_well(self) -> bool:
+        """Whether nothing but the run, its lane and its schedule has to be written."""
+        return self.end.status is RunStatus.SUCCEEDED and self.end.code is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """A run to be ended well, with its last step where that is not kept yet."""
+
+    wanted: Finish
+    point: Point | None = None
+
 
 async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
     """Ends a run durably; what ended well may share one call with other runs'. Raises Fenced."""
     org = wanted.lease.org
-    went_well = wanted.end.status is RunStatus.SUCCEEDED and wanted.end.code is None
-    if not went_well or not await engine.write(now, Shared(wanted, _alone, _together), org=org):
-        await engine.write(now, partial(_by_itself, wanted=wanted), org=org)
+    if wanted.went_well:
+        shared = Shared(_Ending(wanted), _alone, _together, at_once=True)
+        if (await engine.write(now, shared, org=org)).ended:
+            return
+    await engine.write(now, partial(_by_itself, wanted=wanted), org=org)
 
 
-async def _alone(tx: Tx, wanted: Finish) -> bool:
-    if tx.dialect == "sqlite" or not (await _together(tx, [wanted]))[0]:
-        await _by_itself(tx, wanted)
-    return True
+async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Point) -> Closed:
+    """Keeps the last step of a run that went well and ends it, in one commit and maybe in one call with other
+    runs'; one that is to be cancelled, or has lost its lane, takes the step alone. Raises Fenced."""
+    shared = Shared(_Ending(wanted, point), _alone, _together, weight=len(point.output), at_once=True)
+    closed = await engine.write(now, shared, org=wanted.lease.org)
+    if not closed.ours:
+        raise Fenced(wanted.lease)
+    return closed
+
+
+async def _alone(tx: Tx, ending: _Ending) -> Closed:
+    if ending.point is not None:
+        ours, cancel = await checkpoints.keep(tx, ending.point)
+        if not ours or cancel is not None:
+            return Closed(ours, False, cancel)
+    await _by_itself(tx, ending.wanted)
+    return Closed(True, True, None)
 
 
 async def _by_itself(tx: Tx, wanted: Finish) -> None:
@@ -96,20 +125,21 @@ async def _by_itself(tx: Tx, wanted: Finish) -> None:
     )
 
 
-async def _together(tx: Tx, ended: Sequence[Finish]) -> Sequence[bool]:
-    """Which were ended: the others are lost."""
-    return await plain_runs.succeed(
+async def _together(tx: Tx, endings: Sequence[_Ending]) -> Sequence[Closed]:
+    """What became of each; what is not ended is lost, or not of the usual kind."""
+    return await plain_runs.close(
         tx,
         [
             Success(
-                one.lease,
-                one.automation,
-                one.mode is Mode.LIVE,
-                one.end.message,
-                run_queue.kept(one.end.summary),
-                run_queue.kept(one.end.result),
+                one.wanted.lease,
+                one.wanted.automation,
+                one.wanted.mode is Mode.LIVE,
+                one.wanted.end.message,
+                run_queue.kept(one.wanted.end.summary),
+                run_queue.kept(one.wanted.end.result),
+                one.point,
             )
-            for one in ended
+            for one in endings
         ],
     )
 

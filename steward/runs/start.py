@@ -1,6 +1,10 @@
 """Run now, once per idempotency key (interface 4.3)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Literal
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
@@ -12,7 +16,8 @@ from steward.model.json import digest
 from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
 from steward.store import automations, idempotency, plain_runs, runs
-from steward.store.engine import Tx
+from steward.store.engine import Engine, Shared, Tx
+from steward.store.plain_runs import Making, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,9 @@ class RunNow:
     automation: AutomationId
     idempotency_key: str
     mode: Mode
+
+
+_Made = Literal["made", "kept", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +65,8 @@ async def run_now(tx: Tx, actor: Actor, ask: RunNow, *, templates: Templates, ma
 
 async def _make(
     tx: Tx, actor: Actor, ask: RunNow, automation: Automation, *, run: RunId, max_waiting: int
-) -> plain_runs.MadeNow:
+) -> _Made:
     """Makes the run under the lane's lock, and tells whether its key was used or too many wait."""
-    sha256 = digest([automation.id, ask.mode])
-    if tx.dialect == "postgresql":  # where each statement is a round trip
-        return await plain_runs.run_now(
-            tx,
-            automation,
-            run=run,
-            mode=ask.mode,
-            key=ask.idempotency_key,
-            request_sha256=sha256,
-            max_waiting=max_waiting,
-            maker=maker(actor),
-        )
     held = await lane.lock(tx, actor.org, automation.id)
     kept = await idempotency.keep(
         tx,
@@ -79,7 +75,7 @@ async def _make(
         key=ask.idempotency_key,
         object_id=run,
         automation=automation.id,
-        request_sha256=sha256,
+        request_sha256=digest([automation.id, ask.mode]),
     )
     if not kept:
         return "kept"
@@ -95,6 +91,71 @@ async def _make(
     )
     await lane.offer(tx, held, offer)
     return "made"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A run now that may share a call with others."""
+
+    actor: Actor
+    ask: RunNow
+    templates: Templates
+    max_waiting: int
+
+
+async def start(
+    engine: Engine,
+    now: datetime,
+    actor: Actor,
+    ask: RunNow,
+    *,
+    templates: Templates,
+    max_waiting: int,
+    weight: int = 0,
+) -> Started:
+    """As `run_now`, durably; most share one call with others made at the same time."""
+    wish = _Wish(actor, ask, templates, max_waiting)
+    shared: Shared[_Wish, Started | None] = Shared(wish, _alone, _together, weight=weight, at_once=True)
+    started = await engine.write(now, shared, org=actor.org)
+    if started is None:
+        act = partial(run_now, actor=actor, ask=ask, templates=templates, max_waiting=max_waiting)
+        started = await engine.write(now, act, org=actor.org)
+    return started
+
+
+async def _alone(tx: Tx, wish: _Wish) -> Started | None:
+    templates, most = wish.templates, wish.max_waiting
+    return await run_now(tx, wish.actor, wish.ask, templates=templates, max_waiting=most)
+
+
+async def _together(tx: Tx, wishes: Sequence[_Wish]) -> list[Started | None]:
+    """Makes those runs nothing stands in the way of; None for each of the others."""
+    most = wishes[0].max_waiting
+    asked = [(wish.actor.org, wish.ask.automation, wish.ask.idempotency_key) for wish in wishes]
+    found = await plain_runs.standing(tx, asked, max_waiting=most)
+    making: list[Making] = []
+    numbers: list[int] = []
+    for number, (wish, standing) in enumerate(zip(wishes, found, strict=True)):
+        if standing is None or not _is_usual(standing, wish.templates):
+            continue
+        automation, ask = standing.automation, wish.ask
+        run = RunId(new_id(standing.present))
+        sha256 = digest([automation.id, ask.mode])
+        making.append(Making(automation, run, ask.mode, ask.idempotency_key, sha256, maker(wish.actor)))
+        numbers.append(number)
+    made = await plain_runs.start(tx, making, max_waiting=most) if making else []
+    runs_by = dict(zip(numbers, made, strict=True))
+    return [
+        Started(runs_by[number], replayed=False) if number in runs_by else None
+        for number in range(len(wishes))
+    ]
+
+
+def _is_usual(standing: Standing, templates: Templates) -> bool:
+    automation = standing.automation
+    return automation.state is not AutomationState.ARCHIVED and readiness.is_clear(
+        automation, templates, standing.connected
+    )
 
 
 async def _replay(tx: Tx, actor: Actor, ask: RunNow) -> Started | None:

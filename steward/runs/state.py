@@ -13,10 +13,11 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
 from steward.model.run import Counts, Run
-from steward.runs import approval, checkpoint
+from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
 from steward.runs.context import Opened
+from steward.runs.finish import Finish
 from steward.runs.tools import CancelAsked, Progress, Tools
 from steward.steps.base import MemoryWrite
 from steward.store import changes, steps
@@ -68,6 +69,7 @@ class Walk:
     bindings: JsonObject = field(default_factory=dict)
     verified: VerifiedSet | None = None
 
+    is_ended: bool = False  # with its last step
     asks: bool = True  # a workflow's sends wait for approval (`send_mode: ask`)
 
     @property
@@ -133,11 +135,52 @@ class Walk:
         memory: Sequence[MemoryWrite] = (),
     ) -> None:
         """Writes the next row of the run. Raises Fenced, CancelAsked, TooMuchData."""
+        point = self._point(ended, output, state=state, changes=changes, memory=memory)
+        crashpoint("before_checkpoint")
+        cancel = await checkpoint.keep(self.tools.engine, self.tools.clock.now(), point)
+        crashpoint("after_checkpoint")
+        self._note(ended, point)
+        if cancel is not None:
+            raise CancelAsked(cancel)
+
+    async def last_checkpoint(
+        self, ended: Ended, output: JsonValue, *, end: Callable[[], Finish]
+    ) -> Finish | None:
+        """Writes the last row of a run, and in the same commit its `end` if that went well; it, if so.
+
+        Raises Fenced, CancelAsked, TooMuchData.
+        """
+        point = self._point(ended, output, state=ValueState.DONE)
+        assert point.value is not None
+        self._note(ended, point)  # the run's last words tell of this step too
+        wanted, now, engine = end(), self.tools.clock.now(), self.tools.engine
+        crashpoint("before_checkpoint")
+        if wanted.went_well:
+            crashpoint("before_finish")
+            kept = checkpoint.plain_point(point, ended, point.value, now)
+            closed = await finish.end_with_step(engine, now, wanted, kept)
+            is_ended, cancel = closed.ended, closed.cancel
+        else:
+            is_ended, cancel = False, await checkpoint.keep(engine, now, point)
+        crashpoint("after_checkpoint")
+        if cancel is not None:
+            raise CancelAsked(cancel)
+        return wanted if is_ended else None
+
+    def _point(
+        self,
+        ended: Ended,
+        output: JsonValue,
+        *,
+        state: ValueState,
+        changes: Sequence[Change] = (),
+        memory: Sequence[MemoryWrite] = (),
+    ) -> Checkpoint:
         packed = steps.packed(output)
         if self.kept_bytes + len(packed) > steps.RUN_BYTES:
             raise TooMuchData
         value = StepValue(ended.step.name, ended.iteration, self.seq + 1, state, output)
-        point = Checkpoint(
+        return Checkpoint(
             lease=self.lease,
             automation=self.run.automation_id,
             seq=self.seq + 1,
@@ -147,17 +190,16 @@ class Walk:
             changes=changes,
             memory=memory,
         )
-        crashpoint("before_checkpoint")
-        cancel = await checkpoint.keep(self.tools.engine, self.tools.clock.now(), point)
-        crashpoint("after_checkpoint")
+
+    def _note(self, ended: Ended, point: Checkpoint) -> None:
+        """What is known of the run with this checkpoint."""
+        assert point.value is not None
         self.seq += 1
-        self.kept_bytes += len(packed)
+        self.kept_bytes += len(point.output)
         key = f"{ended.step.name}\x00{ended.iteration}" if ended.iteration else ended.step.name
-        self.journal[key] = value
+        self.journal[key] = point.value
         self.totals = self.totals.plus(ended.counts)
         self.said[key] = (ended.code, ended.message)
-        if cancel is not None:
-            raise CancelAsked(cancel)
 
 
 async def _present(tx: Tx) -> datetime:

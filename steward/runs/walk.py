@@ -135,6 +135,8 @@ async def _go(walk: Walk) -> None:
     """Steps until none can be taken, then asks or ends."""
     try:
         failure = await (_steps(walk) if walk.template is not None else workflow.advance(walk))
+        if walk.is_ended:
+            return
         if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
             await _ask(walk)
             return
@@ -283,7 +285,25 @@ async def _succeed(walk: Walk, step: PlanStep, produced: Produced, started_at: d
     )
     live = walk.run.mode == "live"
     writes = [one for one in produced.memory if one.position is None] if live else []
+    if not writes and _is_last(walk, step):
+        wanted = await walk.last_checkpoint(ended, produced.output, end=partial(_went_well, walk))
+        if wanted is not None:
+            walk.is_ended = True
+            _tell_end(walk.tools, walk.taken, wanted.end)
+        return
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, memory=writes)
+
+
+def _is_last(walk: Walk, step: PlanStep) -> bool:
+    """Whether every other step of the plan is settled, so that the run ends with this one."""
+    others = [walk.journal.get(other.name) for other in walk.plan.steps if other.name != step.name]
+    return all(value is not None and value.state in SETTLED for value in others)
+
+
+def _went_well(walk: Walk) -> Finish:
+    taken = walk.taken
+    end = _result(walk, None)
+    return Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, walk.tools.automation_rules)
 
 
 async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
@@ -394,6 +414,10 @@ async def _end(tools: Tools, taken: Taken, end: End) -> None:
     crashpoint("before_finish")
     wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, tools.automation_rules)
     await finish.end_run(tools.engine, tools.clock.now(), wanted)
+    _tell_end(tools, taken, end)
+
+
+def _tell_end(tools: Tools, taken: Taken, end: End) -> None:
     crashpoint("after_finish")
     tools.wake("ready")
     tools.metrics.count("steward_runs_finished_total", status=str(end.status))

@@ -12,7 +12,7 @@ from steward.store.steps import StepRow, StepValue
 # In place of a step's end, which the clock of the transaction tells. No other value of a JSON text can hold
 # the member with its quotation marks: inside a value they are escaped.
 MARK = "@"
-_MEMBER = f'"finished_at":"{MARK}"'
+MEMBER = f'"finished_at":"{MARK}"'
 Held = tuple[bool, str | None]
 
 
@@ -31,7 +31,7 @@ async def keep(tx: Tx, point: Point) -> Held:
     lease, row = point.lease, point.row
     ours, cancel = await run_queue.advance(tx, lease, seq=row.seq)
     if ours:
-        wire = row.wire.replace(_MEMBER, f'"finished_at":"{wire_time(tx.now)}"')
+        wire = row.wire.replace(MEMBER, f'"finished_at":"{wire_time(tx.now)}"')
         ended = StepRow(
             row.seq, row.name, row.iteration, row.attempt, row.status, tx.now, row.changes_total, wire
         )
@@ -45,8 +45,8 @@ async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
     if tx.dialect == "sqlite":
         return await _keep_rows(tx, points)
     rows = await tx.all(
-        "SELECT n, cancel_code FROM steward_checkpoints(:orgs, :runs, :epochs, :seqs, :names, :iterations,"
-        " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states)",
+        "SELECT n, cancel_code FROM steward_checkpoint(:orgs, :runs, :epochs, :seqs, :names, :iterations,"
+        " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states, :test_now)",
         {
             "orgs": [point.lease.org for point in points],
             "runs": [point.lease.run for point in points],
@@ -58,10 +58,11 @@ async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
             "statuses": [point.row.status for point in points],
             "changes": [point.row.changes_total for point in points],
             "wires": [point.row.wire for point in points],
-            "mark": _MEMBER,
+            "mark": MEMBER,
             "outputs": [point.output for point in points],
-            "unknowns": [_unknown(point.value, tx) for point in points],
+            "unknowns": [unknown_paths(point.value, tx) for point in points],
             "states": [point.value.state for point in points],
+            "test_now": tx.test_now,
         },
     )
     found = {int(row["n"]): row["cancel_code"] for row in rows}
@@ -84,9 +85,9 @@ async def _keep_rows(tx: Tx, points: Sequence[Point]) -> list[Held]:
     for one in points:
         org, run, row, value = one.lease.org, one.lease.run, one.row, one.value
         head = (org, run, row.seq, row.name, row.iteration, row.attempt)
-        wire = row.wire.replace(_MEMBER, told)
+        wire = row.wire.replace(MEMBER, told)
         rows.append((*head, str(row.status), finished, row.changes_total, wire))
-        unknown = _unknown(value, tx)
+        unknown = unknown_paths(value, tx)
         values.append(
             (org, run, value.name, value.iteration, value.seq, one.output, unknown, str(value.state))
         )
@@ -95,5 +96,6 @@ async def _keep_rows(tx: Tx, points: Sequence[Point]) -> list[Held]:
     return [(True, None)] * len(points)
 
 
-def _unknown(value: StepValue, tx: Tx) -> object:
+def unknown_paths(value: StepValue, tx: Tx) -> object:
+    """The paths a predicted output cannot know, as they are kept."""
     return plain(Json(list(value.unknown_paths)), tx.dialect) if value.unknown_paths else None

@@ -100,6 +100,10 @@ class Shared(Generic[I, T]):
     Those that wait are gathered, and `together` gives one answer per item, in order. When it raises, each is
     run by itself. SQLite, whose writes share their commit anyway, gathers only where `everywhere` says so.
     `weight` is how many bytes the item holds that are worth counting while it waits (engine 18).
+
+    With `at_once` each statement of `together` is, on PostgreSQL, a function that opens the wall itself and
+    stands by itself, and the last alone of them writes: no transaction is begun around them, and a lone item
+    goes that way too.
     """
 
     item: I
@@ -107,10 +111,23 @@ class Shared(Generic[I, T]):
     together: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
     everywhere: bool = False
     weight: int = 0
+    at_once: bool = False
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
         """By itself."""
         return self.alone(tx, self.item)
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce(Generic[T]):
+    """An act of one statement that is, on PostgreSQL, a function that stands by itself: no transaction is
+    begun around it, and no wall opened."""
+
+    act: Act[T]
+
+    def __call__(self, tx: Tx) -> Awaitable[T]:
+        """As the act."""
+        return self.act(tx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +286,7 @@ def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dia
     """The statement's arguments in its order, converted; `now` is always there."""
     given = args or {}
     if statement.has_now and "now" not in given:
-        given = {**given, "now": now}
+        given = {**given, "now": ms(now)}
     values = statement.take(given)
     if _AS_IT_IS.issuperset(map(type, values)):
         return values

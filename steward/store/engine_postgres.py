@@ -13,7 +13,21 @@ import asyncpg
 from steward.clock import Clock
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.store.engine import Act, Args, Dialect, Row, Shared, Sql, Tx, at, bind, ms, orgs_of, prepare
+from steward.store.engine import (
+    Act,
+    Args,
+    AtOnce,
+    Dialect,
+    Row,
+    Shared,
+    Sql,
+    Tx,
+    at,
+    bind,
+    ms,
+    orgs_of,
+    prepare,
+)
 
 T = TypeVar("T")
 
@@ -160,12 +174,12 @@ class _Group:
         """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
         self._engine.told(len(batch))
         first, items = batch[0], [one.act.item for one in batch]
-        orgs = sorted({org for one in batch for org in one.orgs})
 
         async def together(tx: Tx) -> Sequence[Any]:
             return await first.act.together(tx, items)
 
-        if len(batch) > 1:
+        if len(batch) > 1 or first.act.at_once:
+            orgs = None if first.act.at_once else sorted({org for one in batch for org in one.orgs})
             try:
                 answers = await self._engine.write_alone(first.now, together, org=orgs)
             except _Lost as error:  # an item that was kept would look fenced when it is run again
@@ -260,7 +274,7 @@ class PostgresEngine:
         if isinstance(act, Shared):
             group = self._groups.setdefault(act.together, _Group(self))
             return cast("T", await group.write(now, act, orgs_of(org)))
-        return await self.write_alone(now, act, org=org)
+        return await self.write_alone(now, act, org=None if isinstance(act, AtOnce) else org)
 
     async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:
         async with self._urgent_turn:
@@ -277,14 +291,18 @@ class PostgresEngine:
                     self._urgent.terminate()
                 raise Unavailable("The database cannot be reached.", retry_after=2) from error
 
-    async def write_alone(self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = ()) -> T:
-        """As `write`, in a transaction of its own."""
+    async def write_alone(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] | None = ()
+    ) -> T:
+        """As `write`, in a transaction of its own; with `org` None without one, for acts that say so."""
         for attempt in range(TRIES):
             try:
                 async with self._pool.acquire() as connection:
+                    tx = PostgresTx(connection, now, local=True, test=self._test)
                     try:
+                        if org is None:
+                            return await act(tx)
                         async with connection.transaction():
-                            tx = PostgresTx(connection, now, local=True, test=self._test)
                             await tx.enter(orgs_of(org))
                             return await act(tx)
                     except asyncpg.InternalClientError:

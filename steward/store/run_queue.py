@@ -49,7 +49,10 @@ def _fenced(lease: Lease, **more: object) -> dict[str, object]:
 
 
 async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> list[tuple[Lease, int]]:
-    """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps."""
+    """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps.
+
+    On PostgreSQL the present moves with it (store/fair.py).
+    """
     rows = await tx.all(
         Both(
             "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
@@ -60,9 +63,9 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
             "  ORDER BY vt, id LIMIT :free) AS taken"
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
             " RETURNING org_id, id, vt, epoch, attempt",
-            "SELECT org_id, id, vt, epoch, attempt FROM queue_claim(:worker, :free, :full)",
+            "SELECT org_id, id, vt, epoch, attempt FROM queue_lease(:worker, :free, :full, :test_now)",
         ),
-        {"worker": worker, "free": free, "full": full},
+        {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
     )
     found = [
         (Lease(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"]), int(row["vt"]))
