@@ -5,7 +5,7 @@ memory. It runs what the journal does not have, and replays the rest in the same
 plan's; a flow's gives `follow` an order and a way to run a step of its own (steps/flow/).
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
@@ -138,7 +138,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: J
     )
     run = partial(execute, bench)
     walked = await follow(
-        order, run, journal=journal, room=means.room, anew=_anew(types), note=bench.partials.note
+        order, run, journal=journal, means=means, anew=_anew(types), note=bench.partials.note
     )
     walked.history = order.history
     return walked
@@ -159,13 +159,14 @@ async def follow(
     run: Callable[[Execution], Coroutine[Any, Any, Done]],
     *,
     journal: Journal,
-    room: Room,
+    means: Means,
     anew: Callable[[PlanStep], bool] = lambda step: False,
     note: Callable[[Outputs | None], None] = lambda outputs: None,
 ) -> Walked:
     """Takes executions in their order as far as it goes now. Raises TooMuch.
 
-    `note` is told what each hands on.
+    `note` is told what each hands on. Others have their turn before each: thousands that are replayed, or run
+    without rows, might wait for nothing, and no limit could end them.
     """
     walked = Walked(order)
     count = 0
@@ -183,7 +184,8 @@ async def follow(
         if count > MOST_EXECUTIONS:
             walked.too_many, walked.failed = True, execution
             return walked
-        settled = await _one(run, execution, journal=journal, room=room, anew=anew)
+        await means.sleep(0)
+        settled = await _one(run, execution, journal=journal, room=means.room, anew=anew)
         if settled is Waiting.HELD:
             walked.held.append(execution)
             continue
@@ -239,11 +241,9 @@ async def _release(walked: Walked, journal: Journal) -> bool:
 class InMemory:
     """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in.
 
-    `acted`: executions that read, or would change or send something. `pause` gives others their turn before
-    each execution: without rows nothing else in it might ever wait, and no limit could end it.
+    `acted`: executions that read, or would change or send something.
     """
 
-    pause: Callable[[float], Awaitable[None]] | None = None
     ran: list[tuple[str, int]] = field(default_factory=list)
     acted: list[Done] = field(default_factory=list)
 
@@ -254,8 +254,6 @@ class InMemory:
     async def before(self, execution: Execution) -> None:
         """Noted."""
         self.ran.append((execution.step.name, execution.run))
-        if self.pause is not None:
-            await self.pause(0)
 
     async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
         """The run around it has the limit."""
@@ -272,14 +270,12 @@ class InMemory:
         return Settled([])
 
 
-def last_ran(history: History) -> Ran | None:
-    """The run of the step that ran last, whose items are what a called workflow gives back."""
-    last = None
-    for runs in history.values():
-        for ran in runs:
-            if ran.outputs is not None:
-                last = ran
-    return last
+def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> Ran:
+    """The execution that ran last, whose items are what a called workflow gives back."""
+    for name, run in reversed(ran):
+        if history[name][run].outputs is not None:
+            return history[name][run]
+    return history[entry][-1]
 
 
 async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
@@ -291,13 +287,13 @@ async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
         raise ItemFailed("The called workflow has no trigger.")
     scene = replace(means.scene, zone=plan.timezone or means.scene.zone)
     within = replace(means, scene=scene, room=means.room.within())
-    journal = InMemory(means.sleep)
+    journal = InMemory()
     walked = await walk(plan, entry.name, items, means=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not come to its end.")
-    last = last_ran(walked.history)
-    found = [item for given in (last.outputs if last is not None else None) or [] for item in given]
+    last = last_ran(walked.history, journal.ran, entry.name)
+    found = [item for given in last.outputs or [] for item in given]
     proposals: list[Proposal] = []
     item_of: list[int] = []
     counts = Counts()
@@ -306,8 +302,7 @@ async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
         if result is None:
             continue
         proposals += result.proposals
-        is_last = last is not None and done.outputs is last.outputs
-        item_of += result.item_of if is_last else [-1] * len(result.proposals)
+        item_of += result.item_of if done.outputs is last.outputs else [-1] * len(result.proposals)
         counts = counts.plus(result.counts)
     return Called(
         [Item(item.json, None, item.error, item.partial) for item in found],

@@ -24,4 +24,4 @@ async def walk_flow(plan: Plan, entry: str, given: JsonObject, *, means: Means, 
         assert isinstance(execution, FlowExecution)
         return await execute(bench, execution)
 
-    return await follow(FlowOrder(plan, entry=entry, given=given), run, journal=journal, room=means.room)
+    return await follow(FlowOrder(plan, entry=entry, given=given), run, journal=journal, means=means)

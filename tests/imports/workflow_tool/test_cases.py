@@ -5,6 +5,7 @@ from pathlib import Path
 
 from steward.confined.pool import Children
 from tests.imports.cases import cases_of, run_case
+from tests.imports.exports import calling, chain, node
 from tests.shared_data import shared
 
 ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8"))
@@ -21,3 +22,30 @@ async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
     differing = {one.name: one.differences for one in verdicts if one.differences}
     assert {name: told for name, told in differing.items() if name not in ACCEPTED} == {}
     assert len(verdicts) > 0
+
+
+async def test_a_called_workflow_gives_back_what_ran_last_not_what_first_ran_last() -> None:
+    """imports 6: its loop step ran before the step inside, and again after it, with all that came back"""
+    loop, inside = node("Loop", "splitInBatches", 3, {"batchSize": 1}), node("Inside", "noOp", 1, {})
+    call = calling([loop, inside])
+    within = json.loads(call["parameters"]["workflowJson"])
+    within["connections"]["Loop"] = {"main": [[], [{"node": "Inside", "type": "main", "index": 0}]]}
+    within["connections"]["Inside"] = {"main": [[{"node": "Loop", "type": "main", "index": 0}]]}
+    call["parameters"]["workflowJson"] = json.dumps(within)
+    items = [{"n": number} for number in range(3)]
+    case = {
+        "name": "loop",
+        "workflow": chain(call),
+        "trigger_items": items,
+        "expected": {"Call": [[items]]},
+        "order": [["Call", 0]],
+        "errors": {},
+        "stopped": None,
+        "unstable": [],
+    }
+    children = Children(1)
+    try:
+        verdict = await run_case(case, children)
+    finally:
+        await children.close()
+    assert verdict.differences == ()
