@@ -195,6 +195,8 @@ $(SCRIPTS): steward/confined/package.json steward/confined/package-lock.json
 	@cp steward/confined/package.json steward/confined/package-lock.json .cache/confined/
 	@cd .cache/confined && npm ci --silent --ignore-scripts --no-audit --no-fund
 	@cd .cache/confined/node_modules && cp jmespath/jmespath.js jmespath/LICENSE luxon/LICENSE.md $(CURDIR)/steward/confined/built/
+	@cd .cache/confined/node_modules/showdown && cp dist/showdown.min.js $(CURDIR)/steward/confined/built/showdown.js && \
+		cp LICENSE $(CURDIR)/steward/confined/built/LICENSE.showdown
 	@cp .cache/confined/node_modules/luxon/build/global/luxon.min.js $@
 
 $(DEV): $(RUN) requirements-dev.txt

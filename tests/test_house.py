@@ -112,7 +112,7 @@ SHARED = {
     | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
     | {"across", "days", "gaps", "reports", "row_filter", "sales"}
     | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
-    | {"conditions", "older_conditions", "js_dates", "date_text", "calendar_math", "js_values", "kinds"}
+    | {"conditions", "older_conditions", "js_dates", "date_text", "calendar_math", "html_marks", "js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
     | {"answers", "http_pages", "called", "sheet_forms", "sheet_places", "store_fields", "http_sign_in"},
     "templates": {"base"},

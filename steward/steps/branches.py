@@ -95,11 +95,11 @@ def judged(params: Params, path: str, call: Call, answers: Answers) -> bool:
 
 
 def _older(params: Params, call: Call, answers: Answers, *, one_is_enough: bool) -> bool:
-    found = [
+    found = (
         older_conditions.row_holds(kind, row, _zone(call), answers)
         for kind in older_conditions.KINDS
         for row in params.rows(f"conditions.{kind}")
-    ]
+    )
     return any(found) if one_is_enough else all(found)
 
 

@@ -43,7 +43,7 @@ def holds(conditions: Mapping[str, Any], rules: Rules) -> bool:
     """Whether the worked-out conditions of one item hold. Raises ItemFailed on a value of a wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
-    answers = [condition(row, rules) for row in rows if isinstance(row, Mapping)]
+    answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # no further than it must
     return any(answers) if one_is_enough else all(answers)
 
 
@@ -303,11 +303,19 @@ def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -
     return program.search(text) is not None
 
 
+_ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]")
+
+
+def _reads_otherwise(pattern: str, text: str) -> bool:
+    """Whether the text has blanks or line ends that google-re2 does not take for such, and the pattern asks."""
+    return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
+
+
 async def hard_patterns(
     asked: Sequence[tuple[str, str]], evaluator: Evaluator
 ) -> dict[tuple[str, str], bool]:
     """Answers for the patterns google-re2 does not have; those that are none at all are left out."""
-    hard = [(pattern, text) for pattern, text in dict.fromkeys(asked) if compiled(pattern) is None]
+    hard = [pair for pair in dict.fromkeys(asked) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
     if not hard:
         return {}
     answers = await evaluator.matches([(*split_pattern(pattern), text) for pattern, text in hard])

@@ -97,10 +97,9 @@ def _hashed(params: Params) -> str:
     if name is None:
         raise ItemFailed("The hash is not known.")
     value = params.get("value", "")
-    if js.is_missing(value):
-        raise ItemFailed("There is no value to hash.")
-    text = value if isinstance(value, str) else js.text(value)
-    raw = hashlib.new(name, text.encode("utf-8", "surrogatepass")).digest()
+    if not isinstance(value, str):
+        raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
+    raw = hashlib.new(name, value.encode("utf-8", "surrogatepass")).digest()
     return _encoded(raw, params.text("encoding", "hex"))
 
 

@@ -67,7 +67,7 @@ def _extracted(call: Call, place: int, item: Item) -> list[Item]:
         json: dict[str, Any] = {}
         for row in params.rows("extractionValues.values"):
             js.put(json, row.text("key"), _value(tree, row, params, first_only=call.version >= 1.2))
-        found.append(Item(json, same(place)))
+        found.append(Item(js.stored(json), same(place)))
     return found
 
 
@@ -84,19 +84,26 @@ def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: b
     if kind == "text" and not first_only:  # the older versions join the texts of all that match
         joined = "".join(_text(node, row) for node in nodes)
         return _tidied(joined, trim=trim, tidy=tidy)
-    return _of(nodes[0], kind, row, trim=trim, tidy=tidy) if nodes else None if kind != "text" else ""
+    if nodes:
+        return _of(nodes[0], kind, row, trim=trim, tidy=tidy)
+    return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
 
 
 def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> Any:
     if kind == "attribute":
-        value = node.attributes.get(row.text("attribute"))
+        value = _attribute(node, row.text("attribute"))
     elif kind == "html":
         value = node.inner_html
     elif kind == "value":
-        value = node.attributes.get("value")
+        value = _attribute(node, "value")
     else:
         return _tidied(_text(node, row), trim=trim, tidy=tidy)
     return value.strip() if isinstance(value, str) and trim else value
+
+
+def _attribute(node: LexborNode, name: str) -> Any:
+    """An attribute's text, which is empty where it has none; UNDEFINED where there is no attribute."""
+    return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
 
 
 def _text(node: LexborNode, row: Params) -> str:

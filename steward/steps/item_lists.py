@@ -71,6 +71,10 @@ class ItemLists(StepType):
         """That the operation is known."""
         if asked.get("operation", "splitOutItems") not in _OPERATIONS:
             yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
+        if asked.get("operation") == "sort" and asked.get("type") == "random":
+            yield Problem("warning", "parameter", lists.RANDOM)
+        if asked.get("options.includeBinaries"):
+            yield Problem("error", "binary", lists.FILES)
 
     async def run(self, call: Call) -> Result:
         """As the list step of the same name."""

@@ -24,6 +24,9 @@ from steward.steps.kinds import (
 )
 from steward.steps.room import STEP_BYTES, TooMuch, weight
 
+FILES = "It gathers files, which steps do not keep here. Remove the option."
+RANDOM = "Its random order is the same whenever a run is continued."
+
 
 def names_of(value: Any) -> list[str]:
     """Field names of a comma separated text or a list."""
@@ -144,9 +147,7 @@ class Aggregate(StepType):
     def check(self, asked: Asked) -> Iterable[Problem]:
         """Files are not kept."""
         if asked.get("options.includeBinaries"):
-            yield Problem(
-                "error", "binary", "It gathers files, which steps do not keep here. Remove the option."
-            )
+            yield Problem("error", "binary", FILES)
 
     async def run(self, call: Call) -> Result:
         """The one item."""
@@ -180,6 +181,7 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
     """Each named field's values as a list."""
     dots = not params.flag("options.disableDotNotation")
     into: dict[str, Any] = {}
+    named: set[str] = set()
     rows = params.rows("fieldsToAggregate.fieldToAggregate")
     if not rows:
         raise ItemFailed("Name the fields to aggregate.")
@@ -187,7 +189,10 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
         field = row.text("fieldToAggregate")
         if not field:
             raise ItemFailed("Name the fields to aggregate.")
-        name = row.text("outputFieldName") if row.flag("renameField") else field
+        name = (row.text("outputFieldName") if row.flag("renameField") else "") or field
+        if name in named:
+            raise ItemFailed(f"The output field “{name}” is named twice.")
+        named.add(name)
         values: list[Any] = []
         for item in items:
             value = field_at(item.json, field, dots=dots)
@@ -222,7 +227,7 @@ class Sort(StepType):
     def check(self, asked: Asked) -> Iterable[Problem]:
         """Random order is fixed by the run's seed."""
         if asked.get("type") == "random":
-            yield Problem("warning", "parameter", "Its random order is the same whenever a run is continued.")
+            yield Problem("warning", "parameter", RANDOM)
 
     async def run(self, call: Call) -> Result:
         """The same items in another order."""

@@ -1,0 +1,378 @@
+"""A page of HTML as a text with marks, as the library writes it that the origin names for it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+DEEPEST = 100
+OPTIONS = frozenset(("bulletMarker", "codeFence", "emDelimiter", "strongDelimiter", "keepDataImages"))
+OPTIONS |= {"maxConsecutiveNewlines", "useLinkReferenceDefinitions", "codeBlockStyle"}
+
+_BLOCKS = frozenset(
+    {"address", "article", "aside", "audio", "blockquote", "body", "canvas", "center", "dd"}
+    | {"dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frameset"}
+    | {"h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "html", "isindex", "li"}
+    | {"main", "menu", "nav", "noframes", "noscript", "ol", "output", "p", "pre", "section"}
+    | {"table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"}
+)
+_IGNORED = frozenset(
+    {"area", "base", "col", "command", "embed", "head", "input", "keygen", "link", "meta"}
+    | {"param", "script", "source", "style", "track", "wbr"}
+)
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_FULL_WHEN_EMPTY = _HEADINGS | {"ol", "ul", "li", "code", "table", "a", "img"}
+_TAIL = 10
+_SINGLE = frozenset(("br", "hr", "img"))
+_DELIMITED = {
+    "strong": "strong",
+    "b": "strong",
+    "em": "em",
+    "i": "em",
+    "del": "del",
+    "s": "del",
+    "strike": "del",
+}
+
+
+class TooDeep(Exception):
+    """The elements of a page lie too deep in one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The signs to write with."""
+
+    bullet: str = "*"
+    fence: str = "```"
+    em: str = "_"
+    strong: str = "**"
+    most_newlines: int = 3
+    data_images: bool = False
+    references: bool = False
+    indented_code: bool = False
+
+
+@dataclass(slots=True)
+class _List:
+    """The list around an element."""
+
+    ordered: bool
+    level: int
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the elements around one change. `within`: which of them has rules of its own for its inside."""
+
+    list: _List | None = None
+    keep_blanks: bool = False
+    keep_signs: bool = False
+    within: str = ""
+
+
+def to_marks(page: str, style: Style | None = None) -> str:
+    """The text of a page. Raises TooDeep."""
+    body = LexborHTMLParser(page).body
+    writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
+    if body is not None:
+        for child in body.iter(include_text=True):
+            writer.visit(child, _Around(), 0)
+    return writer.whole()
+
+
+@dataclass(slots=True)
+class _Writer:
+    style: Style
+    full: set[int]
+    out: list[str] = field(default_factory=list)
+    tail: str = ""  # the last signs written, those around the present element among them
+    addresses: list[str] = field(default_factory=list)
+    captions: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        """Writes."""
+        if text:
+            self.out.append(text)
+            self.tail = (self.tail + text[-_TAIL:])[-_TAIL:]
+
+    def whole(self) -> str:
+        """All that was written, with what stands below it."""
+        if self.style.references:
+            if self.tail and self.tail[-1] not in "\r\n":
+                self.add("\n")
+            self.add("".join(f"\n[{number}]: {one}" for number, one in enumerate(self.addresses, 1)))
+        text, most = "".join(self.out), self.style.most_newlines
+        if most > 0:
+            text = re.sub(rf"(?:\r?\n\s*)+((?:\r?\n\s*){{{most}}})", r"\1", text)
+        return text.strip("\n")
+
+    def visit(self, node: LexborNode, around: _Around, depth: int) -> None:
+        """Writes one node with all that is in it."""
+        tag = node.tag or ""
+        if node.mem_id not in self.full:
+            return
+        if tag == "-text":
+            self._words(node.text_content or "", around)
+        elif tag in _DELIMITED and around.within != "code":
+            self._delimited(node, around, depth, _DELIMITED[tag])
+        elif around.within in ("a", "table", "row", "cell", "code"):
+            self._within(node, tag, around, depth)
+        elif tag not in _IGNORED:
+            self._plainly(node, tag, around, depth)
+
+    def _words(self, text: str, around: _Around) -> None:
+        if not text.strip() and not around.keep_blanks:
+            if self.tail and not self.tail[-1].isspace():
+                self.add(" ")
+            return
+        if not around.keep_blanks:
+            words = text.strip()
+            start = text.index(words)
+            text = _blank(text[start - 1 : start]) + words + _blank(text[start + len(words) :][:1])
+            text = re.sub(r"\s+", " ", text)
+        self.add(text if around.keep_signs else _escaped(text))
+
+    def _children(self, node: LexborNode, around: _Around, depth: int) -> str:
+        """What is inside, not yet written."""
+        out, tail = self.out, self.tail
+        self.out = []
+        for child in node.iter(include_text=True):
+            self.visit(child, around, depth + 1)
+        inside = "".join(self.out)
+        self.out, self.tail = out, tail
+        return inside
+
+    def _lines(self, count: int) -> None:
+        blanks = self.tail[len(self.tail.rstrip()) :]
+        self.add("\n" * max(0, count - blanks.count("\n") - blanks.count("\r")))
+
+    def _block(self, write: Callable[[], str | None], lines: int = 2) -> bool:
+        """What `write` gives between lines of its own; nothing at all for None, and false."""
+        count, tail = len(self.out), self.tail
+        self._lines(lines)
+        made = write()
+        if made is None:
+            del self.out[count:]
+            self.tail = tail
+            return False
+        self.add(made)
+        self._lines(lines)
+        return True
+
+    def _repeated(self, made: str) -> None:
+        """With a blank before it where it would run together with what is there."""
+        self.add(" " + made if made and self.tail[-1:] == made[0] else made)
+
+    def _delimited(self, node: LexborNode, around: _Around, depth: int, kind: str) -> None:
+        sign = {"strong": self.style.strong, "em": self.style.em, "del": "~~"}[kind]
+        inside = self._children(node, around, depth)
+        if inside.strip():
+            self._repeated(_surrounded(inside, sign))
+
+    def _plainly(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
+        """An element that stands where the general rules hold."""
+        if tag == "br":
+            self.add("  \n")
+        elif tag == "img":
+            self._image(node)
+        elif tag == "a":
+            self._link(node, around, depth)
+        elif tag == "code":
+            self._code(node, around, depth)
+        elif tag not in _BLOCKS:
+            for child in node.iter(include_text=True):
+                self.visit(child, around, depth + 1)
+        elif tag in ("ul", "ol"):
+            level = around.list.level + 1 if around.list else 0
+            inner = replace(around, list=_List(tag == "ol", level))
+            self._flow(node, inner, depth, 1)
+        elif tag == "li":
+            self._entry(node, around, depth)
+        elif tag == "table":
+            self._block(lambda: self._table(node, around, depth))
+        elif tag == "blockquote":
+            self._block(lambda: _quoted(self._children(node, around, depth)))
+        elif tag == "hr":
+            self._block(lambda: "---")
+        else:
+            if tag == "pre":
+                around = replace(around, keep_blanks=True, keep_signs=True)
+            self._flow(node, around, depth, 2, f"{'#' * int(tag[1])} " if tag in _HEADINGS else "")
+
+    def _flow(self, node: LexborNode, around: _Around, depth: int, lines: int, prefix: str = "") -> None:
+        self._lines(lines)
+        self.add(prefix)
+        for child in node.iter(include_text=True):
+            self.visit(child, around, depth + 1)
+        self._lines(lines)
+
+    def _within(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
+        """An element inside a link, a table or a block of code, where few have rules."""
+        if tag == "img":
+            if around.within != "code":
+                self._image(node)
+        elif tag in ("br", "hr") and around.within in ("a", "code"):
+            self.add("---" if tag == "hr" and around.within == "code" else "\n")
+        elif tag == "a" and around.within == "cell":
+            self._link(node, around, depth)
+        elif tag == "tr" and around.within == "table":
+            row = self._children(node, replace(around, within="row"), depth)
+            self.add(f"| {row}\n" if re.search(r" \|\s*\Z", row) else "")
+        elif tag in ("td", "th") and around.within in ("table", "row"):
+            cell = self._children(node, replace(around, within="cell"), depth)
+            cell = cell.strip("\n").replace("|", "\\|", 1)
+            self.add(" " + re.sub(r"(?:\r?\n)+", " ", cell).strip() + " |")
+        elif tag == "caption" and around.within == "table":
+            caption = self._children(node, replace(around, within="cell"), depth)
+            self.captions.append(re.sub(r"(?:\r?\n)+", " ", caption).strip())
+        elif around.within == "code" and (tag in _BLOCKS or tag in _IGNORED):
+            if tag not in _IGNORED:
+                prefix, postfix = ("[", "]") if tag in _HEADINGS else ("", "")
+                self._block(lambda: prefix + self._children(node, around, depth) + postfix)
+        else:
+            for child in node.iter(include_text=True):
+                self.visit(child, around, depth + 1)
+
+    def _entry(self, node: LexborNode, around: _Around, depth: int) -> None:
+        around_list, level = around.list, around.list.level if around.list else 0
+        mark = f"{self.style.bullet} "
+        if around_list is not None and around_list.ordered:
+            around_list.number += 1
+            mark = f"{around_list.number}. "
+
+        def write() -> str | None:
+            prefix = "   " * level + mark
+            count, tail = len(self.out), self.tail
+            self.add(prefix)
+            inside = self._children(node, around, depth)
+            del self.out[count:]
+            self.tail = tail
+            if not inside.strip():
+                return None
+            below = f"  \n{'   ' * level}"
+            inside = re.sub(r"([^\r\n])(?:\r?\n)+", lambda found: found[1] + below, inside.strip())
+            return prefix + re.sub(r"(\S+?)[^\S\r\n]+$", r"\1  ", inside, flags=re.MULTILINE)
+
+        if not self._block(write, 1) and around_list is not None and around_list.ordered:
+            around_list.number -= 1
+
+    def _image(self, node: LexborNode) -> None:
+        address, alt, title = (node.attributes.get(name) or "" for name in ("src", "alt", "title"))
+        if address and (self.style.data_images or not address.lower().startswith("data:")):
+            self.add(f"![{alt}]({address}{f' {chr(34)}{title}{chr(34)}' if title else ''})")
+
+    def _link(self, node: LexborNode, around: _Around, depth: int) -> None:
+        address = node.attributes.get("href")
+        if not address:
+            for child in node.iter(include_text=True):
+                self.visit(child, around, depth + 1)
+            return
+        safe = address.translate({ord("("): "%28", ord(")"): "%29", ord("_"): "%5F", ord("*"): "%2A"})
+        if node.text() == address:
+            self.add(f"<{safe}>")
+            return
+        self.add("[")
+        words = re.sub(r"(?:\r?\n)+", " ", self._children(node, replace(around, within="a"), depth))
+        title = node.attributes.get("title")
+        if self.style.references:
+            if safe not in self.addresses:
+                self.addresses.append(safe)
+            self.add(f"{words}][{self.addresses.index(safe) + 1}]")
+        else:
+            self.add(f"{words}]({safe}{f' {chr(34)}{title}{chr(34)}' if title else ''})")
+
+    def _code(self, node: LexborNode, around: _Around, depth: int) -> None:
+        parent = node.parent
+        alone = parent is not None and parent.tag == "pre" and len(list(parent.iter(include_text=True))) < 2
+        if not alone:
+            inside = self._children(node, replace(around, keep_signs=True), depth)
+            ticks = "`" + max(re.findall("`+", inside), key=len, default="")
+            padding = " " if len(ticks) > 1 else ""
+            self._repeated(f"{ticks}{padding}{inside}{padding}{ticks}")
+            return
+        inner = replace(around, keep_signs=True, within="code")
+        if self.style.indented_code:
+            self.add(re.sub("^", "    ", self._children(node, inner, depth), flags=re.MULTILINE))
+            return
+        found = re.search(r"language-(\S+)", node.attributes.get("class") or "")
+        self.add(f"{self.style.fence}{found[1] if found else ''}\n")
+        self.add(f"{self._children(node, inner, depth)}\n{self.style.fence}")
+
+    def _table(self, node: LexborNode, around: _Around, depth: int) -> str | None:
+        content = self._children(node, replace(around, within="table"), depth)
+        caption = self.captions.pop() if self.captions else ""
+        rows = [
+            [cell.strip() for cell in re.sub(r"^(?:\|\s+)?(.+)\s*\|\s*$", r"\1", line).split(" |")]
+            for line in re.split(r"\r\n|\r|\n", content)
+            if line
+        ]
+        if not rows:
+            return None
+        count = max(len(row) for row in rows)
+        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(count)]
+        lines = []
+        for row in rows:
+            cells = [*row, *[""] * (count - len(row))]
+            lines.append(
+                "| " + " ".join(f"{cell.ljust(width)} |" for cell, width in zip(cells, widths, strict=True))
+            )
+        lines.insert(1, "|" + "".join(f" {'-' * width} |" for width in widths))
+        return (f"__{caption}__\n" if caption else "") + "\n".join(lines) + "\n"
+
+
+def _with_content(root: LexborNode) -> set[int]:
+    """The elements anything of which may be written, by their numbers. Raises TooDeep."""
+    found: set[int] = set()
+    open_: list[tuple[LexborNode, tuple[int, ...]]] = [(root, ())]
+    while open_:
+        here, above = open_.pop()
+        tag = here.tag or ""
+        children = [child for child in here.iter(include_text=True) if child.tag != "-comment"]
+        if tag == "-text" or tag in _SINGLE or (not children and tag in _FULL_WHEN_EMPTY):
+            found.update((here.mem_id, *above))
+        if len(above) > DEEPEST:
+            raise TooDeep
+        inside = (*above, here.mem_id)
+        open_ += [(child, inside) for child in children]
+    return found
+
+
+def _blank(sign: str) -> str:
+    """The blank beside words that stays one; line ends go."""
+    return " " if sign and sign not in "\r\n" else ""
+
+
+def _escaped(text: str) -> str:
+    """The text with its signs marked as no marks."""
+    text = re.sub(r"[\\`*_~\[\]]", r"\\\g<0>", text)
+
+    def line_start(found: re.Match[str]) -> str:
+        return f"{found[1] or ''}{found[3] or ''}\\{found[2] or ''}{found[4] or ''}"
+
+    return re.sub(
+        r"^(\s*?)((?:\+\s)|(?:[=>-])|(?:#{1,6}\s))|(?:(\d+)(\.\s))", line_start, text, flags=re.MULTILINE
+    )
+
+
+def _surrounded(content: str, sign: str) -> str:
+    """Every line between the sign, blanks at its ends outside, at most one of them."""
+    if sign in content:
+        content = re.sub(rf"([^\\]){re.escape(sign)}", r"\1", content)
+    parts = re.split(r"(\r\n|\r|\n)", content)
+    out = ""
+    for place in range(0, len(parts), 2):
+        line, end = parts[place], parts[place + 1] if place + 1 < len(parts) else ""
+        words = line.strip()
+        if not words:
+            out += line + end
+            continue
+        start = line.index(words)
+        out += line[max(start - 1, 0) : start] + sign + words + sign + line[start + len(words) :][:1] + end
+    return out
+
+
+def _quoted(content: str) -> str:
+    return re.sub(r"^(>*)[^\S\r\n]?", r">\1 ", content.strip("\n"), flags=re.MULTILINE)
