@@ -307,7 +307,7 @@ _ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u2
 
 
 def _reads_otherwise(pattern: str, text: str) -> bool:
-    """Whether the text has blanks or line ends that google-re2 does not take for such, and the pattern asks."""
+    """Whether the pattern asks for blanks or any sign, and the text has some google-re2 takes otherwise."""
     return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
 
 

@@ -30,7 +30,7 @@ from steward.steps.kinds import (
     same,
 )
 from steward.steps.rows import column_letters
-from steward.steps.sheet_forms import clear, create, delete, form_problems
+from steward.steps.sheet_forms import area_problems, clear, create, delete, form_problems
 from steward.steps.sheet_places import SheetPlace, document_of, tab_of
 
 _READS = frozenset(("read", "lookup"))
@@ -98,6 +98,7 @@ class GoogleSheets(StepType):
             yield from form_problems(asked, _operation(asked))
         if asked.get("rawData"):
             yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
+        yield from area_problems(asked)
 
     async def run(self, call: Call) -> Result:
         """Rows read, or what would be written."""

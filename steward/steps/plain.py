@@ -97,11 +97,13 @@ class Wait(StepType):
         if resume not in ("timeInterval", "specificTime"):
             words = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
             yield Problem("error", "parameter", words)
-        amount = asked.get("amount", 1)
-        unit = str(asked.get("unit", "hours"))
+        amount = asked.get("amount", 5 if asked.version > 1 else 1)
+        unit = str(asked.get("unit", "seconds" if asked.version > 1 else "hours"))
         is_interval = resume == "timeInterval" and js.is_number(amount) and unit in _UNITS
         if is_interval and amount * _UNITS[unit] > LONGEST_WAIT.total_seconds():
             yield Problem("error", "parameter", "It waits longer than 90 days. Wait for less.")
+        if not is_expression(unit) and unit not in _UNITS:
+            yield Problem("error", "parameter", "The unit of its time is not known. Choose another one.")
         at = asked.get("dateTime", "=")
         if resume == "specificTime" and not is_expression(at) and js_dates.parse(str(at), UTC) is None:
             yield Problem("error", "parameter", "The time it waits for cannot be read. Give a date and time.")

@@ -1,5 +1,6 @@
 """googleSheets: ranges emptied, rows taken out and tabs added, each as a send (imports 6)."""
 
+import re
 from collections.abc import Iterable
 
 from steward.connectors.base import AddTab, Cell, ClearCells, DeleteRows
@@ -33,6 +34,43 @@ def form_problems(asked: Asked, operation: str) -> Iterable[Problem]:
             yield Problem("error", "parameter", words)
         if not str(asked.get("title") or "").removeprefix("=").strip():
             yield Problem("error", "parameter", "The tab it adds has no title. Give it one.")
+
+
+_PART = "It works on a part of the tab. Here rows are told by the first row’s heads: use the whole tab."
+
+
+def area_problems(asked: Asked) -> Iterable[Problem]:
+    """Parts of tabs, heads in other rows, and values as the sheet shows them."""
+    for name in ("dataLocationOnSheet", "locationDefine"):
+        values = asked.get(f"options.{name}.values", {})
+        given = values if isinstance(values, dict) else {}
+        is_part = given.get("rangeDefinition", "detectAutomatically") not in (
+            "detectAutomatically",
+            "specifyRange",
+        )
+        if (
+            is_part
+            or given.get("headerRow", 1) != 1
+            or given.get("firstDataRow", 2) != 2
+            or given.get("range")
+        ):
+            yield Problem("error", "parameter", _PART)
+    if asked.version < 3:
+        area = str(asked.literal("range", "")).rpartition("!")[2]
+        is_whole = not area or re.fullmatch(r"[Aa]1?:[A-Za-z]{1,3}", area)
+        if not is_whole or asked.get("keyRow", 0) != 0 or asked.get("dataStartRow", 1) != 1:
+            yield Problem("error", "parameter", _PART)
+        elif area:
+            words = "It names the columns it works on; here all columns are read. Look at those further on."
+            yield Problem("warning", "parameter", words)
+    shown = asked.get("options.outputFormatting.values.general", asked.get("options.valueRenderMode"))
+    if shown == "FORMULA":
+        yield Problem(
+            "error", "parameter", "It reads formulas; here values are read. Choose unformatted values."
+        )
+    elif shown == "FORMATTED_VALUE":
+        words = "It reads values as the sheet shows them; here numbers come without their format. Check it."
+        yield Problem("warning", "parameter", words)
 
 
 def _whole_number(params: Params, name: str, default: int) -> int:
