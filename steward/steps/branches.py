@@ -20,6 +20,7 @@ from steward.steps.kinds import (
     StepBroke,
     StepType,
     Takes,
+    is_expression,
     same,
 )
 
@@ -50,6 +51,24 @@ class _Judging(StepType):
                         f"It compares with “{name}” of {kind}, which is not known. Choose another comparison."
                     )
                     yield Problem("error", "parameter", words)
+        yield from _older_problems(asked)
+
+
+def _older_problems(asked: Asked) -> Iterable[Problem]:
+    """Comparisons of the older shape that are not known; it has none for which a type is told."""
+    kinds = older_conditions.KINDS
+    rows = [row for kind in kinds for row in _rows(asked.get(f"conditions.{kind}"))]
+    for row in (*rows, *_rows(asked.get("rules.rules"))):
+        operation = row.get("operation", "equal")
+        if not is_expression(operation) and operation not in older_conditions.OPERATIONS:
+            words = (
+                f"It compares with “{str(operation)[:80]}”, which is not known. Choose another comparison."
+            )
+            yield Problem("error", "parameter", words)
+
+
+def _rows(given: Any) -> list[Mapping[str, Any]]:
+    return [row for row in given if isinstance(row, Mapping)] if isinstance(given, list) else []
 
 
 async def _hard(call: Call, paths: Iterable[str]) -> Answers:

@@ -168,8 +168,8 @@ def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     start = read_date(params.get("startDate", ""), UTC).astimezone(zone)
     end = read_date(params.get("endDate", ""), UTC).astimezone(zone)
     units = params.get("units", ["day"])
-    wanted = [unit for unit in UNITS if unit in units]
-    if not wanted:
+    wanted = [unit for unit in UNITS if unit in units] if js.is_list(units) else []
+    if not wanted or len(wanted) != len(set(units)):
         raise ItemFailed("Name the units of the time between the dates.")
     found = difference(start, end, wanted)
     if params.flag("options.isoString"):

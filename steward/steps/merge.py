@@ -1,5 +1,6 @@
 """merge: lists side by side, joined by fields or place; pairs with each item it joined (imports 3.3)."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -114,6 +115,10 @@ class Merge(StepType):
             yield Problem(
                 "error", "parameter", "Its mode is not known or an expression. Choose a fixed mode."
             )
+        clash = asked.literal("options.clashHandling.values.resolveClash", "preferLast")
+        if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
+            words = "What it does with fields both inputs have is not known. Choose it anew."
+            yield Problem("error", "parameter", words)
 
     async def run(self, call: Call) -> Result:
         """One output."""

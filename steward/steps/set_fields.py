@@ -18,6 +18,7 @@ from steward.steps.kinds import (
     StepType,
     Takes,
     each,
+    is_expression,
     same,
 )
 
@@ -80,6 +81,13 @@ class SetFields(StepType):
         """Repeated items are a testing aid of the tool; binary data are not kept."""
         if asked.get("duplicateItem"):
             yield Problem("error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off.")
+        for path, known in (("assignments.assignments", _CONVERT), ("fields.values", _KINDS)):
+            rows = asked.get(path, [])
+            for row in rows if isinstance(rows, list) else ():
+                kind = row.get("type") if isinstance(row, Mapping) else None
+                if kind is not None and not is_expression(kind) and kind not in known:
+                    words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
+                    yield Problem("error", "parameter", words)
         if asked.get("mode") == "raw" and not asked.get("jsonOutput"):
             return
         if asked.literal("mode", "manual") not in ("manual", "raw"):
