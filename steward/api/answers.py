@@ -23,6 +23,7 @@ FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'"),
 )
+_FIXED_HEAD = b"".join(name + b": " + value + b"\r\n" for name, value in FIXED_HEADERS)
 
 _OPENED = b'{"success":true,"contract_version":1,"data":'
 NOTHING = _OPENED + b"{}}"
@@ -39,11 +40,16 @@ def _plain(value: object) -> object:
 ENCODER = msgspec.json.Encoder(enc_hook=_plain)
 
 
+def head(length: int, request_id: str) -> bytes:
+    """The headers of an answer that has no others, as they are sent; `length` is its body's."""
+    return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
+
+
 def accept(answer: Answer, status: int) -> Reply:
     """The answer in its envelope."""
     if isinstance(answer, Answered):
         return Reply(answer.status, _OPENED + ENCODER.encode(answer.answer) + b"}", answer.headers)
-    return Reply(status, _OPENED + ENCODER.encode(answer) + b"}")
+    return Reply(status, b"".join((_OPENED, ENCODER.encode(answer), b"}")))
 
 
 def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:

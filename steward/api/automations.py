@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from steward.api import paging
@@ -197,13 +197,20 @@ def rules_of(fittings: Fittings) -> AutomationRules:
 # Bodies ----------------------------------------------------------------------------------------------------
 
 
+class SentSchedule(NamedTuple):
+    """A schedule as it was sent, and as it was read."""
+
+    sent: dict[str, Any]
+    read: Schedule
+
+
 def _schedule(value: Any) -> Any:
     """Every fault of a schedule's shape at once, beside those of the other fields (schedule.md 3)."""
     if not isinstance(value, dict):
         raise wrong("Give an object.")
     found = read_schedule(value, zone=None, now=FIRST, path="schedule")
     if isinstance(found, Schedule):
-        return value
+        return SentSchedule(value, found)
     faults = [
         InitErrorDetails(
             type=PydanticCustomError("plain", "{words}", {"words": words}) if name in value else "missing",
@@ -215,7 +222,7 @@ def _schedule(value: Any) -> Any:
     raise ValidationError.from_exception_data("schedule", faults)
 
 
-ScheduleJson = Annotated[Any, BeforeValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
+ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
 
 
 Bindings = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema(BINDINGS_SCHEMA)]
@@ -268,7 +275,7 @@ class UpdateBody(Body):
     version: Positive
     name: NameText = Field(default="")
     inputs: OpenObject = Field(default={})
-    schedule: ScheduleJson = None
+    schedule: ScheduleJson = Field(default=cast("SentSchedule", None))
     integration_id: Positive | None = None
     connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
     timezone: Text = Field(default="")
@@ -363,7 +370,8 @@ async def create(tx: Tx, call: Call) -> Answer:
         template_id=body.template_id,
         name=body.name,
         inputs=body.inputs,
-        schedule=body.schedule,
+        schedule=body.schedule.sent,
+        read=body.schedule.read,
         integration_id=_integration(body.integration_id),
         connections=_bound(body.connections),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
@@ -390,7 +398,7 @@ async def update(tx: Tx, call: Call) -> Answer:
         version=body.version,
         name=body.name if "name" in given else None,
         inputs=body.inputs if "inputs" in given else None,
-        schedule=body.schedule if "schedule" in given else None,
+        schedule=body.schedule.sent if "schedule" in given else None,
         timezone=body.timezone if "timezone" in given else None,
         integration_id=_integration(body.integration_id),
         is_integration_given="integration_id" in given,

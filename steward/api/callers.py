@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import Window, Windows, spent
@@ -154,7 +155,12 @@ async def admit_token(
             raise spent(tx.now)
     elif standing.over is not None:
         raise spent(tx.now)
-    return Admitted(Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, claims.client_id), None)
+    return Admitted(_token_actor(org, person, claims.client_id), None)
+
+
+@lru_cache(maxsize=1024)
+def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
+    return Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, client_id)
 
 
 async def admit_session(

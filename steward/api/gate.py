@@ -94,6 +94,11 @@ class Gate:
         await self._send(request, reply, send)
 
     async def _send(self, request: Request, reply: Reply, send: Send) -> None:
+        self.answered[reply.status] += 1
+        if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
+            head = answers.head(len(reply.body), request.id)
+            if request.at_once is not None and request.at_once(reply.status, head, reply.body):
+                return
         headers = [
             *(answers.FIXED_HEADERS if not reply.has_own_headers else ()),
             (b"content-length", b"%d" % len(reply.body)),
@@ -107,7 +112,6 @@ class Gate:
                 (b"access-control-expose-headers", b"X-Request-Id, Retry-After, Idempotent-Replayed"),
                 (b"vary", b"Origin"),
             ]
-        self.answered[reply.status] += 1
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
@@ -230,10 +234,11 @@ class Gate:
             return answers.accept(await operation.function(tx, call), operation.status)
 
         try:
-            reply = await self._bounded(
-                fittings.engine.read(fittings.clock.now(), act, small=True, opens=True),
-                None if self._is_near or operation is None else operation.seconds,
-            )
+            looked = fittings.engine.read(fittings.clock.now(), act, small=True, opens=True)
+            if self._is_near or operation is None:
+                reply = await looked
+            else:
+                reply = await self._bounded(looked, operation.seconds)
             if reply is None and operation is not None:
                 reply = await self._run(request, operation, found, admitted[0], cookie)
         except Unauthenticated:
@@ -284,7 +289,7 @@ class Gate:
             arrival=lambda: request.visit(cookie),
             caller=caller.actor,
             session=caller.session,
-            size=request.size(operation.body_limit),
+            size=request.size(operation.body_limit) if operation.writes else 0,
         )
         return request.call
 
@@ -341,10 +346,8 @@ class Gate:
             fittings.wake(name)
         return reply
 
-    async def _bounded(self, work: Awaitable[T], seconds: float | None) -> T:
+    async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
         """`work` within its time; cut off, nothing is known of it: 503 (safety 6)."""
-        if seconds is None:
-            return await work
         async with asyncio.timeout(seconds):
             return await work
 

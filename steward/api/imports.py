@@ -272,7 +272,7 @@ async def run_as_automation(tx: Tx, call: Call) -> Answer:
     ask = RunAsAsk(
         import_id=call.ids["import_id"],
         name=body.name,
-        schedule=body.schedule,
+        schedule=body.schedule.sent,
         integration_id=None if body.integration_id is None else IntegrationId(body.integration_id),
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
         trigger=automation_answers.trigger_ask(body.trigger),

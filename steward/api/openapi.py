@@ -17,7 +17,7 @@ from steward.api.calls import Operation
 from steward.api.examples import Example, examples
 from steward.api.passed_on import DESCRIBED
 from steward.api.routes import parameter_schema
-from steward.api.statuses import STATUS
+from steward.api.statuses import HEADERS_TOO_LARGE, STATUS, TARGET_TOO_LONG
 from steward.model.refusals import (
     Forbidden,
     Malformed,
@@ -44,9 +44,11 @@ _WORDS = {
     404: "Not found, or another organisation's",
     409: "Stale version or wrong state",
     413: "Too large",
+    TARGET_TOO_LONG: "The address is too long",
     415: "Not JSON",
     422: "The request is invalid, or cannot be done now",
     429: "Too many calls; nothing was done",
+    HEADERS_TOO_LARGE: "The headers are too long",
     503: "Cannot be completed now",
 }
 
@@ -244,7 +246,7 @@ def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
     found: dict[int, list[type[Refusal]]] = {}
     for refusal in dict.fromkeys(possible):
         found.setdefault(STATUS[refusal.code], []).append(refusal)
-    return found
+    return found | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge]}
 
 
 def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:

@@ -12,6 +12,9 @@ from steward.model.sessions import Session
 
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+# Writes a whole answer, given its status, its headers as they are sent and its body; False when it cannot.
+AtOnce = Callable[[int, bytes, bytes], bool]
+AT_ONCE = "steward.at_once"  # among a server's extensions, where it has one
 
 LONGEST_TARGET = 8 * 1024
 MOST_HEADERS = 32 * 1024
@@ -33,6 +36,7 @@ class Request:
         "_fittings",
         "_received",
         "_scope",
+        "at_once",
         "call",
         "has_several_authorizations",
         "headers",
@@ -49,6 +53,8 @@ class Request:
         self._scope = scope
         self._fittings = fittings
         self.receive = receive
+        extensions = scope.get("extensions")
+        self.at_once: AtOnce | None = extensions.get(AT_ONCE) if extensions else None
         self.call: Call | None = None
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]

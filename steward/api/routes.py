@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
-from steward.model.ids import is_id
+from steward.model.ids import ID
 
 
 class _Routed(Protocol):
@@ -43,7 +43,7 @@ class _Node(Generic[R]):
     methods: dict[str, R] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found(Generic[R]):
     """The operations of one path by method, and the values of its parameters in order."""
 
@@ -105,20 +105,20 @@ class Routes(Generic[R]):
 
 
 @lru_cache(maxsize=1024)
-def _names(path: str) -> tuple[str, ...]:
-    return tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
+def _parameters(path: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
+    return tuple((name, _SHAPES.get(name, ID)) for name in names)
 
 
 def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
     """The values by their names in an operation's path; None when one has not its name's shape."""
-    if not values:
-        return {}
-    names = _names(path)
-    for name, value in zip(names, values, strict=True):
-        shape = _SHAPES.get(name)
-        if not (shape.fullmatch(value) if shape else is_id(value)):
-            return None
-    return dict(zip(names, values, strict=True))
+    found: dict[str, str] = {}
+    if values:
+        for (name, shape), value in zip(_parameters(path), values, strict=True):
+            if not shape.fullmatch(value):
+                return None
+            found[name] = value
+    return found
 
 
 def parameter_schema(name: str) -> dict[str, object]:

@@ -56,7 +56,7 @@ async def show(tx: Tx, call: Call) -> Answer:
     if place is None:
         errors["timezone"] = ["There is no such zone. Give an IANA name such as Europe/Berlin."]
     since = body.since if "since" in body.model_fields_set else tx.now
-    schedule: Schedule | FieldErrors = read_schedule(body.schedule, zone=place, now=since)
+    schedule: Schedule | FieldErrors = read_schedule(body.schedule.sent, zone=place, now=since)
     if not isinstance(schedule, Schedule):
         errors |= {path: list(words) for path, words in schedule.items()}
     if errors or place is None or not isinstance(schedule, Schedule):

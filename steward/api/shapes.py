@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from pydantic import BaseModel, ValidationError
@@ -56,9 +56,10 @@ def query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
 def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | None:
     """The checked query, which is frozen; its faults are put into `errors`, and then None is given."""
     if model is not None and len(query_string) <= _SHORT:
-        good = _good(model, query_string)
+        good: Any = _good(model, query_string)
         if good is not None:
-            return cast("M", good)
+            known: M = good
+            return known
     found = query_fields(query_string, errors)
     if model is None:
         for name in found:

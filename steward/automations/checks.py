@@ -14,7 +14,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, ValidationFailed
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
-from steward.scheduling.shape import read_schedule
+from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
 from steward.scheduling.zones import FIRST, zone
 from steward.templates.base import STORES, Needs, Template, Use, World
 
@@ -72,13 +72,23 @@ def check_inputs(faults: Faults, template: Template, inputs: JsonObject) -> Json
     return checked.inputs
 
 
-def check_schedule(faults: Faults, raw: object, *, is_event_started: bool) -> Schedule | None:
-    """The schedule by its shape alone; None when it is at fault. Whether a day is over comes later."""
-    # Without a zone `now` is not looked at.
-    read = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
-    if isinstance(read, Schedule):
+def check_schedule(
+    faults: Faults, raw: object, *, is_event_started: bool, read: Schedule | None = None
+) -> Schedule | None:
+    """The schedule by its shape alone; None when it is at fault. Whether a day is over comes later.
+
+    `read` is what the edge has made of `raw`, where it has.
+    """
+    if read is not None:
+        if is_event_started and read.cadence is not Cadence.MANUAL:
+            faults.add("schedule.cadence", NOT_BY_EVENTS)
+            return None
         return read
-    faults.merge(read)
+    # Without a zone `now` is not looked at.
+    found = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
+    if isinstance(found, Schedule):
+        return found
+    faults.merge(found)
     return None
 
 

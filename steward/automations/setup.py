@@ -31,7 +31,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 
 @dataclass(frozen=True, slots=True)
 class CreateAsk:
-    """An automation as asked for (contract 2.2); `schedule` is as it was sent, in the wire's names."""
+    """An automation as asked for (contract 2.2); `schedule` is as it was sent, in the wire's names.
+
+    `read` is what the edge has made of the schedule, so that it is not read twice.
+    """
 
     template_id: str
     name: str
@@ -42,6 +45,7 @@ class CreateAsk:
     timezone: str | None = None
     trigger: TriggerAsk = BY_SCHEDULE
     idempotency_key: str | None = None
+    read: Schedule | None = None
 
     def request_sha256(self) -> str:
         """Hash of the request: two that ask for the same have the same (contract 2.2, idempotency_key)."""
@@ -139,7 +143,7 @@ async def _replay(tx: Tx, actor: Actor, ask: CreateAsk, kept: idempotency.KeptKe
 def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Checked | None:
     template = rules.templates.get(ask.template_id)
     is_event = ask.trigger.kind is TriggerKind.EVENT
-    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event) or MANUAL
+    schedule = checks.check_schedule(faults, ask.schedule, is_event_started=is_event, read=ask.read)
     if ask.timezone is not None:
         checks.check_timezone(faults, ask.timezone)
     if template is None or ask.template_id == WORKFLOW_TEMPLATE:
@@ -149,7 +153,7 @@ def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Ch
     trigger = checks.check_trigger(faults, template, ask.trigger)
     checks.check_home(faults, template, ask.integration_id)
     checks.check_connection_list(faults, template, ask.connections)
-    return _Checked(template, inputs, schedule, trigger)
+    return _Checked(template, inputs, schedule or MANUAL, trigger)
 
 
 async def _check_world(

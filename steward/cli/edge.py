@@ -2,21 +2,32 @@
 
 from asyncio import BaseTransport, TimerHandle, Transport
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from steward.api import answers
 from steward.api.address import is_among, source
 from steward.api.calls import Reply
-from steward.model.refusals import Unavailable
+from steward.api.request import AT_ONCE
+from steward.cli import upgrades
+from steward.clock import Clock, SystemClock
+from steward.model.ids import new_id
+from steward.model.refusals import Malformed, Refusal, Unavailable
 from steward.telemetry.metrics import Metrics
 
 # What a request's line and headers may take, far beyond what is answered with 414 or 431 (contract 1.2).
 MOST_HEAD = 128 * 1024
+
+
+def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as they are sent."""
+    return b"".join([name + b": " + value + b"\r\n" for name, value in headers])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +42,10 @@ class Edge:
     most_of_one: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
     metrics: Metrics = field(default_factory=Metrics)
+    clock: Clock = field(default_factory=SystemClock)
     record: Callable[[float], None] = field(init=False)
+    _own_of: list[tuple[bytes, bytes]] = field(default_factory=list)
+    _own: bytes = b""
     held: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
 
@@ -50,6 +64,12 @@ class Edge:
         self.metrics.set("steward_connections", self.held)
         return name
 
+    def own(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The server's own headers as they are sent: the date, made anew each second."""
+        if headers is not self._own_of:
+            self._own_of, self._own = headers, lines(headers)
+        return self._own
+
     def leave(self, name: str) -> None:
         """One connection less."""
         self.held -= 1
@@ -66,14 +86,14 @@ class _Guarded(HttpToolsProtocol):
     _name: str | None = None
     _head: TimerHandle | None = None
     _head_bytes = 0
+    _is_whole = False  # the head in the data just received
     _asked_at = 0.0
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast("Transport", transport))
         self._name = self.edge.admit(self.client[0] if self.client else None)
         if self._name is None:
-            self.transport.write(_REFUSED)
-            self.transport.close()
+            self._refuse(Unavailable("Too many connections. Try again shortly.", retry_after=1))
             return
         self._expect_head()
 
@@ -87,18 +107,55 @@ class _Guarded(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self._head is None and (self.cycle is None or self.cycle.response_complete):
+        is_head = self._head is not None or self.cycle is None or self.cycle.response_complete
+        self._is_whole = False
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if not is_head or self._is_whole:
+            return
+        if self._head is None:
             self._expect_head()  # the next request on a kept connection, whatever it begins with
-        if self._head is not None:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._head is not None and self._head_bytes > MOST_HEAD:
+        self._head_bytes += len(data)
+        if self._head_bytes > MOST_HEAD:
             self._end_slow()
 
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as offered:
+            if upgrades.has_body(self.headers):
+                self.cycle.more_body = True
+                self.cycle.message_event.clear()
+                self.parser = upgrades.body_parser(self, self.headers)
+            if rest := data[offered.args[0] :]:
+                self._parse(rest)
+        except HttpParserError:
+            self._end_unread()
+
+    def _end_unread(self) -> None:
+        """What cannot be read ends the connection, once what was asked before it is answered."""
+        cycle = self.cycle
+        if self.pipeline:
+            self.transport.close()  # whatever were written now would be taken for the answer to another
+        elif cycle is not None and not (cycle.response_complete or cycle.more_body):
+            cycle.keep_alive = False
+        else:
+            self._refuse(Malformed("This is no HTTP request that can be read."))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        self.transport.write(_raw(answers.refuse(refusal), new_id(self.edge.clock.now())))
+        self.transport.close()
+
     def on_headers_complete(self) -> None:
+        self._is_whole = True
         self._head_is_there()
         self._asked_at = self.loop.time()
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        extensions: dict[str, Any] = {AT_ONCE: partial(_answer, self.edge, cycle)}
+        cycle.scope["extensions"] = extensions
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         self.edge.record(self.loop.time() - self._asked_at)
@@ -119,17 +176,30 @@ class _Guarded(HttpToolsProtocol):
         self.transport.close()
 
 
+def _answer(edge: Edge, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes) -> bool:
+    """Writes a whole answer, as uvicorn's two messages would; False where these are needed for it."""
+    if (
+        cycle.flow.write_paused
+        or cycle.disconnected
+        or not cycle.keep_alive
+        or cycle.scope["method"] == "HEAD"
+    ):
+        return False
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    own = edge.own(cycle.default_headers)
+    cycle.transport.write(b"".join((STATUS_LINE[status], own, head, b"\r\n", body)))
+    cycle.message_event.set()
+    cycle.on_response()
+    return True
+
+
 def protocol(edge: Edge) -> type[HttpToolsProtocol]:
     """The protocol of a server within the bounds of `edge`."""
     return type("Guarded", (_Guarded,), {"edge": edge})
 
 
-def _raw(reply: Reply) -> bytes:
+def _raw(reply: Reply, request_id: str) -> bytes:
     """A whole answer on a connection that ends with it."""
-    headers = [*answers.FIXED_HEADERS, *reply.headers, (b"content-length", b"%d" % len(reply.body))]
-    lines = [b"HTTP/1.1 %d Service Unavailable" % reply.status, b"connection: close"]
-    lines += [name + b": " + value for name, value in headers]
-    return b"\r\n".join([*lines, b"", reply.body])
-
-
-_REFUSED = _raw(answers.refuse(Unavailable("Too many connections. Try again shortly.", retry_after=1)))
+    head = answers.head(len(reply.body), request_id) + lines(reply.headers)
+    return b"".join((STATUS_LINE[reply.status], head, b"connection: close\r\n\r\n", reply.body))

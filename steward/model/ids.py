@@ -19,7 +19,7 @@ ApprovalId = NewType("ApprovalId", str)
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)
 _SHIFTS = tuple(range(120, -1, -10))
-_SHAPE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -62,4 +62,4 @@ def first_id(instant: datetime) -> str:
 
 def is_id(text: str) -> bool:
     """Whether `text` has the form of a public id (interface 2.2)."""
-    return _SHAPE.fullmatch(text) is not None
+    return ID.fullmatch(text) is not None

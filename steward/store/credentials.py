@@ -1,7 +1,7 @@
 """API credentials, and the one query that says whether a token is still good; leaves secrets to accounts/."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from steward.model.account import Credential
 from steward.model.ids import OrgId, PersonId
@@ -10,8 +10,7 @@ from steward.store.engine import Both, Row, Tx, at, at_or_none
 _CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenStanding:
+class TokenStanding(NamedTuple):
     """What a call with a token meets: read on every call, cached nowhere (safety 3.2)."""
 
     good: bool

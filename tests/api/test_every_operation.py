@@ -92,7 +92,7 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
     for item in heard.body["paths"].values():
         for operation in item.values():
             answers = operation["responses"]
-            assert {"401", "403", "422", "429", "503"} <= set(answers)
+            assert {"401", "403", "414", "422", "429", "431", "503"} <= set(answers)
             assert all("example" in str(answer["content"]) for answer in answers.values())
 
 

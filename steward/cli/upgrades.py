@@ -1,0 +1,76 @@
+"""Goes on with a request that offers another protocol: nothing here speaks one, and its body is to come.
+
+The parser takes what follows such a head for the other protocol; a client means it so only once the server
+has agreed. Some offer HTTP/2 with the first request of a connection, whatever it is and with its body.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from httptools import HttpRequestParser
+
+_FRAMING = (b"content-length", b"transfer-encoding")
+
+
+class Parsed(Protocol):
+    """Who hears of what is parsed."""
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its target."""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of its headers."""
+
+    def on_headers_complete(self) -> None:
+        """Its head is there."""
+
+    def on_body(self, body: bytes) -> None:
+        """A part of its body."""
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+
+
+class _Body:
+    """Passes on all that is parsed but the head that is told."""
+
+    def __init__(self, to: Parsed) -> None:
+        self._to = to
+        self.is_told = True
+        self.on_body = to.on_body
+        self.on_message_complete = to.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if not self.is_told:
+            self._to.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self.is_told:
+            self._to.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.is_told:
+            self._to.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self.is_told:
+            self._to.on_headers_complete()
+
+
+def has_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether a request with these headers, their names in lower case, has a body."""
+    return any(name in _FRAMING and value != b"0" for name, value in headers)
+
+
+def body_parser(to: Parsed, headers: Sequence[tuple[bytes, bytes]]) -> HttpRequestParser:
+    """A parser that is where the body of a request with these headers begins, and then parses on."""
+    framing = [name + b": " + value + b"\r\n" for name, value in headers if name in _FRAMING]
+    body = _Body(to)
+    parser = HttpRequestParser(body)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+    parser.feed_data(b"POST / HTTP/1.1\r\n" + b"".join(framing) + b"\r\n")
+    body.is_told = False
+    return parser
