@@ -1,0 +1,252 @@
+// Sorting by a comparing function, step by step as the origin's engine does it: with a function that contradicts
+// itself (`a > b`, a common mistake) what comes out depends on which pairs are asked for, and in which order.
+// The way is the well-known one: runs that are there already, short ones filled up, merged by galloping.
+
+const GALLOP = 7;
+
+/** The places of a stable order of `values`, by `less(a, b)`: whether a comes before b. */
+const runSorted = (values, less) => {
+  const list = values;
+  const runs = [];
+  let gallop = GALLOP;
+
+  const filledUp = (low, start, high) => {
+    for (let at = start; at < high; at += 1) {
+      const pivot = list[at];
+      let [left, right] = [low, at];
+      while (left < right) {
+        const middle = left + ((right - left) >> 1);
+        if (less(pivot, list[middle])) right = middle;
+        else left = middle + 1;
+      }
+      for (let place = at; place > left; place -= 1) list[place] = list[place - 1];
+      list[left] = pivot;
+    }
+  };
+
+  const runFrom = (low, high) => {
+    if (low + 1 === high) return 1;
+    const falls = less(list[low + 1], list[low]);
+    let length = 2;
+    while (low + length < high && less(list[low + length], list[low + length - 1]) === falls) length += 1;
+    if (falls) {
+      for (let [a, b] = [low, low + length - 1]; a < b; a += 1, b -= 1) [list[a], list[b]] = [list[b], list[a]];
+    }
+    return length;
+  };
+
+  /** How many of `from[base…]` come before the key (`right`: or are its equals), looked for from `hint` on. */
+  const galloped = (from, key, base, length, hint, right) => {
+    const before = right ? (at) => !less(key, from[base + at]) : (at) => less(from[base + at], key);
+    let last = 0;
+    let offset = 1;
+    if (before(hint)) {
+      const most = length - hint;
+      while (offset < most && before(hint + offset)) [last, offset] = [offset, offset * 2 + 1];
+      offset = Math.min(offset, most);
+      [last, offset] = [last + hint, offset + hint];
+    } else {
+      const most = hint + 1;
+      while (offset < most && !before(hint - offset)) [last, offset] = [offset, offset * 2 + 1];
+      offset = Math.min(offset, most);
+      [last, offset] = [hint - offset, hint - last];
+    }
+    last += 1;
+    while (last < offset) {
+      const middle = last + ((offset - last) >> 1);
+      if (before(middle)) last = middle + 1;
+      else offset = middle;
+    }
+    return offset;
+  };
+
+  const shifted = (from, source, into, target, count) => {
+    if (from === into && source < target) {
+      for (let at = count - 1; at >= 0; at -= 1) into[target + at] = from[source + at];
+    } else {
+      for (let at = 0; at < count; at += 1) into[target + at] = from[source + at];
+    }
+  };
+
+  /** The first run is the shorter: it is put aside, and both are merged from the left. */
+  const mergedLow = (baseA, countA, baseB, countB) => {
+    const aside = list.slice(baseA, baseA + countA);
+    let [lengthA, lengthB, at, a, b] = [countA, countB, baseA, 0, baseB];
+    const restOfA = () => shifted(aside, a, list, at, lengthA);
+    const restOfB = () => {
+      shifted(list, b, list, at, lengthB);
+      list[at + lengthB] = aside[a];
+    };
+    const takeB = (count) => {
+      shifted(list, b, list, at, count);
+      [at, b, lengthB] = [at + count, b + count, lengthB - count];
+    };
+    const takeA = (count) => {
+      shifted(aside, a, list, at, count);
+      [at, a, lengthA] = [at + count, a + count, lengthA - count];
+    };
+    takeB(1);
+    if (lengthB === 0) return restOfA();
+    if (lengthA === 1) return restOfB();
+    for (;;) {
+      let [winsA, winsB] = [0, 0];
+      do {
+        if (less(list[b], aside[a])) {
+          takeB(1);
+          [winsA, winsB] = [0, winsB + 1];
+          if (lengthB === 0) return restOfA();
+        } else {
+          takeA(1);
+          [winsA, winsB] = [winsA + 1, 0];
+          if (lengthA === 1) return restOfB();
+        }
+      } while (winsA < gallop && winsB < gallop);
+      gallop += 1;
+      do {
+        gallop = Math.max(1, gallop - 1);
+        winsA = galloped(aside, list[b], a, lengthA, 0, true);
+        if (winsA > 0) {
+          takeA(winsA);
+          if (lengthA === 1) return restOfB();
+          if (lengthA === 0) return undefined;
+        }
+        takeB(1);
+        if (lengthB === 0) return restOfA();
+        winsB = galloped(list, aside[a], b, lengthB, 0, false);
+        if (winsB > 0) {
+          takeB(winsB);
+          if (lengthB === 0) return restOfA();
+        }
+        takeA(1);
+        if (lengthA === 1) return restOfB();
+      } while (winsA >= GALLOP || winsB >= GALLOP);
+      gallop += 1;
+    }
+  };
+
+  /** The second run is the shorter: both are merged from the right. */
+  const mergedHigh = (baseA, countA, baseB, countB) => {
+    const aside = list.slice(baseB, baseB + countB);
+    let [lengthA, lengthB, at, a, b] = [countA, countB, baseB + countB - 1, baseA + countA - 1, countB - 1];
+    const restOfB = () => shifted(aside, 0, list, at - (lengthB - 1), lengthB);
+    const restOfA = () => {
+      [at, a] = [at - lengthA, a - lengthA];
+      shifted(list, a + 1, list, at + 1, lengthA);
+      list[at] = aside[b];
+    };
+    const takeA = (count) => {
+      [at, a, lengthA] = [at - count, a - count, lengthA - count];
+      shifted(list, a + 1, list, at + 1, count);
+    };
+    const takeB = (count) => {
+      [at, b, lengthB] = [at - count, b - count, lengthB - count];
+      shifted(aside, b + 1, list, at + 1, count);
+    };
+    takeA(1);
+    if (lengthA === 0) return restOfB();
+    if (lengthB === 1) return restOfA();
+    for (;;) {
+      let [winsA, winsB] = [0, 0];
+      do {
+        if (less(aside[b], list[a])) {
+          takeA(1);
+          [winsA, winsB] = [winsA + 1, 0];
+          if (lengthA === 0) return restOfB();
+        } else {
+          takeB(1);
+          [winsA, winsB] = [0, winsB + 1];
+          if (lengthB === 1) return restOfA();
+        }
+      } while (winsA < gallop && winsB < gallop);
+      gallop += 1;
+      do {
+        gallop = Math.max(1, gallop - 1);
+        winsA = lengthA - galloped(list, aside[b], baseA, lengthA, lengthA - 1, true);
+        if (winsA > 0) {
+          takeA(winsA);
+          if (lengthA === 0) return restOfB();
+        }
+        takeB(1);
+        if (lengthB === 1) return restOfA();
+        winsB = lengthB - galloped(aside, list[a], 0, lengthB, lengthB - 1, false);
+        if (winsB > 0) {
+          takeB(winsB);
+          if (lengthB === 1) return restOfA();
+          if (lengthB === 0) return undefined;
+        }
+        takeA(1);
+        if (lengthA === 0) return restOfB();
+      } while (winsA >= GALLOP || winsB >= GALLOP);
+      gallop += 1;
+    }
+  };
+
+  const mergeAt = (place) => {
+    let [baseA, countA] = runs[place];
+    let [baseB, countB] = runs[place + 1];
+    runs.splice(place, 2, [baseA, countA + countB]);
+    const skipped = galloped(list, list[baseB], baseA, countA, 0, true);
+    [baseA, countA] = [baseA + skipped, countA - skipped];
+    if (countA === 0) return;
+    countB = galloped(list, list[baseA + countA - 1], baseB, countB, countB - 1, false);
+    if (countB === 0) return;
+    (countA <= countB ? mergedLow : mergedHigh)(baseA, countA, baseB, countB);
+  };
+
+  const size = (place) => runs[place][1];
+  const isUneven = (place) => place > 0 && size(place - 1) <= size(place) + size(place + 1);
+
+  const collapse = () => {
+    while (runs.length > 1) {
+      let place = runs.length - 2;
+      if (isUneven(place) || isUneven(place - 1)) {
+        if (size(place - 1) < size(place + 1)) place -= 1;
+      } else if (size(place) > size(place + 1)) {
+        return;
+      }
+      mergeAt(place);
+    }
+  };
+
+  let [low, left, shortest, odd] = [0, list.length, list.length, 0];
+  while (shortest >= 64) [odd, shortest] = [odd | (shortest & 1), shortest >> 1];
+  shortest += odd;
+  while (left > 0) {
+    let length = runFrom(low, low + left);
+    if (length < shortest) {
+      const filled = Math.min(shortest, left);
+      filledUp(low, low + length, low + filled);
+      length = filled;
+    }
+    runs.push([low, length]);
+    collapse();
+    [low, left] = [low + length, left - length];
+  }
+  while (runs.length > 1) {
+    let place = runs.length - 2;
+    if (place > 0 && size(place - 1) < size(place + 1)) place -= 1;
+    mergeAt(place);
+  }
+  return list;
+};
+
+const nativeSort = Array.prototype.sort;
+hide(Array.prototype, 'sort', function sort(compare) {
+  if (typeof compare !== 'function' || !isList(this)) return nativeSort.call(this, compare);
+  const there = [];
+  for (let at = 0; at < this.length; at += 1) if (at in this) there.push(this[at]);
+  const count = this.length;
+  const values = runSorted(
+    there.filter((value) => value !== undefined),
+    (a, b) => compare(a, b) < 0,
+  );
+  for (let at = 0; at < count; at += 1) {
+    if (at < there.length) this[at] = values[at];
+    else delete this[at];
+  }
+  return this;
+});
+hide(Array.prototype, 'toSorted', function toSorted(compare) {
+  if (compare !== undefined && typeof compare !== 'function') throw new TypeError('not a function');
+  return Array.from(this).sort(compare);
+});
