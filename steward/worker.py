@@ -193,8 +193,9 @@ async def give_up(worker: Worker) -> bool:
     freed = await tools.engine.write(
         tools.clock.now(), partial(recover.free, worker=worker.id, held=left, lost=True)
     )
-    tools.log.warning("runs_given_up", worker=worker.id, runs=freed)
-    worker.hints.wake("ready")
+    if freed:  # what has ended meanwhile is none
+        tools.log.warning("runs_given_up", worker=worker.id, runs=freed)
+        worker.hints.wake("ready")
     return False
 
 

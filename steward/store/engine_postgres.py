@@ -34,6 +34,9 @@ T = TypeVar("T")
 TRIES = 5
 GROUP_ITEMS = 200
 GROUPS_AT_ONCE = 2
+# A second batch of a kind sets out beside the first only when so many wait: each costs the server as much as
+# a dozen items, and those that come meanwhile share the next one.
+WORTH_A_SECOND = 24
 _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -55,6 +58,10 @@ _REFUSED = (
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
 )
+# A connection makes its plans anew after so many calls, and then after four times as many each: until the
+# server has looked at new tables, about a minute, a plan is as good as their size was when it was made.
+PLANS_ANEW = 16
+_ANEW = "DISCARD PLANS"
 _ENTER = "SELECT steward_enter($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
@@ -160,7 +167,10 @@ class _Group:
         return await one.answer
 
     def _start(self) -> None:
-        while self._waiting and len(self._under_way) < GROUPS_AT_ONCE:
+        while self._waiting and (
+            not self._under_way
+            or (len(self._under_way) < GROUPS_AT_ONCE and len(self._waiting) >= WORTH_A_SECOND)
+        ):
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), GROUP_ITEMS))]
             task = asyncio.create_task(self._commit(batch))
             self._under_way.add(task)
@@ -234,6 +244,8 @@ class PostgresEngine:
         self._leaving: set[asyncio.Future[None]] = set()
         self._open: set[int] = set()  # connections on which a small read has left its wall
         self._groups: dict[object, _Group] = {}
+        # By connection: how many calls, and at how many its plans are made anew.
+        self._calls: dict[int, tuple[int, int]] = {}
 
     @classmethod
     async def open(
@@ -300,6 +312,7 @@ class PostgresEngine:
                 async with self._pool.acquire() as connection:
                     tx = PostgresTx(connection, now, local=True, test=self._test)
                     try:
+                        await self._count(connection)
                         if org is None:
                             return await act(tx)
                         async with connection.transaction():
@@ -313,6 +326,15 @@ class PostgresEngine:
             except _LOST as error:
                 raise _unavailable(error) from error
         raise Unavailable(retry_after=1)
+
+    async def _count(self, connection: Any) -> None:
+        """Lets the connection make its plans anew when it is time."""
+        pid = connection.get_server_pid()
+        calls, border = self._calls.get(pid, (0, PLANS_ANEW))
+        if calls == border:
+            await connection.execute(_ANEW)
+            border *= 4
+        self._calls[pid] = calls + 1, border
 
     async def read(
         self,

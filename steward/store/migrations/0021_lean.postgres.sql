@@ -280,13 +280,17 @@ BEGIN
     ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE
     SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,
         state = excluded.state;
-    UPDATE run_facts AS f SET code = NULL, message = messages[o], current_step = NULL,
-        summary = coalesce(summaries[o], f.summary), result = coalesce(results[o], f.result)
-    FROM unnest(ended) AS o WHERE f.org_id = orgs[o] AND f.run_id = run_ids[o];
-    SELECT array_agg(orgs[o]), array_agg(automations[o]),
-        array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = orgs[o] AND b.automation_id = automations[o]
+    UPDATE run_facts AS f SET code = NULL, message = i.message, current_step = NULL,
+        summary = coalesce(i.summary, f.summary), result = coalesce(i.result, f.result)
+    FROM unnest(orgs, run_ids, messages, summaries, results)
+        WITH ORDINALITY AS i (org_id, run_id, message, summary, result, n)
+    WHERE i.n = ANY (ended) AND f.org_id = i.org_id AND f.run_id = i.run_id;
+    SELECT array_agg(i.org_id), array_agg(i.automation_id),
+        array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
                    AND b.queue = 'blocked' AND b.status = 'queued' ORDER BY b.queued_at, b.id LIMIT 1))
-    INTO next_orgs, next_automations, next_runs FROM unnest(ended) AS o WHERE live[o];
+    INTO next_orgs, next_automations, next_runs
+    FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
+    WHERE i.n = ANY (ended) AND i.live;
     UPDATE lanes AS l SET holder_run_id = i.run_id
     FROM unnest(next_orgs, next_automations, next_runs) AS i (org_id, automation_id, run_id)
     WHERE l.org_id = i.org_id AND l.automation_id = i.automation_id;
