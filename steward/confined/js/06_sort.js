@@ -4,19 +4,19 @@
 
 const GALLOP = 7;
 
-/** The places of a stable order of `values`, by `less(a, b)`: whether a comes before b. */
-const runSorted = (values, less) => {
-  const list = values;
+/** Puts `list` in order by a comparing function, below 0 for what comes first. Plain steps: this runs often. */
+const runSorted = (list, compare) => {
   const runs = [];
   let gallop = GALLOP;
 
   const filledUp = (low, start, high) => {
     for (let at = start; at < high; at += 1) {
       const pivot = list[at];
-      let [left, right] = [low, at];
+      let left = low;
+      let right = at;
       while (left < right) {
         const middle = left + ((right - left) >> 1);
-        if (less(pivot, list[middle])) right = middle;
+        if (compare(pivot, list[middle]) < 0) right = middle;
         else left = middle + 1;
       }
       for (let place = at; place > left; place -= 1) list[place] = list[place - 1];
@@ -26,9 +26,9 @@ const runSorted = (values, less) => {
 
   const runFrom = (low, high) => {
     if (low + 1 === high) return 1;
-    const falls = less(list[low + 1], list[low]);
+    const falls = compare(list[low + 1], list[low]) < 0;
     let length = 2;
-    while (low + length < high && less(list[low + length], list[low + length - 1]) === falls) length += 1;
+    while (low + length < high && compare(list[low + length], list[low + length - 1]) < 0 === falls) length += 1;
     if (falls) {
       for (let [a, b] = [low, low + length - 1]; a < b; a += 1, b -= 1) [list[a], list[b]] = [list[b], list[a]];
     }
@@ -37,7 +37,7 @@ const runSorted = (values, less) => {
 
   /** How many of `from[base…]` come before the key (`right`: or are its equals), looked for from `hint` on. */
   const galloped = (from, key, base, length, hint, right) => {
-    const before = right ? (at) => !less(key, from[base + at]) : (at) => less(from[base + at], key);
+    const before = right ? (at) => !(compare(key, from[base + at]) < 0) : (at) => compare(from[base + at], key) < 0;
     let last = 0;
     let offset = 1;
     if (before(hint)) {
@@ -79,25 +79,32 @@ const runSorted = (values, less) => {
     };
     const takeB = (count) => {
       shifted(list, b, list, at, count);
-      [at, b, lengthB] = [at + count, b + count, lengthB - count];
+      at += count;
+      b += count;
+      lengthB -= count;
     };
     const takeA = (count) => {
       shifted(aside, a, list, at, count);
-      [at, a, lengthA] = [at + count, a + count, lengthA - count];
+      at += count;
+      a += count;
+      lengthA -= count;
     };
     takeB(1);
     if (lengthB === 0) return restOfA();
     if (lengthA === 1) return restOfB();
     for (;;) {
-      let [winsA, winsB] = [0, 0];
+      let winsA = 0;
+      let winsB = 0;
       do {
-        if (less(list[b], aside[a])) {
+        if (compare(list[b], aside[a]) < 0) {
           takeB(1);
-          [winsA, winsB] = [0, winsB + 1];
+          winsA = 0;
+          winsB += 1;
           if (lengthB === 0) return restOfA();
         } else {
           takeA(1);
-          [winsA, winsB] = [winsA + 1, 0];
+          winsA += 1;
+          winsB = 0;
           if (lengthA === 1) return restOfB();
         }
       } while (winsA < gallop && winsB < gallop);
@@ -135,26 +142,33 @@ const runSorted = (values, less) => {
       list[at] = aside[b];
     };
     const takeA = (count) => {
-      [at, a, lengthA] = [at - count, a - count, lengthA - count];
+      at -= count;
+      a -= count;
+      lengthA -= count;
       shifted(list, a + 1, list, at + 1, count);
     };
     const takeB = (count) => {
-      [at, b, lengthB] = [at - count, b - count, lengthB - count];
+      at -= count;
+      b -= count;
+      lengthB -= count;
       shifted(aside, b + 1, list, at + 1, count);
     };
     takeA(1);
     if (lengthA === 0) return restOfB();
     if (lengthB === 1) return restOfA();
     for (;;) {
-      let [winsA, winsB] = [0, 0];
+      let winsA = 0;
+      let winsB = 0;
       do {
-        if (less(aside[b], list[a])) {
+        if (compare(aside[b], list[a]) < 0) {
           takeA(1);
-          [winsA, winsB] = [winsA + 1, 0];
+          winsA += 1;
+          winsB = 0;
           if (lengthA === 0) return restOfB();
         } else {
           takeB(1);
-          [winsA, winsB] = [0, winsB + 1];
+          winsA = 0;
+          winsB += 1;
           if (lengthB === 1) return restOfA();
         }
       } while (winsA < gallop && winsB < gallop);
@@ -238,7 +252,7 @@ hide(Array.prototype, 'sort', function sort(compare) {
   const count = this.length;
   const values = runSorted(
     there.filter((value) => value !== undefined),
-    (a, b) => compare(a, b) < 0,
+    compare,
   );
   for (let at = 0; at < count; at += 1) {
     if (at < there.length) this[at] = values[at];
