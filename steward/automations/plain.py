@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,8 +37,7 @@ class Started:
     delays: Sequence[timedelta]
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):  # one is made for each slot: a third of what a frozen dataclass costs
     row: Row
     slot: Slot
     next_at: datetime | None

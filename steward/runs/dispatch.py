@@ -19,10 +19,12 @@ from steward.store.engine import Dialect, Engine, Tx, ms
 from steward.store.schedules import Timing
 from steward.telemetry.log import Log
 
-# Automations in one transaction, at most 20 ms of SQLite's only writer and few locks held on PostgreSQL; and
-# transactions at once.
+# Automations in one transaction, some 20 ms of SQLite's only writer and few locks held on PostgreSQL;
+# transactions at once; automations in one look. SQLite gains by looking further: neighbours then share a
+# transaction, and so the pages it writes.
 BATCH = {"sqlite": 500, "postgresql": 200}
 AT_ONCE = {"sqlite": 1, "postgresql": 4}
+LOOK = {"sqlite": 6_000, "postgresql": 800}
 # Slots of an automation, and automations, in one transaction of the long way: after a standstill each may
 # have as many slots as go at once.
 MOST_SLOTS = 100
@@ -55,7 +57,7 @@ async def dispatch_due(
     after five failures (engine 16). `delays` takes how late each started run was made.
     """
     made = [] if delays is None else delays
-    most = BATCH[engine.dialect] * AT_ONCE[engine.dialect]
+    most = LOOK[engine.dialect]
     # One statement needs no snapshot: on PostgreSQL two round trips less for a tick that finds nothing.
     near = engine.dialect == "postgresql"
     found = await engine.read(now, partial(schedules.due, most=most), org=[], small=near)
@@ -71,7 +73,10 @@ async def dispatch_due(
     if not left:
         crashpoint("after_dispatch")
         return more
-    decided = await _the_long_way(engine, now, left, rules=rules, log=log)
+    # Of these as many as before: a look that goes further must not make a tick of minutes.
+    most = BATCH[engine.dialect] * AT_ONCE[engine.dialect]
+    more = more or len(left) > most
+    decided = await _the_long_way(engine, now, left[:most], rules=rules, log=log)
     crashpoint("after_dispatch")
     made += decided.delays
     behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings)
@@ -94,15 +99,19 @@ async def _the_long_way(
 
 
 def _parts(keys: Sequence[Key], dialect: Dialect) -> list[list[Key]]:
-    """`keys` in parts of one transaction each, no organisation in two of them, for its stamps are taken in
-    turn (engine 9). Of an organisation with more than one transaction holds, the rest is left out."""
+    """`keys` in parts of one transaction each. Of those at once no organisation is in two, for its stamps are
+    taken in turn (engine 9): of one with more than a transaction holds, the rest is left out."""
+    most = BATCH[dialect]
+    if AT_ONCE[dialect] == 1:
+        ordered = sorted(keys)
+        return [ordered[first : first + most] for first in range(0, len(ordered), most)]
     by_org: dict[OrgId, list[Key]] = {}
     for key in keys:
         by_org.setdefault(key[0], []).append(key)
     parts: list[list[Key]] = [[] for _ in range(min(AT_ONCE[dialect], len(by_org)))]
     for own in sorted(by_org.values(), key=len, reverse=True):
         min(parts, key=len).extend(own)
-    return [part[: BATCH[dialect]] for part in parts]
+    return [part[:most] for part in parts]
 
 
 async def _plain(
@@ -112,17 +121,21 @@ async def _plain(
 
     None at all of a part that cannot be dealt with at once: its slots go the long way, row by row.
     """
-    acts = [
-        engine.write(now, partial(plain.start, keys=part, rules=rules), org=sorted({org for org, _ in part}))
-        for part in parts
-    ]
     done: list[Started] = []
-    # Gathered, because only the worker's loop may catch everything (house 7).
-    for outcome in await asyncio.gather(*acts, return_exceptions=True):
-        if isinstance(outcome, Unavailable) or not isinstance(outcome, Started | Exception):
-            raise outcome
-        if isinstance(outcome, Started):
-            done.append(outcome)
+    at_once = AT_ONCE[engine.dialect]
+    for first in range(0, len(parts), at_once):
+        acts = [
+            engine.write(
+                now, partial(plain.start, keys=part, rules=rules), org=sorted({org for org, _ in part})
+            )
+            for part in parts[first : first + at_once]
+        ]
+        # Gathered, because only the worker's loop may catch everything (house 7).
+        for outcome in await asyncio.gather(*acts, return_exceptions=True):
+            if isinstance(outcome, Unavailable) or not isinstance(outcome, Started | Exception):
+                raise outcome
+            if isinstance(outcome, Started):
+                done.append(outcome)
     return Started(
         [key for one in done for key in one.automations], [late for one in done for late in one.delays]
     )

@@ -1,7 +1,7 @@
 """A step's row and value under its run's lease, alone or with those of other runs in one call."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from steward.model.instants import wire_time
 from steward.store import run_queue, steps
@@ -16,9 +16,8 @@ MEMBER = f'"finished_at":"{MARK}"'
 Held = tuple[bool, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What an ended step leaves behind; `row.wire` carries MARK."""
+class Point(NamedTuple):
+    """What an ended step leaves behind, its value named and numbered as `row`, whose `wire` carries MARK."""
 
     lease: Lease
     row: StepRow
@@ -30,7 +29,9 @@ async def keep(tx: Tx, point: Point) -> Held:
     """Writes one; whether the run was still ours, and the code of a wish to cancel it."""
     lease, row = point.lease, point.row
     ours, cancel = await run_queue.advance(tx, lease, seq=row.seq)
-    if ours:
+    if ours and tx.dialect == "sqlite":
+        await _write_rows(tx, [point])
+    elif ours:
         wire = row.wire.replace(MEMBER, f'"finished_at":"{wire_time(tx.now)}"')
         ended = StepRow(
             row.seq, row.name, row.iteration, row.attempt, row.status, tx.now, row.changes_total, wire
@@ -80,20 +81,26 @@ async def _keep_rows(tx: Tx, points: Sequence[Point]) -> list[Held]:
     moved = [(one.row.seq, one.lease.org, one.lease.run, one.lease.epoch, one.row.seq - 1) for one in points]
     if await tx.many(_ADVANCE_OURS, moved) < len(moved):
         raise NotAlike
+    await _write_rows(tx, points)
+    return [(True, None)] * len(points)
+
+
+async def _write_rows(tx: Tx, points: Sequence[Point]) -> None:
+    """On SQLite: a row for each, with its output when that is short, else beside it."""
     finished, told = ms(tx.now), f'"finished_at":"{wire_time(tx.now)}"'
     rows, values = [], []
-    for one in points:
-        org, run, row, value = one.lease.org, one.lease.run, one.row, one.value
-        head = (org, run, row.seq, row.name, row.iteration, row.attempt)
-        wire = row.wire.replace(MEMBER, told)
-        rows.append((*head, str(row.status), finished, row.changes_total, wire))
-        unknown = unknown_paths(value, tx)
-        values.append(
-            (org, run, value.name, value.iteration, value.seq, one.output, unknown, str(value.state))
-        )
-    await tx.many(steps.APPEND, rows)
-    await tx.many(steps.KEEP_VALUE, values)
-    return [(True, None)] * len(points)
+    for lease, row, value, output in points:
+        org, run = lease.org, lease.run
+        seq, name, iteration, attempt, status, _, changes, wire = row
+        held: tuple[bytes | None, str | None] = output, str(value.state)
+        if len(output) >= steps.LIES_IN_ROW or value.unknown_paths:
+            values.append((org, run, name, iteration, seq, output, unknown_paths(value, tx), held[1]))
+            held = (None, None)
+        wire = wire.replace(MEMBER, told)
+        rows.append((org, run, seq, name, iteration, attempt, str(status), finished, changes, wire, *held))
+    await tx.many(steps.APPEND_WITH_OUTPUT, rows)
+    if values:
+        await tx.many(steps.KEEP_VALUE, values)
 
 
 def unknown_paths(value: StepValue, tx: Tx) -> object:

@@ -4,15 +4,17 @@ What is to be judged about them is automations/plain.py's; every other slot goes
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
+from typing import NamedTuple
 
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.store import ticks
 from steward.store.engine import Both, Json, Row, Tx, ms
 
 _LOCKED = Both(
-    # SQLite has one writer: reading within it is the lock. CROSS JOIN keeps the order of the keys given.
+    # SQLite has one writer: reading within it is the lock. CROSS JOIN keeps the order of the keys given: an
+    # object, whose members json_each need not look into once more as it would into pairs.
     sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
     " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
     " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on,"
@@ -21,8 +23,8 @@ _LOCKED = Both(
     " AND c.slot_at >= s.next_slot_at)"
     " OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id"
     " AND c.automation_id = s.automation_id AND c.state = 'pending') AS stored"
-    " FROM json_each(:keys) AS k CROSS JOIN schedules AS s ON s.org_id = k.value ->> 0"
-    " AND s.automation_id = k.value ->> 1"
+    " FROM json_each(:keys) AS k CROSS JOIN schedules AS s ON s.org_id = k.value"
+    " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
     " LEFT JOIN lanes AS l ON l.org_id = s.org_id AND l.automation_id = s.automation_id"
@@ -73,8 +75,7 @@ _ADVANCE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PlainStart:
+class PlainStart(NamedTuple):
     """A slot to be made a run, `row` as `lock` gave it, and the automation's slot after it."""
 
     row: Row
@@ -82,6 +83,11 @@ class PlainStart:
     slot_at: datetime
     local_key: str
     next_at: datetime | None
+
+
+_started = itemgetter(
+    "org_id", "id", "next_slot_at", "name", "version", "template_id", "template_version", "plan_version"
+)
 
 
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
@@ -95,11 +101,16 @@ async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row
     return await tx.all(
         _LOCKED,
         {
-            "keys": Json([[org, automation] for org, automation in ordered]),
+            "keys": _members(ordered),
             "orgs": [org for org, _ in ordered],
             "ids": [automation for _, automation in ordered],
         },
     )
+
+
+def _members(keys: Sequence[tuple[OrgId, AutomationId]]) -> str:
+    """A JSON object: each automation's organisation. Two of one id, of two organisations, are two members."""
+    return "{" + ",".join([f'"{automation}":{org}' for org, automation in keys]) + "}"
 
 
 async def connected(
@@ -134,13 +145,11 @@ async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
     now = ms(tx.now)
     for one in starts:
         row, run = one.row, one.run
-        org, automation, slot = row["org_id"], row["id"], row["next_slot_at"]
+        org, automation, slot, name, version, template, template_version, plan = _started(row)
         next_at = None if one.next_at is None else ms(one.next_at)
         held.append((org, automation, run))
-        runs.append((org, run, automation, stamps[org], row["plan_version"], slot, now))
-        facts.append(
-            (org, run, automation, row["name"], row["version"], row["template_id"], row["template_version"])
-        )
+        runs.append((org, run, automation, stamps[org], plan, slot, now))
+        facts.append((org, run, automation, name, version, template, template_version))
         slots.append((org, automation, slot, one.local_key, run, now))
         next_slots.append((next_at, org, automation))
         stamps[org] += 1

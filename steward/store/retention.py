@@ -19,6 +19,13 @@ _VALUES = (
     " (SELECT run_id, name, iteration FROM step_values"
     " WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
+# Those that lie in rows of steps go first: by what is left in step_values, a run's first value at least, it
+# is found again until all of them have gone.
+_OUTPUTS = (
+    "UPDATE steps SET output = NULL, state = NULL WHERE org_id = :org AND (run_id, seq) IN"
+    " (SELECT run_id, seq FROM steps"
+    " WHERE org_id = :org AND run_id IN (:runs) AND output IS NOT NULL LIMIT :most)"
+)
 _VALUES_REST = (
     "DELETE FROM step_values"
     " WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'step_values_rest'::regclass"
@@ -103,7 +110,11 @@ async def values_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, 
 
 async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -> int:
     """Removes values of steps, up to `most` of them; how many."""
-    return await tx.execute(_VALUES, {"org": org, "runs": list(runs), "most": most})
+    chosen = {"org": org, "runs": list(runs)}
+    removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": most})
+    if removed < most:
+        removed += await tx.execute(_VALUES, {**chosen, "most": most - removed})
+    return removed
 
 
 async def slots_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, AutomationId, int]]:

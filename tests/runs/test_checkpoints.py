@@ -9,6 +9,7 @@ import pytest
 
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
+from steward.model.json import JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
@@ -16,7 +17,7 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.tools import Fenced
 from steward.store import steps
 from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, ValueState, packed
+from steward.store.steps import StepValue, ValueState, packed, unpacked
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters
@@ -100,6 +101,27 @@ async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int)
     [run], [lease] = await in_hand(shop, 1)
     output = "x" * (size - 2)  # with its quotation marks
     one = point(shop, lease)
-    assert await kept(shop, [replace(one, output=packed(output))]) == [None]
+    assert await kept(shop, [one._replace(output=packed(output))]) == [None]
     found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
     assert {value.name: value.output for value in found}["look"] == output
+
+
+@pytest.mark.parametrize("sizes", [(10, 2000), (2000, 10), (10, 20)])
+async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[int, int]) -> None:
+    """engine 10: replayed from what it left last, wherever that lies; in the order its executions ended"""
+    [run], [lease] = await in_hand(shop, 1)
+    outputs = ["x" * size for size in sizes]
+    for seq, name, output in ((1, "look", outputs[0]), (2, "act", "between"), (3, "look", outputs[1])):
+        one = point(shop, lease, seq=seq, name=name)._replace(output=packed(output))
+        assert await kept(shop, [one]) == [None]
+    found = await shop.read(partial(steps.values, org=shop.owner.org, run=run.id))
+    last = [(value.name, value.seq, value.output) for value in found if value.seq]
+    assert last == [("act", 2, "between"), ("look", 3, outputs[1])]
+
+
+@pytest.mark.parametrize("value", [float("nan"), [None, float("inf")], {"at": {"most": -float("inf")}}])
+def test_what_is_no_number_is_not_kept_as_nothing(value: JsonValue) -> None:
+    """engine 10: a resumed run must find what the first one had"""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        packed(value)
+    assert unpacked(packed([None, 1e16, 2**70, "null"])) == [None, 1e16, 2**70, "null"]

@@ -12,7 +12,7 @@ from steward import worker
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import retention, upkeep
-from steward.store import limits, sessions, ticks
+from steward.store import limits, sessions, steps, ticks
 from steward.store import upkeep as files
 from steward.store.engine import Tx
 from steward.store.engine_sqlite import SqliteEngine
@@ -63,8 +63,12 @@ async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) ->
     assert all(before.values()), before
     await until(shop, ended, timedelta(days=30))
     assert (await counted(shop, *OF_A_RUN, "approvals")) == before
+    journal = partial(steps.values, org=shop.owner.org, run=ended.id)
+    held = await shop.read(journal)
+    assert held
     await until(shop, ended, timedelta(days=30) + STORED)
     after = await counted(shop, *OF_A_RUN, "approvals")
+    assert await shop.read(journal) == ([] if shop.engine.dialect == "sqlite" else held)
     gone_by_row = {"step_values": 0} if shop.engine.dialect == "sqlite" else {}
     assert after == before | gone_by_row
     await until(shop, ended, HISTORY)

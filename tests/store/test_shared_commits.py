@@ -1,6 +1,8 @@
 """Writes that are ready together share one commit, and a failing one takes nothing of the others with it."""
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
@@ -9,7 +11,9 @@ import pytest
 from steward.model.refusals import Unavailable
 from steward.store.engine import Engine, Shared, Tx, Weighed
 from steward.store.engine_sqlite import QUEUE_BYTES, SqliteEngine
+from steward.store.log_sqlite import LONGEST_PAGES
 from steward.store.migrate import sqlite_path
+from steward.store.upkeep import log_size
 from tests.fake_clock import FakeClock
 
 
@@ -121,3 +125,46 @@ async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: Fak
     assert [one for one in outcomes if not isinstance(one, Unavailable)] == [len(half)] * 3
     assert await write(b"1") == 1
     await engine.close()
+
+
+FAILED = "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)" + (
+    " VALUES ('t', :key, 1, :at, :message, :at)"
+)
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 63, 64, 65, 97])
+async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeClock, count: int) -> None:
+    """engine 2: multi-row statements; one row that is refused, and none of them is written"""
+    rows = [(f"{n:03}", n, f"message {n}") for n in range(count)]
+
+    async def write(tx: Tx, rows: Sequence[Sequence[object]]) -> int:
+        return await tx.many(FAILED, rows)
+
+    async def read(tx: Tx) -> list[tuple[object, ...]]:
+        found = await tx.all("SELECT key, not_before, message, last_at FROM tick_failures ORDER BY key")
+        return [tuple(row[name] for name in ("key", "not_before", "message", "last_at")) for row in found]
+
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await engine.write(clock.now(), partial(write, rows=[*rows, rows[-2]]))
+    assert await engine.read(clock.now(), read) == []
+    assert await engine.write(clock.now(), partial(write, rows=rows)) == count
+    assert await engine.read(clock.now(), read) == [(key, at, message, at) for key, at, message in rows]
+
+
+async def test_the_log_is_bounded_while_the_writer_never_rests(sqlite_url: str, clock: FakeClock) -> None:
+    """engine 2 "Durability": copied beside the writer; past its longest the writer begins it anew"""
+    file = sqlite_path(sqlite_url)
+    engine = SqliteEngine(file, clock=clock)
+    rows = [(f"{n:05}", n, "m" * 3_000) for n in range(1_000)]
+
+    async def write(tx: Tx, turn: int) -> None:
+        await tx.many(FAILED, [(f"{turn}-{key}", at, message) for key, at, message in rows])
+
+    turns = 2 * LONGEST_PAGES // len(rows)
+    await asyncio.gather(*(engine.write(clock.now(), partial(write, turn=turn)) for turn in range(turns)))
+    page = 4096 + 24
+    assert log_size(file) <= (LONGEST_PAGES + 3 * len(rows)) * page
+    await engine.close()
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT count(*) FROM tick_failures").fetchone() == (turns * len(rows),)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
