@@ -57,6 +57,12 @@ hide(RealDate.prototype, 'toTimeString', function toTimeString() {
   return named(timeText.call(this));
 });
 
+const realRoot = Math.cbrt;
+hide(Math, 'cbrt', function cbrt(value) {
+  const root = realRoot(value);
+  return Math.round(root) ** 3 === Number(value) ? Math.round(root) : root; // exact where the root is whole
+});
+
 hide(BigInt.prototype, 'toJSON', function toJSON() {
   return String(this);
 });

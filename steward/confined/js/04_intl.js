@@ -5,55 +5,112 @@ const SIGNS = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN
 
 const grouped = (digits) => digits.replace(/\B(?=(?:\d{3})+$)/g, ',');
 
-/** Digits of a number: at least and at most so many after the point. */
-const written = (number, least, most, group) => {
-  const fixed = Math.abs(number) < 1e21 ? Math.abs(number).toFixed(Math.min(most, 100)) : String(Math.abs(number));
-  const [whole, part = ''] = fixed.split('.');
-  let kept = part;
-  while (kept.length > least && kept.endsWith('0')) kept = kept.slice(0, -1);
-  return (group ? grouped(whole) : whole) + (kept ? `.${kept}` : '');
+/** The digits before and after the point of a number, as its shortest text has them; `shift` moves the point right. */
+const digitsOf = (number, shift = 0) => {
+  const [mantissa, power = '0'] = String(number).replace('-', '').split('e');
+  const [whole, part = ''] = mantissa.split('.');
+  const moved = whole.length + Number(power) + shift;
+  const all = moved > 0 ? whole + part : '0'.repeat(1 - moved) + whole + part;
+  const point = Math.max(moved, 1);
+  return [all.slice(0, point).padEnd(point, '0').replace(/^0+(?=\d)/, ''), all.slice(point)];
 };
 
-const compact = (number) => {
-  const steps = [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']];
-  const [by, sign] = steps.find(([size]) => Math.abs(number) >= size) ?? [1, ''];
-  const small = number / by;
-  return written(small, 0, Math.abs(small) < 10 ? 1 : 0, true) + sign;
+/** Rounded to so many places, half away from zero; below 0 to tens, hundreds… */
+const roundedTo = ([whole, part], most) => {
+  if (most < 0) {
+    const size = 10n ** BigInt(-most);
+    return [String(((BigInt(whole) + size / 2n) / size) * size), ''];
+  }
+  if (part.length <= most) return [whole, part];
+  const kept = whole + part.slice(0, most);
+  const made = (part[most] >= '5' ? String(BigInt(kept) + 1n) : kept).padStart(kept.length, '0');
+  return [made.slice(0, made.length - most), most ? made.slice(-most) : ''];
 };
 
-class NumberFormat {
+/** How many places so many significant digits reach to. */
+const placesOf = ([whole, part], significant) =>
+  significant - (whole === '0' && /[1-9]/.test(part) ? -/^0*/.exec(part)[0].length : whole.length);
+
+const joined = ([whole, part], least, group, wide = 1) => {
+  const kept = part.replace(/0+$/, '').padEnd(least, '0');
+  const digits = whole.padStart(wide, '0');
+  return (group ? grouped(digits) : digits) + (kept ? `.${kept}` : '');
+};
+
+const SIZES = [[0, '', ''], [3, 'K', ' thousand'], [6, 'M', ' million'], [9, 'B', ' billion'], [12, 'T', ' trillion']];
+
+const compact = (number, long) => {
+  const cut = (size) => {
+    const digits = digitsOf(number, -size);
+    return roundedTo(digits, digits[0].length > 1 ? 0 : placesOf(digits, 2));
+  };
+  const held = digitsOf(number)[0].length;
+  let at = Math.min(Math.floor((held - 1) / 3), SIZES.length - 1);
+  if (cut(SIZES[at][0])[0].length > 3 && at < SIZES.length - 1) at += 1; // 999,999 is 1M
+  const digits = cut(SIZES[at][0]);
+  return joined(digits, 0, digits[0].length > 4) + SIZES[at][long ? 2 : 1];
+};
+
+const UNIT_WORDS = { year: ['yr', 'y'], month: ['mth', 'm'], week: ['wk', 'w'], day: ['day', 'd'], hour: ['hr', 'h'], minute: ['min', 'm'], second: ['sec', 's'], millisecond: ['ms', 'ms'] };
+const ADDED_S = ['yr', 'mth', 'wk', 'day'];
+
+const inUnit = (text, { unit, unitDisplay }) => {
+  const many = text !== '1';
+  const words = UNIT_WORDS[unit] ?? fault(`The unit “${unit}” is not written here. Write the number and the unit yourself.`);
+  if (unitDisplay === 'narrow') return text + words[1];
+  if (unitDisplay === 'long') return `${text} ${unit}${many ? 's' : ''}`;
+  return `${text} ${words[0]}${many && ADDED_S.includes(words[0]) ? 's' : ''}`;
+};
+
+/** What is asked for and not done here: said, rather than written otherwise. */
+const refuseStyles = (asked) => {
+  const odd = (asked.notation && !['standard', 'compact'].includes(asked.notation) && `notation “${asked.notation}”`) || (asked.currencyDisplay === 'name' && 'currencyDisplay “name”') || (asked.roundingMode && asked.roundingMode !== 'halfExpand' && `roundingMode “${asked.roundingMode}”`) || (asked.roundingIncrement > 1 && 'roundingIncrement');
+  if (odd) fault(`Numbers are not written with ${odd} here. Leave it out, or write the number yourself.`);
+};
+
+class NumberFormatting {
   #asked;
   constructor(locale, asked = {}) {
     this.#asked = { ...asked };
+    refuseStyles(this.#asked);
     this.format = (number) => this.#format(number);
+  }
+  #digits(value) {
+    const asked = this.#asked;
+    const digits = digitsOf(value, asked.style === 'percent' ? 2 : 0);
+    const money = asked.style === 'currency';
+    const base = money ? (asked.currency === 'JPY' || asked.currency === 'KRW' ? 0 : 2) : 0;
+    if (asked.maximumSignificantDigits || asked.minimumSignificantDigits) {
+      const most = asked.maximumSignificantDigits ?? 21;
+      const least = Math.max(placesOf(digits, asked.minimumSignificantDigits ?? 1), 0);
+      return joined(roundedTo(digits, placesOf(digits, most)), least, asked.useGrouping !== false, asked.minimumIntegerDigits);
+    }
+    if (asked.notation === 'compact' && asked.maximumFractionDigits === undefined && asked.minimumFractionDigits === undefined) return compact(value, asked.compactDisplay === 'long');
+    if (asked.notation === 'compact') fault('Compact numbers are not written with a number of digits here. Leave one of the two out.');
+    const least = asked.minimumFractionDigits ?? Math.min(base, asked.maximumFractionDigits ?? base);
+    const most = asked.maximumFractionDigits ?? Math.max(least, money ? base : asked.style === 'percent' ? 0 : 3);
+    return joined(roundedTo(digits, most), least, asked.useGrouping !== false, asked.minimumIntegerDigits);
   }
   #format(given) {
     const asked = this.#asked;
     const number = typeof given === 'bigint' ? given : Number(given);
-    if (typeof number === 'bigint') return grouped(String(number));
-    if (Number.isNaN(number)) return 'NaN';
-    const money = asked.style === 'currency';
-    const base = money ? (asked.currency === 'JPY' || asked.currency === 'KRW' ? 0 : 2) : 0;
-    const least = asked.minimumFractionDigits ?? Math.min(base, asked.maximumFractionDigits ?? base);
-    const most = asked.maximumFractionDigits ?? Math.max(least, money ? base : asked.style === 'percent' ? 0 : 3);
-    const value = asked.style === 'percent' ? number * 100 : number;
-    const minus = value < 0 || Object.is(value, -0) ? '-' : '';
-    let text = Number.isFinite(value) ? written(value, least, most, asked.useGrouping !== false) : '∞';
-    if (asked.notation === 'compact' && Number.isFinite(value)) text = compact(Math.abs(value));
-    if (asked.maximumSignificantDigits && Number.isFinite(value)) {
-      text = written(Number(Math.abs(value).toPrecision(asked.maximumSignificantDigits)), 0, 20, asked.useGrouping !== false);
-    }
-    if (asked.minimumIntegerDigits) text = text.padStart(text.length + Math.max(0, asked.minimumIntegerDigits - text.split('.')[0].length), '0');
+    const minus = number < 0 || Object.is(number, -0);
+    const odd = Number.isNaN(number) ? 'NaN' : typeof number !== 'bigint' && !Number.isFinite(number) ? '∞' : null;
+    let text = odd ?? this.#digits(number);
     if (asked.style === 'percent') text += '%';
-    if (money) text = asked.currencyDisplay === 'code' ? `${asked.currency}\u00a0${text}` : `${SIGNS[asked.currency] ?? `${asked.currency}\u00a0`}${text}`;
-    if (asked.style === 'unit') {
-      const many = asked.unitDisplay === 'long' && text !== '1' ? 's' : '';
-      text += asked.unitDisplay === 'narrow' ? asked.unit[0] : asked.unitDisplay === 'long' ? ` ${asked.unit}${many}` : ` ${asked.unit.slice(0, 3)}`;
+    if (asked.style === 'unit') text = inUnit(text, asked);
+    if (asked.style === 'currency') {
+      const sign = asked.currencyDisplay === 'code' ? asked.currency : asked.currencyDisplay === 'narrowSymbol' ? (SIGNS[asked.currency] ?? asked.currency).replace(/^[A-Z]+(?=[$¥])/, '') : (SIGNS[asked.currency] ?? asked.currency);
+      text = `${sign}${/[A-Z]$/.test(sign) && !odd ? '\u00a0' : ''}${text}`;
     }
-    return (/[1-9∞]/.test(text) || minus === '' ? minus : '-') + text;
+    const zero = !/[1-9∞]/.test(text);
+    const shown = asked.signDisplay ?? 'auto';
+    const negative = minus && !(shown === 'never' || (zero && (shown === 'exceptZero' || shown === 'negative')));
+    if (negative) return asked.currencySign === 'accounting' && asked.style === 'currency' ? `(${text})` : `-${text}`;
+    return (shown === 'always' || (shown === 'exceptZero' && !zero)) && odd !== 'NaN' && !minus ? `+${text}` : text;
   }
-  formatToParts(number) {
-    return [{ type: 'literal', value: this.format(number) }];
+  formatToParts() {
+    return fault('Numbers are not taken apart into their parts here. Use format().');
   }
   resolvedOptions() {
     return { locale: 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#asked };
@@ -62,6 +119,13 @@ class NumberFormat {
     return ['en-US'];
   }
 }
+
+/** A class that may be called without new, as these may. */
+const callable = (kind, name) => {
+  Object.defineProperty(kind, 'name', { value: name });
+  return new Proxy(kind, { apply: (target, self, given) => new target(...given) });
+};
+const NumberFormat = callable(NumberFormatting, 'NumberFormat');
 
 const STYLES = {
   full: { weekday: 'long', month: 'long', day: 'numeric', year: 'numeric' },
@@ -104,6 +168,7 @@ const dateParts = (asked, date, words) => {
   parts.month = asked.month && part('month', worded ?? sized(asked.month, month + 1));
   const inner = [parts.month, parts.day, parts.year].filter(Boolean);
   const made = [];
+  if (parts.weekday && parts.month && inner.length === 1) return [parts.month, literal(' '), parts.weekday];
   if (parts.weekday) made.push(parts.weekday, ...(inner.length ? [literal(inner.length === 1 && parts.day ? ' ' : ', ')] : []));
   if (parts.weekday && inner.length === 1 && parts.day) made.splice(0, 2, parts.day, literal(' '), parts.weekday);
   else if (worded) {
@@ -133,7 +198,7 @@ const timeParts = (asked, date, twelve) => {
   return made;
 };
 
-class DateTimeFormat {
+class DateTimeFormatting {
   #asked;
   #words;
   #zone;
@@ -145,6 +210,7 @@ class DateTimeFormat {
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${given.timeZone}`);
     this.#zone = zone;
     this.#twelve = given.hourCycle ? /^h1[12]$/.test(given.hourCycle) : given.hour12 !== false;
+    if (given.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
     if (given.dateStyle) Object.assign(given, STYLES[given.dateStyle]);
     if (given.timeStyle) Object.assign(given, TIMES[given.timeStyle]);
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => given[key])) Object.assign(given, { year: 'numeric', month: 'numeric', day: 'numeric' });
@@ -158,7 +224,7 @@ class DateTimeFormat {
     const date = wall(this.#zone, moment);
     const dates = dateParts(asked, date, this.#words);
     const times = timeParts(asked, date, this.#twelve);
-    const wordy = asked.month === 'long' ? ' at ' : ', ';
+    const wordy = asked.month === 'long' ? ' at ' : dates.length === 1 && asked.weekday ? ' ' : ', ';
     const made = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
     if (asked.timeZoneName) made.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, asked.timeZoneName)));
     return made;
@@ -167,7 +233,7 @@ class DateTimeFormat {
     return `${this.format(from)} – ${this.format(to)}`;
   }
   resolvedOptions() {
-    return { locale: 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23' };
+    return { locale: 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
   }
   static supportedLocalesOf() {
     return ['en-US'];
@@ -200,38 +266,64 @@ class PluralRules {
   }
 }
 
-class Collator {
-  #numeric;
-  #loose;
-  constructor(locale, asked = {}) {
-    this.#numeric = asked.numeric === true;
-    this.#loose = asked.sensitivity === 'base' || asked.sensitivity === 'accent';
-    this.compare = (a, b) => collate(String(a), String(b), this.#numeric, this.#loose);
-  }
-}
-
 const bare = (text) => text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+const MARKS_ORDER = '\t\n\v\f\r _-,;:!?.\'"()[]{}@*/\\&#%`^+<=>|~$';
+
+/** The place of a sign among all: blanks, marks, digits, letters. */
+const rankOf = (sign) => {
+  const at = MARKS_ORDER.indexOf(sign[0]);
+  if (at >= 0) return at;
+  return /\s/.test(sign) ? 5 : /[^\p{L}\p{N}]/u.test(sign) ? 100 : /\p{N}/u.test(sign) ? 101 : 102;
+};
 
 /** The order a dictionary has: letters first, then accents, then capitals after small letters. */
-const collate = (a, b, numeric = false, loose = false) => {
-  const [left, right] = [bare(a), bare(b)];
-  const cut = (text) => (numeric ? text.match(/\d+|\D+/g) ?? [] : [...text]);
-  const rank = (sign) => (/\s/.test(sign) ? 0 : /[^\p{L}\p{N}]/u.test(sign) ? 1 : /\p{N}/u.test(sign) ? 2 : 3);
-  const [one, other] = [cut(left), cut(right)];
+const collate = (a, b, numeric = false, sensitivity = 'variant') => {
+  const cut = (text) => text.match(numeric ? /\d+|[^]/gu : /[^]/gu) ?? [];
+  const [one, other] = [cut(bare(a)), cut(bare(b))];
   for (let place = 0; place < Math.min(one.length, other.length); place += 1) {
     const [x, y] = [one[place], other[place]];
     if (x === y) continue;
-    if (numeric && /^\d/.test(x) && /^\d/.test(y)) return Math.sign(Number(x) - Number(y)) || 0;
-    return rank(x[0]) !== rank(y[0]) ? Math.sign(rank(x[0]) - rank(y[0])) : x < y ? -1 : 1;
+    if (numeric && /^\d/.test(x) && /^\d/.test(y)) {
+      if (Number(x) === Number(y)) continue;
+      return Math.sign(Number(x) - Number(y));
+    }
+    return rankOf(x) !== rankOf(y) ? Math.sign(rankOf(x) - rankOf(y)) : x < y ? -1 : 1;
   }
   if (one.length !== other.length) return Math.sign(one.length - other.length);
-  if (loose || a === b) return 0;
+  if (a === b || sensitivity === 'base') return 0;
   const [x, y] = [a.normalize('NFD').toLowerCase(), b.normalize('NFD').toLowerCase()];
-  if (x !== y) return x < y ? -1 : 1;
-  return a > b ? -1 : 1;
+  if (x !== y && sensitivity !== 'case') return x < y ? -1 : 1;
+  if (sensitivity === 'accent') return 0;
+  const [up, down] = [a, b].map((text) => text.normalize('NFD').replace(/\p{M}/gu, ''));
+  return up === down ? 0 : up > down ? -1 : 1;
 };
 
-hide(Engine, 'Intl', { DateTimeFormat, NumberFormat, ListFormat, PluralRules, Collator, getCanonicalLocales: () => ['en-US'], supportedValuesOf: (kind) => (kind === 'timeZone' ? [...zoneNames.values()] : []) });
+class Collating {
+  constructor(locale, asked = {}) {
+    if (asked.ignorePunctuation) fault('Texts are not compared without their punctuation here. Take it out of them first.');
+    this.compare = (a, b) => collate(String(a), String(b), asked.numeric === true, asked.sensitivity);
+  }
+}
+const Collator = callable(Collating, 'Collator');
+const DateTimeFormat = callable(DateTimeFormatting, 'DateTimeFormat');
+
+const SUNDAY_FIRST = new Set(['US', 'CA', 'BR', 'JP', 'IN', 'IL', 'MX', 'ZA']);
+
+/** What the date library asks of a locale: on which day its week begins. */
+class Locale {
+  constructor(tag) {
+    const [language, region] = String(tag).split(/[-_]/);
+    Object.assign(this, { baseName: String(tag), language, region: region ?? (language === 'en' ? 'US' : undefined) });
+  }
+  getWeekInfo() {
+    return SUNDAY_FIRST.has(this.region) ? { firstDay: 7, minimalDays: 1, weekend: [6, 7] } : { firstDay: 1, minimalDays: 4, weekend: [6, 7] };
+  }
+  toString() {
+    return this.baseName;
+  }
+}
+
+hide(Engine, 'Intl', { Locale, DateTimeFormat, NumberFormat, ListFormat, PluralRules, Collator, getCanonicalLocales: () => ['en-US'], supportedValuesOf: (kind) => (kind === 'timeZone' ? [...zoneNames.values()] : []) });
 const localNumber = function toLocaleString(locale, asked) {
   return new NumberFormat(locale, asked).format(this);
 };
@@ -242,12 +334,13 @@ hide(String.prototype, 'localeCompare', function localeCompare(other, locale, as
 });
 const DAY = { year: 'numeric', month: 'numeric', day: 'numeric' };
 const CLOCK = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
-const localDate = (base, keys) =>
+const localDate = (base, keys, refused) =>
   function toLocaleString(locale, asked = {}) {
+    if (refused && asked[refused]) throw new TypeError(`Invalid option : ${refused}`);
     if (Number.isNaN(this.getTime())) return 'Invalid Date';
     const filled = keys.some((key) => asked[key]) ? asked : { ...base, ...asked };
     return new DateTimeFormat(locale, filled).format(this);
   };
 hide(RealDate.prototype, 'toLocaleString', localDate({ ...DAY, ...CLOCK }, [...ASKS_DATE, ...ASKS_TIME]));
-hide(RealDate.prototype, 'toLocaleDateString', localDate(DAY, ASKS_DATE));
-hide(RealDate.prototype, 'toLocaleTimeString', localDate(CLOCK, ASKS_TIME));
+hide(RealDate.prototype, 'toLocaleDateString', localDate(DAY, ASKS_DATE, 'timeStyle'));
+hide(RealDate.prototype, 'toLocaleTimeString', localDate(CLOCK, ASKS_TIME, 'dateStyle'));

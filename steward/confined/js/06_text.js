@@ -8,7 +8,8 @@ const WHOLE_MAIL = whole(MAIL);
 const WHOLE_HOST = whole(HOST);
 const WHOLE_LINK = whole(LINK);
 
-const textWords = (text) => text.replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2').match(/[\p{L}\p{N}]+/gu) ?? [];
+/** Blanks and dashes become one underscore each, symbols go, letters become small. */
+const snaked = (text) => text.toLowerCase().replace(/[^\p{L}\p{M}\p{N}_\s-]/gu, '').trim().replace(/[\s-]/gu, '_');
 
 const numberFrom = (text, what, make) => {
   const number = make(text.trim());
@@ -18,22 +19,24 @@ const numberFrom = (text, what, make) => {
 
 const plainNumber = (text) => (text === '' ? NaN : Number(text));
 
-const untouched = (text) => text.replace(/\p{M}/gu, '');
-const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: 'D', ł: 'l', Ł: 'L', œ: 'oe', Œ: 'OE', þ: 'th', Þ: 'TH', ð: 'd', Ð: 'D', ı: 'i' };
+const LETTERS = { ß: 'ss', æ: 'ae', Æ: 'AE', ø: 'o', Ø: 'O', đ: 'd', Đ: 'D', ł: 'l', Ł: 'L', œ: 'oe', Œ: 'OE', þ: 'th', Þ: 'Th', ð: 'd', Ð: 'D', ı: 'i',
+  '‘': "'", '’': "'", '“': '"', '”': '"', '–': '-', '…': '...', '\u00a0': ' ' };
 
-const SMALL_WORDS = new Set('a an and as at but by for if in nor of on or per so than the to up via vs with yet'.split(' '));
+/** Every sign in plain ASCII; one that is no Latin letter is refused rather than guessed. */
+const plainSigns = (text) =>
+  text.normalize('NFD').replace(/\p{M}/gu, '').replace(/[^\0-\x7f]/gu, (sign) => LETTERS[sign] ?? fault(`replaceSpecialChars() does not know what “${sign}” is in plain letters. Replace it before.`));
 
-/** Words begin with a capital, small ones between others do not; a word with capitals inside stays as it is. */
-const titled = (text) => {
-  const count = text.split(/\s+/).filter(Boolean).length;
-  let place = 0;
-  return text.replace(/\S+/g, (word) => {
-    place += 1;
-    if (/\p{L}.*\p{Lu}/u.test(word)) return word;
-    if (place > 1 && place < count && SMALL_WORDS.has(word.toLowerCase())) return word.toLowerCase();
-    return word.replace(/\p{L}/u, (letter) => letter.toUpperCase());
+const SMALL_WORD = /\b(?:an?|and|as|at|because|but|by|en|for|if|in|neither|nor|o[fnr]|only|over|per|so|some|than|that|the|to|up|upon|vs?\.?|versus|via|when|with|without|yet)\b/i;
+
+/** Words begin with a capital; small ones between others, and those with a capital or a dot inside, stay as they are. */
+const titled = (text) =>
+  text.replace(/[^\s:–—-]+/g, (word, at) => {
+    const end = at + word.length;
+    const inside = SMALL_WORD.test(word) && at > 0 && end < text.length;
+    const named = text[end] === ':' && /\S/.test(text[end + 1] ?? 'x');
+    if (inside || named || /.[A-Z]|.\../.test(word)) return word;
+    return word.replace(/[A-Za-z\d\u00c0-\u00ff]/, (letter) => letter.toUpperCase());
   });
-};
 
 const textExtensions = {
   isEmpty: (text) => text === '',
@@ -50,9 +53,8 @@ const textExtensions = {
     return new RegExp(HOST, 'i').exec(text)?.[0];
   },
   extractUrlPath: (text) => {
-    const link = LINK.exec(text)?.[0];
-    if (link === undefined) return undefined;
-    return /^[a-z]+:\/\/[^/?#]*([^?#]*)/i.exec(link)[1] || '/';
+    const link = text.trim();
+    return WHOLE_LINK.test(link) ? /^[a-z]+:\/\/[^/?#]*([^?#]*)/i.exec(link)[1] || '/' : undefined;
   },
   hash: (text, name = 'md5') => (String(name).toLowerCase() === 'base64' ? toBase64(utf8(text)) : toHex(hashNamed(name)(utf8(text)))),
   base64Encode: (text) => toBase64(utf8(text)),
@@ -70,10 +72,10 @@ const textExtensions = {
   quote: (text, mark = '"') => `${mark}${text.replaceAll('\\', '\\\\').replaceAll(mark, `\\${mark}`)}${mark}`,
   removeTags: (text) => text.replace(/<[^<>]*>/g, ''),
   removeMarkdown: (text) => withoutMarkdown(text),
-  replaceSpecialChars: (text) => untouched(text.normalize('NFD')).replace(/[^\0-\x7f]/g, (sign) => LETTERS[sign] ?? sign),
+  replaceSpecialChars: (text) => plainSigns(text),
   toTitleCase: (text) => titled(text),
   toSentenceCase: (text) => text.toLowerCase().replace(/(^|[.!?]\s+)(\p{L})/gu, (all, before, letter) => before + letter.toUpperCase()),
-  toSnakeCase: (text) => textWords(text).map((word) => word.toLowerCase()).join('_'),
+  toSnakeCase: (text) => snaked(text),
   toInt: (text, base = 10) => numberFrom(text, 'whole number', (trimmed) => parseInt(trimmed, base)),
   toWholeNumber: (text, base = 10) => textExtensions.toInt(text, base),
   toFloat: (text) => numberFrom(text, 'number', parseFloat),
@@ -90,6 +92,7 @@ const textExtensions = {
 
 const withoutMarkdown = (text) =>
   text
+    .replace(/<[^<>]*>/g, '')
     .replace(/^[ \t]*(?:[-*_][ \t]*){3,}$/gm, '')
     .replace(/^[ \t]{0,3}#{1,6}[ \t]+(.*?)[ \t]*#*$/gm, '$1')
     .replace(/^[ \t]*>[ \t]?/gm, '')

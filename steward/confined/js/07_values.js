@@ -48,7 +48,8 @@ const objectsOf = (list, name) => {
   return list;
 };
 
-const distinct = (list, keys) => {
+const distinct = (list, named) => {
+  const keys = named.flat().flatMap((key) => (typeof key === 'string' ? key.split(',').map((one) => one.trim()) : [key]));
   if (!keys.length) return list.reduce(addNew, []);
   const seen = [];
   return list.filter((value) => {
@@ -74,8 +75,8 @@ const listExtensions = {
     return parts;
   },
   compact: (list) => list.filter((value) => !isNothing(value)),
-  unique: (list, ...keys) => distinct(list, keys.flat()),
-  removeDuplicates: (list, ...keys) => distinct(list, keys.flat()),
+  unique: (list, ...keys) => distinct(list, keys),
+  removeDuplicates: (list, ...keys) => distinct(list, keys),
   difference: (list, other) => list.reduce((made, value) => (listOf(other, 'difference').some((one) => same(one, value)) ? made : addNew(made, value)), []),
   intersection: (list, other) => list.reduce((made, value) => (listOf(other, 'intersection').some((one) => same(one, value)) ? addNew(made, value) : made), []),
   union: (list, other) => [...list, ...listOf(other, 'union')].reduce(addNew, []),
@@ -86,7 +87,10 @@ const listExtensions = {
   },
   pluck: (list, ...keys) => {
     if (!keys.length) return list;
-    return list.map((value) => (keys.length === 1 ? value?.[keys[0]] : keys.map((key) => value?.[key])));
+    const having = list.filter((value) => isPlain(value) && keys.some((key) => Object.hasOwn(value, key)));
+    if (keys.length === 1) return having.map((value) => value[keys[0]]);
+    if (having.some((value) => !keys.every((key) => Object.hasOwn(value, key)))) fault('pluck() of several fields needs them all in each object. Pluck one at a time, or use map().');
+    return having.map((value) => keys.map((key) => value[key]));
   },
   randomItem: (list) => list[Math.floor(mulberry() * list.length)],
   renameKeys: (list, ...names) => {

@@ -53,7 +53,7 @@ const EXCEL_DAYS = 25569; // from 1899-12-30 to 1970-01-01
 
 const dateOfNumber = (number, format = 'ms') => {
   const sizes = { ms: 1, s: 1000, us: 0.001 };
-  const made = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000), { zone: 'UTC' }) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
+  const made = format === 'excel' ? luxon.DateTime.fromMillis(Math.round((number - EXCEL_DAYS) * 86400000)) : luxon.DateTime.fromMillis(Math.trunc(number * (sizes[format] ?? fault(`The unit of time “${format}” is not known. Use ms, s, us or excel.`))));
   return made.isValid ? made : fault(`${number} is no moment in time.`);
 };
 
@@ -71,6 +71,7 @@ const dateOfText = (text, format) => {
     const made = luxon.DateTime[reader](trimmed, { setZone: true });
     if (made.isValid) return made;
   }
+  if (/^\d{9,}$/.test(trimmed)) return dateOfNumber(Number(trimmed));
   const plain = new RealDate(trimmed);
   if (!Number.isNaN(plain.getTime()) && /\d/.test(trimmed)) return luxon.DateTime.fromJSDate(plain);
   return fault(`“${text.slice(0, 60)}” is no date. Write it as 2025-01-31.`);

@@ -54,6 +54,13 @@ const resumeAddress = (code, tokens) =>
     return place < 0 ? [] : [missing('error', `“$execution.${member}” is not there: runs are not resumed from outside.`, 'Remove it, or use an event of the store.', at(code, tokens[place]))];
   });
 
+/** Parts of Intl that are not here: their absence would come to nothing in an expression, and nobody would know. */
+const intlMissing = (code, tokens) =>
+  ['RelativeTimeFormat', 'DisplayNames', 'Segmenter', 'DurationFormat'].flatMap((member) => {
+    const place = askedOf(tokens, 'Intl', member);
+    return place < 0 ? [] : [missing('error', `“Intl.${member}” is not there.`, 'Write the words yourself; for times use toRelative() of a date.', at(code, tokens[place]))];
+  });
+
 const deduped = (problems) => problems.filter((problem, place) => problems.findIndex((other) => other.message === problem.message) === place);
 
 /** Problems of one chunk. */
@@ -61,7 +68,7 @@ const checkChunk = (code) => {
   const chunk = compiled(code);
   if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in the tool and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
-  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...localesIn(code, tokens)]);
+  return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
 
 const checkScript = (mode, text) => {
@@ -77,7 +84,7 @@ const checkScript = (mode, text) => {
   }
   const own = askedOf(tokens, 'this', 'helpers');
   const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...helped, ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {
