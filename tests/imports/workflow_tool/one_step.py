@@ -1,0 +1,78 @@
+"""One step of the workflow tool, read and run as a whole workflow is; for tables of what its parameters do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steward.confined.pool import Children
+from steward.expressions.evaluate import Evaluator
+from steward.imports.workflow_tool.read import read_value
+from steward.model.finding import Finding, Level
+from steward.steps import BY_TYPE
+from steward.steps.items import of_trigger
+from steward.steps.kinds import Scene
+from steward.steps.walking import Means, walk
+from tests.imports.cases import NOW, Recording
+
+STEP = "Step"
+
+
+def workflow_of(kind: str, version: float, parameters: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """A start and the one step."""
+    core = "n8n-nodes-base."
+    start = {
+        "name": "Start",
+        "type": f"{core}manualTrigger",
+        "typeVersion": 1,
+        "position": [0, 0],
+        "parameters": {},
+    }
+    step = {
+        "name": STEP,
+        "type": core + kind,
+        "typeVersion": version,
+        "position": [1, 0],
+        "parameters": parameters,
+    }
+    return {
+        "nodes": [start, {**step, **settings}],
+        "connections": {"Start": {"main": [[{"node": STEP, "type": "main", "index": 0}]]}},
+        "settings": {"executionOrder": "v1", "timezone": "Europe/Berlin"},
+    }
+
+
+def errors_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[Finding]:
+    """What importing the step finds that keeps it from running."""
+    found = read_value(workflow_of(kind, version, parameters)).findings
+    return [one for one in found if one.level is Level.ERROR]
+
+
+async def outputs_of(
+    kind: str,
+    version: float,
+    parameters: Mapping[str, Any],
+    items: Sequence[Mapping[str, Any]],
+    **settings: Any,
+) -> list[list[Any]] | str:
+    """The items at each output, or the words it failed with."""
+    read = read_value(workflow_of(kind, version, parameters, **settings))
+    children = Children(1)
+    try:
+        means = Means(
+            evaluator=Evaluator(children, "tests", "one"),
+            scene=Scene(zone="Europe/Berlin", now=NOW, seed="one", mode="live"),
+            types=BY_TYPE,
+            sleep=_no_sleep,
+            clock=lambda: NOW,
+        )
+        journal = Recording()
+        walked = await walk(read.plan, "Start", of_trigger(items), means=means, journal=journal)
+    finally:
+        await children.close()
+    if walked.failure is not None:
+        return walked.failure.error or "failed"
+    outputs = journal.given[STEP][0].outputs or []
+    return [[item.json for item in one] for one in outputs]
+
+
+async def _no_sleep(seconds: float) -> None:
+    """Waiting takes no time here."""

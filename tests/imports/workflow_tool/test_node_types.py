@@ -1,0 +1,158 @@
+"""What parameters of single node types do, beside the recorded cases (imports 4, 6, 11)."""
+
+from typing import Any
+
+import pytest
+
+from tests.imports.workflow_tool.one_step import errors_of, outputs_of
+
+PAGE = (
+    "<h1>T</h1><p>a_b <b>c</b></p><ul><li>x<ul><li>y</li></ul></li></ul>"
+    '<a href="http://x/(y)" title="t">z</a>'
+)
+MARKS = '# T\n\na\\_b **c**\n\n* x  \n   * y\n[z](http://x/%28y%29 "t")'
+
+
+def _xml(text: str, **options: Any) -> tuple[str, float, dict[str, Any], dict[str, Any]]:
+    return "xml", 1, {"options": options}, {"data": text}
+
+
+def _from(fields: dict[str, Any], **options: Any) -> tuple[str, float, dict[str, Any], dict[str, Any]]:
+    return "xml", 1, {"mode": "jsonToxml", "options": {"headless": True, **options}}, fields
+
+
+def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[str, Any]]:
+    values = {"operation": "extractHtmlContent", "extractionValues": {"values": [{"key": "k", **row}]}}
+    return "html", version, values, {"data": '<p class>a</p><i id="n"></i>'}
+
+
+@pytest.mark.parametrize(
+    ("step", "json"),
+    [
+        (_xml("<a><b> </b></a>"), {"a": {"b": " "}}),
+        (_xml("<a><![CDATA[]]><b/></a>"), {"a": {"_": "", "b": ""}}),
+        (_xml("<a x='1'><x>2</x></a>"), {"a": {"x": ["1", "2"]}}),
+        (_xml("<a> m\n  n </a>", normalize=True), {"a": "m n"}),
+        (_from({"a": {"_": "t", "b": 1}}), {"data": "<a>\n  t\n  <b>1</b>\n</a>"}),
+        (_from({"a": "x < y"}, cdata=True), {"data": "<a><![CDATA[x < y]]></a>"}),
+        (_from({"a": {"$": {"q": '<&>"\n'}}}), {"data": '<a q="&lt;&amp;>&quot;&#xA;"/>'}),
+        (_from({"l": [{"a": 1}, {"b": 2}]}), {"data": "<l>\n  <a>1</a>\n  <b>2</b>\n</l>"}),
+        (_html(1.2, cssSelector="u", returnValue="attribute", attribute="id"), {}),
+        (_html(1.2, cssSelector="i", returnValue="attribute", attribute="id"), {"k": "n"}),
+        (_html(1.2, cssSelector="p", returnValue="attribute", attribute="class"), {"k": ""}),
+        (("markdown", 1, {"html": PAGE, "options": {}}, {}), {"data": MARKS}),
+        (
+            ("markdown", 1, {"html": PAGE, "options": {"bulletMarker": "-", "strongDelimiter": "__"}}, {}),
+            {"data": MARKS.replace("* x", "- x").replace("* y", "- y").replace("**", "__")},
+        ),
+        (
+            ("markdown", 1, {"html": "<table><tr><th>a</th></tr><tr><td>1|2</td></tr></table>"}, {}),
+            {"data": "| a    |\n| ---- |\n| 1\\|2 |"},
+        ),
+        (("dateTime", 1, {"value": "2024-01-31T00:00:00Z", "toFormat": "wo"}, {}), {"data": "5th"}),
+        (("crypto", 1, {"value": "=a", "type": "MD5"}, {}), {"data": "0cc175b9c0f1b6a831c399e269772661"}),
+    ],
+)
+async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], json: dict[str, Any]) -> None:
+    """imports 6: as the libraries do that the origin names for these types"""
+    kind, version, parameters, item = step
+    assert await outputs_of(kind, version, parameters, [item]) == [[json]]
+
+
+async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
+    """imports 6: nested lists, escapes and tables; each item with options of its own"""
+    texts = ["- a\n    - b\n\n\\*no\\*", "a | b\n--|--\n1 | 2", "line\nbreak"]
+    options = {"tables": True, "simpleLineBreaks": "={{ $json.s }}"}
+    parameters = {"mode": "markdownToHtml", "markdown": "={{ $json.t }}", "options": options}
+    items = [{"t": text, "s": text.startswith("line")} for text in texts]
+    found = await outputs_of("markdown", 1, parameters, items)
+    assert isinstance(found, list)
+    assert found[0][0]["data"] == "<ul>\n<li>a<ul>\n<li>b</li></ul></li>\n</ul>\n<p>*no*</p>"
+    assert found[0][1]["data"].startswith("<table>\n<thead>\n<tr>\n<th>a</th>")
+    assert found[0][2]["data"] == "<p>line<br />\nbreak</p>"
+
+
+async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
+    """imports 4: what comes after it may be of any type"""
+    rows = [
+        {"leftValue": "={{ $json.n }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
+        {"leftValue": "={{ $json.s }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
+    ]
+    conditions = {
+        "options": {"typeValidation": "strict", "version": 2},
+        "combinator": "and",
+        "conditions": rows,
+    }
+    items = [{"n": 0, "s": "no number"}]
+    assert await outputs_of("if", 2.2, {"conditions": conditions}, items) == [[], items]
+    failed = await outputs_of("if", 2.2, {"conditions": conditions}, [{"n": 2, "s": "no number"}])
+    assert isinstance(failed, str)
+
+
+async def test_patterns_take_every_blank_for_one() -> None:
+    """imports 4: as the origin's language reads them, google-re2 does not"""
+    row = {
+        "leftValue": "={{ $json.s }}",
+        "rightValue": "^a\\sb$",
+        "operator": {"type": "string", "operation": "regex"},
+    }
+    conditions = {"options": {"version": 2}, "combinator": "and", "conditions": [row]}
+    items = [{"s": "a b"}, {"s": "a\u00a0b"}, {"s": "a_b"}]
+    assert await outputs_of("filter", 2.2, {"conditions": conditions}, items) == [items[:2], items[2:]]
+
+
+@pytest.mark.parametrize(
+    ("comparing", "order"),
+    [
+        ("return a.json.n > b.json.n", [3, 1, 2]),
+        ("return a.json.n - b.json.n", [1, 2, 3]),
+        ("return a.json.n < b.json.n ? 1 : -1", [3, 2, 1]),
+    ],
+)
+async def test_a_comparing_script_that_never_says_before_sorts_nothing(
+    comparing: str, order: list[int]
+) -> None:
+    """imports 6: as the origin's engine does it"""
+    items = [{"n": 3}, {"n": 1}, {"n": 2}]
+    found = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
+    assert found == [[{"n": number} for number in order]]
+
+
+_ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "operation": "like"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        ("aggregate", 1, {"options": {"newOption": True}}),
+        ("merge", 3, {"mode": "combine", "joinMode": "keepSome"}),
+        (
+            "merge",
+            3,
+            {"mode": "combine", "options": {"clashHandling": {"values": {"resolveClash": "newest"}}}},
+        ),
+        ("set", 3.4, {"assignments": {"assignments": [{"name": "a", "type": "date", "value": "x"}]}}),
+        ("set", 3, {"fields": {"values": [{"name": "a", "type": "dateValue"}]}}),
+        ("splitOut", 1, {"fieldToSplitOut": "a", "include": "someFields"}),
+        ("if", 1, {"conditions": {"string": [{"value1": "a", "operation": "like", "value2": "b"}]}}),
+        ("switch", 2, {"rules": {"rules": [{"operation": "like", "value2": "b"}]}}),
+        ("filter", 2.2, {"conditions": {"conditions": [_ROW]}}),
+        ("dateTime", 2, {"operation": "formatDate", "format": "custom", "customFormat": "ZZZZZ"}),
+        ("dateTime", 2, {"operation": "formatDate", "options": {"fromFormat": "dd.MM.yyyy"}}),
+        ("markdown", 1, {"options": {"textReplace": {"values": []}}}),
+        ("wait", 1.1, {"unit": "months"}),
+        ("googleSheets", 2, {"operation": "read", "range": "Data!A1:H2"}),
+        ("googleSheets", 4.5, {"options": {"dataLocationOnSheet": {"values": {"headerRow": 3}}}}),
+        ("xml", 1, {"options": {"explicitCharkey": True}}),
+    ],
+)
+def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
+    """imports 1 rule 2: nothing is passed over in silence, nothing is guessed"""
+    assert [one.code for one in errors_of(kind, version, parameters)] == ["parameter"]
+
+
+def test_what_is_known_is_none() -> None:
+    """imports 11: a wait of the newer version counts seconds, and a missing unit is its own"""
+    assert errors_of("wait", 1.1, {"amount": 3000}) == []
+    assert errors_of("wait", 1, {"amount": 3000}) != []
+    assert errors_of("googleSheets", 4.5, {"options": {"cellFormat": "RAW"}}) == []

@@ -1,0 +1,112 @@
+"""Dates of imported workflows: patterns, moves, differences, as luxon 3 and moment 2 answer (imports 6)."""
+
+from datetime import datetime
+
+import pytest
+
+from steward.steps import calendar_math, date_text, js_dates
+
+NEW_YEAR = "2025-12-31T23:59:59.999Z"
+LEAP = "2024-02-29T09:09:09.090Z"
+
+
+def at(text: str, zone: str) -> datetime:
+    """The instant in a zone."""
+    found = js_dates.zone_of(zone)
+    assert found is not None
+    return datetime.fromisoformat(text).astimezone(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "zone", "written"),
+    [
+        ("u uu uuu S SSS", "Europe/Berlin", "999 99 9 999 999"),
+        ("Z ZZ ZZZ ZZZZ z", "Europe/Berlin", "+1 +01:00 +0100 GMT+1 Europe/Berlin"),
+        ("Z ZZZZ", "America/New_York", "-5 EST"),
+        ("Z ZZZZ", "Asia/Kolkata", "+5:30 GMT+5:30"),
+        ("z ZZZZ", "UTC", "UTC UTC"),
+        ("z", "+02:00", "UTC+2"),
+        ("c ccc cccc ccccc EEE", "Europe/Berlin", "4 Thu Thursday T Thu"),
+        ("L LL LLL LLLL LLLLL MMMMM", "Europe/Berlin", "1 01 Jan January J J"),
+        ("kkkk-'W'WW iiii n", "Europe/Berlin", "2026-W01 2026 1"),
+        ("G GG GGGGG o ooo q X", "Europe/Berlin", "AD Anno Domini A 1 001 1 1767225599"),
+        ("t", "Europe/Berlin", "12:59 AM"),
+        ("t", "UTC", "11:59\u202fPM"),
+        ("fff", "Europe/Berlin", "January 1, 2026 at 12:59 AM GMT+1"),
+        ("''yy 'o''clock'", "Europe/Berlin", "'26 oclock"),
+        ("YYYY-MM-DD", "Europe/Berlin", "YYYY-01-Jan 1, 2026"),
+        ("yyyyMMdd", "Europe/Berlin", "20260101"),
+    ],
+)
+def test_luxon_patterns(pattern: str, zone: str, written: str) -> None:
+    """Runs of one sign are tokens; brackets are none; what is in quotes stands for itself."""
+    assert date_text.luxon(at(NEW_YEAR, zone), pattern) == written
+
+
+def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
+    """The pattern is refused at import: the name is not carried"""
+    assert date_text.unknown_in("yyyy ZZZZZ") == "ZZZZZ"
+    assert date_text.unknown_in("yyyy 'ZZZZZ' ZZZZ") is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "written"),
+    [
+        ("dddd, MMMM Do YYYY, h:mm:ss a", "Wednesday, December 31st 2025, 8:59:59 pm"),
+        ("[Q]Q Qo Mo DDDo wo Wo do d e E dd", "Q4 4th 12th 365th 1st 1st 3rd 3 3 3 We"),
+        ("gggg GGGG ww WW YY YYYYYY", "2026 2026 01 01 25 +002025"),
+        ("S SS SSS SSSS k hmm Hmm", "9 99 999 9990 20 859 2059"),
+        ("L LL l ll LT LTS", "12/31/2025 December 31, 2025 12/31/2025 Dec 31, 2025 8:59 PM 8:59:59 PM"),
+        ("Z ZZ z \\Y", "-03:00 -0300 -03 Y"),
+    ],
+)
+def test_moment_patterns(pattern: str, written: str) -> None:
+    """The older version's patterns."""
+    assert date_text.moment(at(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
+
+
+@pytest.mark.parametrize(
+    ("unit", "amount", "moved"),
+    [
+        ("year", -25, "1999-02-28T10:09:09.090+01:00"),
+        ("year", 1.5, "2025-08-29T23:09:09.090+02:00"),
+        ("quarter", 2.75, "2024-11-05T15:09:09.090+01:00"),
+        ("month", 1.5, "2024-04-13T11:09:09.090+02:00"),
+        ("week", 2.75, "2024-03-19T16:09:09.090+01:00"),
+        ("day", -25, "2024-02-04T10:09:09.090+01:00"),
+        ("hour", 1.5, "2024-02-29T11:39:09.090+01:00"),
+    ],
+)
+def test_dates_are_moved_by_whole_units_and_parts_of_them(unit: str, amount: float, moved: str) -> None:
+    """Whole ones by the calendar, parts by their length"""
+    assert js_dates.iso(calendar_math.shifted(at(LEAP, "Europe/Berlin"), unit, amount)) == moved
+
+
+def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
+    """02:00 of the day clocks go back in Sydney, its second time"""
+    second = at("2024-04-06T16:00:48.250Z", "Australia/Sydney")
+    assert js_dates.iso(calendar_math.shifted(second, "day", 0)) == "2024-04-07T02:00:48.250+10:00"
+    assert js_dates.iso(calendar_math.floor(second, "hour")) == "2024-04-07T02:00:00.000+10:00"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "units", "found", "text"),
+    [
+        (NEW_YEAR, "2024-02-29T00:00:00Z", "year month day", [-1, -10, -2.999999988425926], None),
+        (LEAP, "2026-03-29T12:00:00Z", "month", [25.005171337365592], "P25.005171337365592M"),
+        (LEAP, "2020-01-31T10:11:12.013Z", "day hour", [-1489, -22.965854722222222], None),
+        (LEAP, "2024-02-29T00:00:00Z", "week", [-0.054479315476190476], "P-0.054479315476190476W"),
+        (LEAP, "2024-02-29T00:00:00Z", "hour second", [-9, -549.0899999999965], "PT-9H-549.09S"),
+        (LEAP, "2026-03-29T12:00:00Z", "quarter day", [8, 29.160311458333332], "P24M29.160311458333332D"),
+        (NEW_YEAR, "2026-03-29T12:00:00Z", "millisecond", [7560000001], "PT7560000.001S"),
+        (LEAP, LEAP, "day", [0], "PT0S"),
+    ],
+)
+def test_the_time_between_dates(
+    start: str, end: str, units: str, found: list[float], text: str | None
+) -> None:
+    """Largest unit first, the last one with the fraction; backwards what is forwards, with the other sign"""
+    one, two = at(start, "Europe/Berlin"), at(end, "Europe/Berlin")
+    apart = calendar_math.difference(one, two, units.split(" "))
+    assert list(apart.values()) == found
+    assert text is None or calendar_math.iso_duration(apart) == text
