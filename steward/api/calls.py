@@ -143,6 +143,12 @@ class Endpoint(Protocol):
     def __call__(self, tx: Tx, call: Call, /) -> Awaitable[Answer]: ...
 
 
+class Sharing(Protocol):
+    """An endpoint that writes in a call it shares with others (engine 2, "Group commit")."""
+
+    def __call__(self, call: Call, /) -> Awaitable[Answer]: ...
+
+
 class Prepare(Protocol):
     """Outside work before the transaction (engine 2, "Prepare")."""
 
@@ -174,13 +180,15 @@ class Operation:
     """One row of the table of operations (house 9.8).
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
-    `engine.write`; `small` promises a few rows by primary key. `current` turns the records in a refusal's
-    `data` into their wire form; `wakes` are told to the worker after the commit.
+    `engine.write`, or, with `sharing` in place of `function`, sees to its transaction itself; `small`
+    promises a few rows by primary key. `current` turns the records in a refusal's `data` into their wire
+    form; `wakes` are told to the worker after the commit.
     """
 
     method: str
     path: str
-    function: Endpoint
+    function: Endpoint | None = None
+    sharing: Sharing | None = None
     answer: type[msgspec.Struct]
     summary: str
     scope: Scope | None = None

@@ -231,6 +231,7 @@ class Gate:
             except ValidationFailed:
                 await _must_be_there(tx, fittings, operation, found=found, caller=caller)
                 raise
+            assert operation.function is not None
             return answers.accept(await operation.function(tx, call), operation.status)
 
         try:
@@ -335,13 +336,17 @@ class Gate:
             call.prepared = await operation.prepare(call)
 
         async def act(tx: Tx) -> Reply:
+            assert operation.function is not None
             return answers.accept(await operation.function(tx, call), operation.status)
 
         now = fittings.clock.now()
         org = () if call.caller is None else call.caller.org
         if not operation.writes:
             return await fittings.engine.read(now, act, org=org, small=operation.small)
-        reply = await fittings.engine.write(now, Weighed(act, call.size), org=org)
+        if operation.sharing is not None:
+            reply = answers.accept(await operation.sharing(call), operation.status)
+        else:
+            reply = await fittings.engine.write(now, Weighed(act, call.size), org=org)
         for name in operation.wakes:
             fittings.wake(name)
         return reply

@@ -229,13 +229,19 @@ def _kept(stored: str | None) -> Any:
     return msgspec.Raw(stored.encode("utf-8")) if stored else None
 
 
-async def run_now(tx: Tx, call: Call) -> Answer:
+async def run_now(call: Call) -> Answer:
     """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
     body: RunNowBody = call.body
     ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
     fittings = call.fittings
-    started = await start.run_now(
-        tx, call.actor, ask, templates=fittings.templates, max_waiting=fittings.rules.max_waiting_hand
+    started = await start.start(
+        fittings.engine,
+        fittings.clock.now(),
+        call.actor,
+        ask,
+        templates=fittings.templates,
+        max_waiting=fittings.rules.max_waiting_hand,
+        weight=call.size,
     )
     answer = RunAnswer(record(started.run))
     return replayed(answer) if started.replayed else answer
