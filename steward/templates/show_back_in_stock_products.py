@@ -13,7 +13,7 @@ from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_products, products_of
-from steward.steps.product_tags import has_tag, known_tags, one_change, plan_tags, without_tag
+from steward.steps.product_tags import has_tag, one_change, plan_tags, without_tag
 from steward.steps.results import COUNT, TEXT, WHOLE, list_of, result_schema
 from steward.steps.stock import in_event, is_live, read_products, total_of, units_of
 from steward.steps.visibility import CHANNELS_INPUT, beside, channels_of, missing_channels, plan_visible
@@ -62,7 +62,7 @@ _RESULT = result_schema(
 
 
 async def read_marked(at: StepContext) -> Produced:
-    """The products that carry the mark, and the tags the store knows. Raises `channel_missing`."""
+    """The products that carry the mark. Raises `channel_missing`."""
     channels = channels_of(at)
     marker, event = str(at.inputs["marker"]), at.event
     read = await read_products(at, published_only=False, tagged=(marker,))
@@ -72,7 +72,6 @@ async def read_marked(at: StepContext) -> Produced:
     return Produced(
         {
             "products": kept_products(marked),
-            "tags": await known_tags(at.home) if marked else {},
             "channels": list(channels),
         },
         counts=Counts(read=len(marked)),
@@ -172,7 +171,7 @@ def _proposal(at: StepContext, product: Product, *, stock: int, restore: str | N
     """Visible again and the mark off; of one that people show already only the mark comes off."""
     tags = without_tag(product, str(at.inputs["marker"]))
     shown = plan_visible(at.home, product, read["channels"], visible=True, restore=restore)
-    untagged = plan_tags(at.home, product, tags, known=read["tags"])
+    untagged = plan_tags(at.home, product, tags, known={})  # those that stay are named with their ids
     found = [*shown.proposals, *untagged.proposals]
     return one_change(found, action=Action.PUBLISH, message=beside(at, stock))
 

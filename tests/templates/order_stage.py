@@ -1,7 +1,7 @@
 """A walk over an order template's steps beside a pretend store of orders."""
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,7 +9,6 @@ from steward.connectors.base import NotFound, Order, OrderLine, Page
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.model.change import Outcome
-from steward.steps.base import StepContext
 from steward.templates.base import Template
 from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
 
@@ -76,12 +75,6 @@ class Orders:
 @dataclass
 class OrderStage(Stage):
     """One automation on a store of orders; what it changes is said to be applied and is not."""
-
-    now: datetime = NOW
-    set_up_at: datetime = NOW
-
-    def _context(self, *given: Any) -> StepContext:
-        return replace(super()._context(*given), now=self.now, set_up_at=self.set_up_at)
 
     async def run(self, **given: Any) -> Ran:
         """One run."""

@@ -7,13 +7,15 @@ Every output goes through JSON between steps, as it does when a run is continued
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from steward.connectors.base import (
+    CloudFile,
+    FileContent,
     NotFound,
     Page,
     Product,
@@ -211,6 +213,19 @@ class Sheet:
         yield Page((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))
 
 
+@dataclass
+class File:
+    """A pretend bucket with one file."""
+
+    body: bytes
+    at: datetime | None = None
+
+    async def read(self, op: Any, params: Any) -> Any:
+        """As a bucket's reader."""
+        held = CloudFile("feed.csv", len(self.body), "mark", NOW if self.at is None else self.at)
+        yield Page((FileContent(held, self.body),))
+
+
 def _cell(value: Any) -> Any:
     return Decimal(str(value)) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
@@ -279,6 +294,8 @@ class Stage:
     channel: Any = None
     accounts: Mapping[IntegrationId, AccountAccess] = field(default_factory=dict)
     reads: tuple[IntegrationId, ...] = ()
+    now: datetime = NOW
+    set_up_at: datetime = NOW
 
     async def run(
         self,
@@ -336,8 +353,9 @@ class Stage:
             mode=mode,
             inputs=inputs,
             zone="Europe/Berlin",
-            now=NOW,
-            day=date(2026, 11, 20),
+            now=self.now,
+            day=self.now.date(),
+            set_up_at=self.set_up_at,
             event=event,
             store=StoreAccess(self.store, self.shop, self.changes),
             accounts={

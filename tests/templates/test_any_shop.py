@@ -6,8 +6,8 @@ Templates 3, E11: nothing is undone or asked twice, no price of 0, no negative s
 import asyncio
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,16 +15,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steward.connectors.base import CloudFile, FileContent, Page
 from steward.connectors.writing import WriteState
 from steward.model.change import Outcome, Proposal
 from steward.model.ids import IntegrationId
-from steward.steps.base import AccountAccess, StepContext
+from steward.steps.base import AccountAccess
 from steward.templates import ALL
 from tests.fake_clock import START
 from tests.templates.goods import Goods, Item
 from tests.templates.grounds import PLATFORMS, Ground, ground
-from tests.templates.stage import SHEET, Ran, Remembered, Sheet, Shop, Stage, connection, product, variant
+from tests.templates.stage import (
+    SHEET,
+    File,
+    Ran,
+    Remembered,
+    Sheet,
+    Shop,
+    Stage,
+    connection,
+    product,
+    variant,
+)
 
 EXAMPLES = int(os.environ.get("SHOP_EXAMPLES", "3"))
 BY_ID = {template.template_id: template for template in ALL}
@@ -108,29 +118,6 @@ INPUTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 }
 
 
-@dataclass
-class File:
-    """A pretend bucket with one file."""
-
-    body: bytes
-
-    async def read(self, op: Any, params: Any) -> Any:
-        """As a bucket's reader."""
-        held = CloudFile("feed.csv", len(self.body), "mark", START)
-        yield Page((FileContent(held, self.body),))
-
-
-@dataclass
-class Walk(Stage):
-    """A stage at the time of the pretend world."""
-
-    now: datetime = START
-
-    def _context(self, *given: Any) -> StepContext:
-        at = super()._context(*given)
-        return replace(at, now=self.now, day=self.now.date(), set_up_at=self.now - timedelta(days=90))
-
-
 def test_every_template_that_changes_a_store_is_here() -> None:
     """A new one is given inputs here; what needs another automation's memory has a test of its own."""
     changing = {name for name, template in BY_ID.items() if template.facts.changes_store}
@@ -187,8 +174,8 @@ async def _ground(platform: str, goods: list[Goods], bought: list[Any]) -> Groun
     return await ground(platform, titled, bought)
 
 
-def _walk(place: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Walk:
-    return Walk(
+def _walk(place: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]]) -> Stage:
+    return Stage(
         BY_ID[name],
         inputs,
         shop=place.reader,
@@ -198,10 +185,11 @@ def _walk(place: Ground, name: str, inputs: dict[str, Any], rows: list[list[Any]
         memory=Remembered(),
         accounts=_accounts(rows),
         now=place.clock.now(),
+        set_up_at=place.clock.now() - timedelta(days=90),
     )
 
 
-async def _done(place: Ground, walk: Walk, *, limit: int) -> Ran:
+async def _done(place: Ground, walk: Stage, *, limit: int) -> Ran:
     """One look and its writes; what they ask is within bounds, and another look finds nothing more."""
     number = place.store.integration_id
     first = await walk.run(outcome=Outcome.APPLIED)
@@ -237,5 +225,5 @@ def _accounts(rows: list[list[Any]]) -> dict[IntegrationId, AccountAccess]:
     body = "\n".join(["SKU;Stock", *lines]).encode()
     return {
         OTHER: AccountAccess(connection("woocommerce", OTHER), Shop(held), {}),
-        FILE: AccountAccess(connection("cloud_s3", FILE), File(body), {}),  # type: ignore[arg-type]
+        FILE: AccountAccess(connection("cloud_s3", FILE), File(body, START), {}),  # type: ignore[arg-type]
     }

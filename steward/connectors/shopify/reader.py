@@ -402,8 +402,9 @@ class ShopifyReader:
 
 
 def _all_of(ask: ProductsAsk) -> bool:
-    """Whether nothing but what a bulk query can leave to us limits the read."""
-    return ask.ids is None and ask.skus is None and ask.modified_after is None and ask.location is None
+    """Whether everything is read, but for what is not published: then a bulk query is worth its wait."""
+    limits = (ask.ids, ask.skus, ask.modified_after, ask.location, ask.tagged)
+    return all(limit is None for limit in limits)
 
 
 def _fits(ask: ProductsAsk, product: Product) -> bool:
