@@ -38,7 +38,7 @@ def at(text: str, zone: str) -> datetime:
         ("yyyyMMdd", "Europe/Berlin", "20260101"),
     ],
 )
-def test_luxon_patterns(pattern: str, zone: str, written: str) -> None:
+def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
     """Runs of one sign are tokens; brackets are none; what is in quotes stands for itself."""
     assert date_text.luxon(at(NEW_YEAR, zone), pattern) == written
 
@@ -60,7 +60,7 @@ def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
         ("Z ZZ z \\Y", "-03:00 -0300 -03 Y"),
     ],
 )
-def test_moment_patterns(pattern: str, written: str) -> None:
+def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) -> None:
     """The older version's patterns."""
     assert date_text.moment(at(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
 
@@ -102,7 +102,7 @@ def test_a_time_that_is_there_twice_keeps_the_offset_it_had() -> None:
         (LEAP, LEAP, "day", [0], "PT0S"),
     ],
 )
-def test_the_time_between_dates(
+def test_the_time_between_dates_is_counted_in_units(
     start: str, end: str, units: str, found: list[float], text: str | None
 ) -> None:
     """Largest unit first, the last one with the fraction; backwards what is forwards, with the other sign"""

@@ -1,4 +1,4 @@
-"""One step of the workflow tool, read and run as a whole workflow is; for tables of what its parameters do."""
+"""One step of the workflow tool, read and run as a whole workflow is, for tables of what it does."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
