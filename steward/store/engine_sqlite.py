@@ -58,8 +58,6 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_PAGES}")
-        # What an INSERT of many rows would have to take back stays out of files too.
-        connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 
 
@@ -85,6 +83,8 @@ class _Writer:
     def __init__(self, path: Path, told: Callable[[int], None]) -> None:
         self._told = told
         self._connection = _plain(connect(path))
+        # What an INSERT of many rows may have to take back stays in memory; not so where migrations sort tables.
+        self._connection.execute("PRAGMA temp_store = MEMORY")
         self._copier = LogCopier(connect(path))
         self._jobs: deque[_Job] = deque()
         self._put_bytes = 0  # each of the two is counted by one thread alone; their difference is what waits
