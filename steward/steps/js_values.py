@@ -185,7 +185,7 @@ _PART = re.compile(
 
 def path_parts(path: str) -> list[str]:
     """`a.b[0]["c"]` in its parts."""
-    parts = []
+    parts = [""] if path.startswith(".") else []
     for found in _PART.finditer(path):
         if found[2] is not None:
             parts.append(re.sub(r"\\(\\)?", r"\1", found[3]))
@@ -194,9 +194,16 @@ def path_parts(path: str) -> list[str]:
     return parts or [path]
 
 
+def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
+    """The parts of a path; a field whose name is the whole of it goes before."""
+    if not isinstance(path, str):
+        return path
+    return [path] if isinstance(value, Mapping) and path in value else path_parts(path)
+
+
 def at(value: object, path: str | Sequence[str]) -> Any:
     """The value below a path; UNDEFINED when it is not there."""
-    parts = path_parts(path) if isinstance(path, str) else path
+    parts = _parts_in(value, path)
     for part in parts:
         value = member(value, part)
         if value is UNDEFINED:
@@ -218,7 +225,7 @@ def member(value: object, name: str) -> Any:
 
 def put(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
     """Sets the value at a path, making objects and lists on the way as the origin does."""
-    parts = path_parts(path) if isinstance(path, str) else list(path)
+    parts = _parts_in(target, path)
     here: Any = target
     for place, part in enumerate(parts[:-1]):
         child = member(here, part)
@@ -241,7 +248,7 @@ def _put_one(target: Any, name: str, value: object) -> None:
 
 def drop(target: Any, path: str | Sequence[str]) -> None:
     """Removes what is at a path, if it is there."""
-    parts = path_parts(path) if isinstance(path, str) else list(path)
+    parts = _parts_in(target, path)
     parent = at(target, parts[:-1]) if len(parts) > 1 else target
     if isinstance(parent, dict):
         parent.pop(parts[-1], None)

@@ -190,25 +190,20 @@ def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empt
         there = into.get(name, js.UNDEFINED)
         if fill_empty and (js.is_missing(value) or value == "") and not (js.is_missing(there) or there == ""):
             continue
-        if deep and isinstance(there, dict) and isinstance(value, Mapping):
-            _lay(there, value, deep=True, fill_empty=fill_empty)
-        elif deep and isinstance(there, list) and js.is_list(value):
-            into[name] = _lists(there, value, fill_empty=fill_empty)
-        else:
-            into[name] = js.copied(value)
+        into[name] = _over(there, value, fill_empty=fill_empty) if deep else js.copied(value)
 
 
-def _lists(there: list[Any], over: Sequence[Any], *, fill_empty: bool) -> list[Any]:
-    """Lists merge place by place."""
-    found = list(there)
-    for place, value in enumerate(over):
-        if place < len(found) and isinstance(found[place], dict) and isinstance(value, Mapping):
-            _lay(found[place], value, deep=True, fill_empty=fill_empty)
-        elif place < len(found):
-            found[place] = js.copied(value)
-        else:
-            found.append(js.copied(value))
-    return found
+def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
+    """A value over another: objects field by field, lists place by place; a list stays under an object."""
+    if isinstance(there, dict) and isinstance(value, Mapping):
+        _lay(there, value, deep=True, fill_empty=fill_empty)
+        return there
+    if isinstance(there, list) and js.is_object(value):
+        return there
+    if isinstance(there, list) and js.is_list(value):
+        laid = [_over(one, two, fill_empty=fill_empty) for one, two in zip(there, value, strict=False)]
+        return laid + there[len(laid) :] + js.copied(value[len(there) :])
+    return js.copied(value)
 
 
 def _clash(params: Params, default: str) -> Clash:
