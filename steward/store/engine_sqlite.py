@@ -83,7 +83,7 @@ class _Writer:
     def __init__(self, path: Path, told: Callable[[int], None]) -> None:
         self._told = told
         self._connection = _plain(connect(path))
-        # What an INSERT of many rows may have to take back stays in memory; not so where migrations sort tables.
+        # What an INSERT of many rows may have to take back stays in memory; what a migration sorts does not.
         self._connection.execute("PRAGMA temp_store = MEMORY")
         self._copier = LogCopier(connect(path))
         self._jobs: deque[_Job] = deque()
