@@ -17,6 +17,7 @@ EXPRESSION_SECONDS: Final = 1
 SCRIPT_SECONDS: Final = 10
 BLOCK_ITEMS: Final = 100
 _JOBS: Final = 1_000_000
+_BEFORE: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
 
 _HERE = Path(__file__).parent
 _DATES = ("DateTime", "Duration", "Interval", "$now", "$today")
@@ -39,7 +40,7 @@ class Sources:
 
     @staticmethod
     def _joined(*parts: str) -> str:
-        return "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
+        return _BEFORE + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
     def text(self, dates: bool) -> str:
         """All of it as one script."""

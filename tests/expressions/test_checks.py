@@ -16,6 +16,7 @@ TEMPLATES = {
     "={{ $binary.data }}": [("expression_feature", "error", False, 5)],
     "={{ $vars.x + 1 }}": [("expression_feature", "warning", False, 5)],
     "={{ $json.$vars + '$vars' }}": [],
+    "={{ new Intl.RelativeTimeFormat('en') }}": [("expression_feature", "error", False, 14)],
     "={{ $env.HOME }}": [("expression_feature", "error", False, 5)],
     "={{ $execution.resumeUrl }}": [("expression_feature", "error", False, 16)],
     "={{ $now.setLocale('de').toFormat('LLLL') }}": [("locale_fallback", "note", False, 20)],
@@ -38,6 +39,8 @@ SCRIPTS = {
     "const s = $getWorkflowStaticData('global'); return [];": ["error"],
     "// require('fs')\nreturn [{ json: { require: 1, fetch: 'fetch' } }];": [],
     "return [{ json: { v: $vars.x } }];": ["warning"],
+    "function process(x) { return x; } const fetch = (x) => x; return process(items);": [],
+    "return [{ json: { host: new URL($input.first().json.url).host } }];": ["error"],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('fr-FR') }));": ["note"],
 }
 

@@ -32,6 +32,9 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "return $input.all().filter((item) => item.json.n > 1)": [(1,)],
         "return items.map((item) => ({ json: item.json }))": [None, None],
         "return []": [],
+        # Names a script declares over those it finds, as half of all scripts do.
+        "const items = $input.all(); return items.map((item) => ({ json: item.json }))": [None, None],
+        "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
     }
     for text, pairs in asked.items():
         assert [made.paired for made in await _all(evaluator, text, world(TWO))] == pairs, text
@@ -47,6 +50,9 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         ("return null", False),
         ("", False),
         ("return [{ json: 7 }]", False),
+        ("return [{ json: {}, total: 7 }]", False),
+        ("return [{ json: {} }, { total: 7 }]", False),
+        ("return [{ json: {}, binary: { data: {} } }]", False),
         ("return DateTime.now()", False),
         ("return [{ json: new Date() }]", False),
         ("throw new Error('no stock')", True),
@@ -73,6 +79,13 @@ async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, wo
     first, second = await _all(evaluator, text, world(TWO), Mode.EACH)
     assert first == Made({"a": 1, "at": 0}, (0,))
     assert second == Made({}, (1,), "two [line 2]")
+    item = "const item = $input.item;\nif ($json.n === 2) item.gone.x;\nif ($json.n === 1) return item;"
+    first, second = await _all(evaluator, item, world(TWO), Mode.EACH)
+    assert first == Made({"n": 1}, (0,))
+    assert second == Made({}, (1,), "Cannot read properties of undefined (reading 'x') [line 2]")
+    (nothing, _) = await _all(evaluator, "const n = 1;", world(TWO), Mode.EACH)
+    assert nothing.error is not None
+    assert "[line" not in nothing.error
 
 
 async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world: World_) -> None:

@@ -121,20 +121,27 @@ const namesOf = (mode) => {
 
 const awaits = (tokens) => tokens.some((token) => token.kind === 'word' && token.text === 'await');
 
-/** A script's function of (items, place); its body begins on line 3 of what the engine compiles. */
+/** A script's function of (items, place); its body begins on line 3 of what the engine compiles. It is a function
+ * within the one that has the names, since scripts declare names of their own over them: `const items = …`. */
 const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
-  const call = new (awaits(tokens) ? AsyncFunction : RealFunction)(...used, `${text}\n`);
+  const call = new RealFunction(...used, `return (${awaits(tokens) ? 'async ' : ''}function () {${text}\n}).call(this);`);
   return (items, place) => call.apply({}, used.map((name) => names[name](items, place)));
 };
+
+/** Lines of what is compiled before any script; those of a script begin anew (javascript.py). */
+const OWN_LINES = 100000;
 
 /** The words of an error, with the line of the script it was thrown at. */
 const wordsOf = (error) => {
   if (!(error instanceof Error)) return `The script threw ${shown(error)}.`;
-  const line = /(?:<anonymous>|<input>|\w+) \(<input>:(\d+)/.exec(error.stack ?? '');
-  const own = line && Number(line[1]) > 2 ? ` [line ${Number(line[1]) - 2}]` : '';
-  return `${error.message || error.name}${own}`;
+  const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((found) => Number(found[1]));
+  const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((one) => one > 2 && one < OWN_LINES);
+  const words = (error.message || error.name)
+    .replace(/^cannot read property '(.*)' of (null|undefined)$/, "Cannot read properties of $2 (reading '$1')")
+    .replace(/^cannot set property '(.*)' of (null|undefined)$/, "Cannot set properties of $2 (setting '$1')");
+  return line === undefined ? words : `${words} [line ${line - 2}]`;
 };
 
 // What writes itself as something else, as a date does, is no object of JSON.
@@ -147,18 +154,23 @@ const pairsOf = (paired) => {
 
 class NotItems extends Error {}
 
-/** One item of what a script returned. Throws NotItems. */
-const itemOf = (value, at) => {
+const ITEM_KEYS = new Set(['json', 'binary', 'pairedItem', 'error', 'index', 'metadata']);
+
+/** One item of what a script returned; `whole`: it has its fields in “json”. Throws NotItems. */
+const itemOf = (value, at, whole = Object.hasOwn(value ?? {}, 'json')) => {
   if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
-  if (!Object.hasOwn(value, 'json')) return { json: value, paired: null };
+  if (!whole) return { json: value, paired: null };
+  const odd = Object.keys(value).find((key) => !ITEM_KEYS.has(key));
+  if (odd !== undefined) throw new NotItems(`“${odd}” of item ${at} stands beside “json”. Put it into “json”.`);
   if (!isObject(value.json)) throw new NotItems(`“json” of item ${at} is not an object.`);
+  if (isObject(value.binary) && Object.keys(value.binary).length) throw new NotItems(`Item ${at} has a file (“binary”); files are not carried here. Take it out.`);
   return { json: value.json, paired: pairsOf(value.pairedItem), ...(value.error === undefined || value.error === null ? {} : { error: shown(value.error) }) };
 };
 
 const itemsReturned = (value) => {
-  if (isList(value)) return value.map(itemOf);
-  if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
-  return [itemOf(value, 0)];
+  const list = isList(value) ? value : [value];
+  const whole = list.some((one) => isObject(one) && Object.hasOwn(one, 'json'));
+  return list.map((one, at) => itemOf(one, at, whole));
 };
 
 const once = async (text, mode) => {
@@ -176,7 +188,7 @@ const oneByOne = async (text, mode) => {
     try {
       let value = call(items, place);
       if (typeof value?.then === 'function') value = await value;
-      if (value === null || (value === undefined && mode === 'each')) continue;
+      if (value === null) continue;
       if (mode === 'function_item') value = { json: value };
       told.push({ paired: [place], ...Object.fromEntries(Object.entries(itemOf(value, place)).filter(([, held]) => held !== null)) });
     } catch (error) {

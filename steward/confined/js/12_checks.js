@@ -19,6 +19,15 @@ const ABSENT_IN_SCRIPTS = {
   setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
+  URL: ['error', 'Addresses are not taken apart in a script.', 'Use text methods, or the extensions of an expression.'],
+  URLSearchParams: ['error', 'Addresses are not taken apart in a script.', 'Use text methods and encodeURIComponent.'],
+  TextEncoder: ['error', 'It is not there.', 'Use Buffer.from(text).'],
+  TextDecoder: ['error', 'It is not there.', 'Use Buffer.from(bytes).toString().'],
+  FormData: ['error', 'It is not there: scripts make no requests.', 'Use an HTTP request step.'],
+  $helpers: ['error', 'Scripts make no requests and read no files.', 'Use an HTTP request step.'],
+  $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
+  getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
+  eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
   $getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
   getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
   $fromAI: ABSENT.$fromAI,
@@ -38,9 +47,14 @@ const localesIn = (code, tokens) =>
     return [problemOf('locale_fallback', 'note', `The language ${token.text} is not known here: numbers and dates are written in English.`, 'Nothing, or write the words yourself.', at(code, token))];
   });
 
+const DECLARING = new Set(['const', 'let', 'var', 'function', 'class']);
+
+/** Whether a script declares a name of its own, which then means that. */
+const declares = (tokens, name) => tokens.some((token, place) => token.text === name && token.kind === 'word' && (DECLARING.has(tokens[place - 1]?.text) || tokens[place + 1]?.text === '=>'));
+
 const absentIn = (code, tokens, table) =>
   tokens.flatMap((token, place) => {
-    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, place) || tokens[place + 1]?.text === ':') return [];
+    if (token.kind !== 'word' || !Object.hasOwn(table, token.text) || isMember(tokens, place) || tokens[place + 1]?.text === ':' || declares(tokens, token.text)) return [];
     const [level, message, todo] = table[token.text];
     return [missing(level, `“${token.text}”: ${message}`, todo, at(code, token))];
   });

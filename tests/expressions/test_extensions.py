@@ -1,0 +1,50 @@
+"""Extensions as the origin's documentation tells them, beyond the recorded ones (imports 5.2)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from steward.expressions.evaluate import Evaluator
+from steward.expressions.paths import UNDEFINED
+from steward.expressions.template import read
+from steward.expressions.views import Fault, World
+
+FAILS: Final = object()
+TOLD: Final = {
+    "'me@example.com'.extractDomain()": "example.com",
+    "'http://n8n.io/workflows'.extractUrlPath()": "/workflows",
+    "'Check out http://n8n.io/workflows'.extractUrlPath()": UNDEFINED,
+    "'Check out http://n8n.io/workflows'.extractUrl().extractUrlPath()": "/workflows",
+    "'hello'.extractEmail()": UNDEFINED,
+    "'123E23'.isNumeric()": True,
+    "'hello'.hash('crc32')": FAILS,
+    "'*bold*, [link]() <b>x</b>'.removeMarkdown()": "bold, link x",
+    "'déjà “vu”…'.replaceSpecialChars()": 'deja "vu"...',
+    "'日本'.replaceSpecialChars()": FAILS,
+    "'1711732132990'.toDateTime().toMillis()": 1711732132990,
+    "'20240329'.toDateTime().toISODate()": "2024-03-29",
+    "'Fri, 29 Mar 2024 18:08:01 +0100'.toDateTime().toISO()": "2024-03-29T18:08:01.000+01:00",
+    "(45345).toDateTime('excel').toISO()": "2024-02-23T01:00:00.000+01:00",
+    "'12abc'.toNumber()": FAILS,
+    "'quick! brown FOX'.toSentenceCase()": "Quick! Brown fox",
+    "'quick brown $FOX'.toSnakeCase()": "quick_brown_fox",
+    "'FastFreight-box Último'.toSnakeCase()": "fastfreight_box_último",
+    "'where is the post-box of Lord Of USB-C'.toTitleCase()": "Where Is the Post-Box of Lord Of USB-C",
+    "'name%3DNathan%20Automat'.urlDecode(true)": "name%3DNathan Automat",
+    "[{ a: 1 }, { b: 2 }, 5, null].pluck('a')": [1],
+    "[{ a: 1, b: 2 }, { a: 1 }].pluck('a', 'b')": FAILS,
+    "[{ a: 1, b: 1 }, { a: 1, b: 2 }, { a: 1, b: 1 }].removeDuplicates('a, b').length": 2,
+    "[{ a: 1, b: 1 }, { a: 1, b: 2 }].unique('a').length": 1,
+    "({ name: 'Mr Nathan', city: 'hanoi', age: 42 }).removeFieldsContaining('han')": {"age": 42},
+    "({ name: 'Mr Nathan', city: 'hanoi' }).urlEncode()": "name=Mr+Nathan&city=hanoi",
+    "(318.65).round(1)": 318.6,
+    "(2.5).isEven()": FAILS,
+}
+
+
+async def test_extensions_do_what_is_told_of_them(
+    evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
+) -> None:
+    """imports 5.2: what the documentation leaves open fails rather than giving another value"""
+    answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in TOLD], world([{}]))
+    for (code, wanted), (outcome,) in zip(TOLD.items(), answers, strict=True):
+        assert isinstance(outcome, Fault) if wanted is FAILS else outcome == wanted, (code, outcome)
