@@ -14,11 +14,13 @@ _SHAPE = re.compile(
     r"(?P<digits>[0-9.,'’\s]+?)\s*(?P<after>[^\s\d.,'’+−-][^\s\d,'’+−-]*)?"
 )
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
+# Where any currency will do: what is compared belongs to no store.
+ANY = "any"
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
-    """The number a cell holds; `form` is `auto`, `point` or `comma`, `currency` the store's (E5).
+    """The number a cell holds; `form` is `auto`, `point` or `comma`, `currency` the store's, or ANY (E5).
 
     Raises RowRefused `not_a_number`, `number_ambiguous`, `currency_differs`.
     """
@@ -82,7 +84,7 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
     meant = meant_by(sign)
     if meant is None:
         raise _not_a_number(text)
-    if currency not in meant:
+    if currency not in (*meant, ANY):
         words = f"{shown(text)} is not in the store's currency{f', {currency}' if currency else ''}."
         raise RowRefused("currency_differs", words)
 

@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 
 from steward.connectors.records import Cell
-from steward.steps.numbers import read_number
+from steward.steps.numbers import ANY, read_number
 from steward.steps.rows import is_blank
 from steward.steps.skus import RowRefused, key_of
 
@@ -51,7 +51,7 @@ def date_of(cell: Cell) -> date | None:
 def number_of(cell: Cell, form: str) -> Decimal | None:
     """The number in a cell, None when it holds none. Raises RowRefused `number_ambiguous`."""
     try:
-        return read_number(cell, form=form, currency=None)
+        return read_number(cell, form=form, currency=ANY)
     except RowRefused as refusal:
         if refusal.code == "number_ambiguous":
             raise

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from steward.connectors.base import PRODUCTS, Planned, Product, ProductsAsk, SetPrice, Variant
+from steward.connectors.base import PRODUCTS, Keep, Planned, Product, ProductsAsk, SetPrice, Variant
 from steward.model.change import Action, Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
@@ -212,8 +212,17 @@ def _sold(at: StepContext) -> dict[str, Any]:
 def _priced(at: StepContext, variants: Sequence[Variant]) -> Planned:
     """The prices before the sale; compare-at as it was, also none."""
     store, sold = at.home, _sold(at)
-    asks = [SetPrice(each, sold[each.id]["old"], sold[each.id]["compare_at"]) for each in variants]
+    asks = [SetPrice(each, sold[each.id]["old"], _compare_at(each, sold[each.id])) for each in variants]
     return store.changes["variant.set_price"].plan(asks, integration_id=store.connection.integration_id)
+
+
+def _compare_at(variant: Variant, sold: Mapping[str, Any]) -> str | Keep | None:
+    """What it was. One that was not above the price showed no reduction, and cannot be set: then none."""
+    was: str | None = sold["compare_at"]
+    before = amount_of(was)
+    if before is not None and before == amount_of(variant.compare_at):
+        return Keep.KEEP
+    return was if before is not None and before > (amount_of(sold["old"]) or 0) else None
 
 
 def _is_old(variant: Variant, sold: Mapping[str, Any]) -> bool:

@@ -232,7 +232,7 @@ def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> Planned
 def _is_marked_down(at: StepContext, sold: Any, variant: Variant) -> bool:
     """Whether it still has the price this automation gave it."""
     before = sold.get(at.of_store(variant.id))
-    return before is not None and before["new"] == variant.price
+    return before is not None and amount_of(before["new"]) == amount_of(variant.price)
 
 
 def _kept(at: StepContext, variant: Variant, price: str) -> JsonObject:

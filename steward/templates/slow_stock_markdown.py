@@ -154,7 +154,7 @@ async def pick_slow(at: StepContext) -> Produced:
         if price is None:
             counts["at_floor"] += 1
             continue
-        first, times = (mark["first"], mark["times"]) if mark is not None else (variant.price, 0)
+        first, times = _first(variant, mark), mark["times"] if mark is not None else 0
         asks.append([price, first, times + 1, _beside(at, variant, price)])
         chosen.append(variant)
     slow = counts["slow"]
@@ -283,6 +283,12 @@ def _new_price(at: StepContext, variant: Variant) -> str | None:
     unit = Decimal(1).scaleb(-currency_decimals(variant.currency))
     floor = cost.quantize(unit, ROUND_CEILING)
     return money_text(floor, variant.currency) if floor < old else None
+
+
+def _first(variant: Variant, mark: Any) -> str | None:
+    """The price before the first markdown; one that was raised above that since begins anew."""
+    was, price = amount_of(mark["first"]) if mark is not None else None, amount_of(variant.price)
+    return mark["first"] if was is not None and price is not None and was > price else variant.price
 
 
 def _beside(at: StepContext, variant: Variant, price: str) -> str:

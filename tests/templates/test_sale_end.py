@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import pytest
+
+from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.templates.sale_end import TEMPLATE
 from tests.templates.goods import Goods, Item, Twin
-from tests.templates.stage import Remembered, Shop, Stage, product, variant
+from tests.templates.order_stage import CHANGES
+from tests.templates.stage import SHOP, Remembered, Shop, Stage, connection, product, variant
 
 SALE_ID = "01KAGQ3W8ZJ4T6V9X2B5C7D8EF"
 _SALE: dict[str, Any] = {"products": {"all": True}, "percent": 50}
@@ -21,6 +25,19 @@ def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
     kept = {("sale", f"11:{number}"): value for number, value in sold.items()}
     stage.memory.others[SALE_ID] = Remembered({**kept, ("sale", "12:1"): _sold()})
     return stage
+
+
+@pytest.mark.parametrize(("was", "becomes"), [("10.00", "10.00"), ("9.00", None), ("12.00", "12.00")])
+async def test_a_compare_at_that_was_not_above_its_price_does_not_keep_the_sale_going(
+    was: str, becomes: str | None
+) -> None:
+    """Templates 5.14, Shopify: it stays where it is, or is taken off, and the price is put back."""
+    sold = {"1": {**_sold(), "compare_at": was}}
+    stage = _stage(product(_on_sale("1")), sold=sold)
+    stage.store, stage.changes = connection("shopify", SHOP), CHANGES["shopify"]
+    [proposal] = (await stage.run(outcome=Outcome.APPLIED)).proposals
+    after: Any = proposal.parts[0].after
+    assert (after["price"], after["compare_at"]) == ("10.00", becomes)
 
 
 def _on_sale(number: str = "1", **changed: Any) -> Any:

@@ -162,6 +162,18 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
     assert (now.price, now.compare_at) == ("6.40", "10.00")
 
 
+async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_begins_anew() -> None:
+    """Templates 5.24: else compare-at would be under the price, which no store takes."""
+    stage = _stage(variant("1"), max_times=2)
+    await stage.run()
+    stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=31)).isoformat()
+    raised = {"price": "30.00", "regular_price": "30.00", "sale_price": "", "compare_at": None}
+    now = stage.shop.of("1")
+    stage.shop.products[0] = replace(now, variants=(replace(now.variants[0], **raised),))
+    [proposal] = (await stage.run()).proposals
+    assert [(each.before, each.after) for each in proposal.fields] == [("30.00", "24.00"), (None, "30.00")]
+
+
 async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
     """Templates 5.24: also one before the days looked at, since the run before; and it is read once."""
     stage = _stage(variant("1"))

@@ -18,11 +18,11 @@ from tests.fake_clock import FakeClock
 from tests.templates.both import Both, lines_of, open_both
 from tests.templates.stage import SHEET, TEAMS, Ran, Sheet, Stage, card_lines
 
-HEAD = ["Order", "Status", "Left"]
+HEAD = ["Order", "Status", "Left", "Sum"]
 ROWS: list[list[Any]] = [
-    ["A-1", "Late", 3],
-    ["A-2", " late\u00a0", "1,234"],
-    ["A-3", "", "2026-11-20"],
+    ["A-1", "Late", 3, "12,50 €"],
+    ["A-2", " late\u00a0", "1,234", "USD 10"],
+    ["A-3", "", "2026-11-20", "10 kg"],
     ["A-4", "latest", "-2.5"],
     [],
     ["A-5", "done", None],
@@ -56,6 +56,7 @@ def _told(ran: Ran) -> list[str]:
         ("Left", "gt", "2026-11-19", {}, ["A-3"], 0),
         ("Left", "lt", "2026-11-20", {}, [], 0),
         ("Left", "eq", "3", {}, ["A-1"], 0),
+        ("Sum", "gt", "9", {}, ["A-1", "A-2"], 0),
     ],
 )
 async def test_rows_match_as_people_mean_it(
