@@ -44,6 +44,7 @@ from steward.api.fields import (
     TemplateIdText,
     Text,
     Timestamp,
+    ZoneText,
     kept_open,
     wrong,
 )
@@ -264,7 +265,7 @@ class CreateBody(Body):
     schedule: ScheduleJson
     integration_id: Positive | None = None
     connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
-    timezone: Text = Field(default="")
+    timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     idempotency_key: IdempotencyKey = Field(default="")
 
@@ -278,7 +279,7 @@ class UpdateBody(Body):
     schedule: ScheduleJson = Field(default=cast("SentSchedule", None))
     integration_id: Positive | None = None
     connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
-    timezone: Text = Field(default="")
+    timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     template_version: Positive = Field(default=1)
     bindings: Bindings = Field(default={})

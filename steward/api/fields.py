@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from steward.model.ids import is_id
 from steward.model.instants import read_time
+from steward.scheduling.zones import NO_SUCH_ZONE, zone
 
 MOST_INTEGER = 2**53 - 1
 LONGEST_TEXT = 65_536
@@ -65,6 +66,12 @@ def _number(value: Any) -> Any:
         raise wrong("Give a number.")
     if value in (float("inf"), float("-inf")):
         raise wrong("The number is too large.")
+    return value
+
+
+def _zone(value: Any) -> Any:
+    if zone(_text(value)) is None:
+        raise wrong(NO_SUCH_ZONE)
     return value
 
 
@@ -190,6 +197,7 @@ NotNegative = Annotated[Int64, Field(ge=0, le=MOST_INTEGER)]
 Number = Annotated[float, BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_boolean)]
 Text = Annotated[str, BeforeValidator(_text), Field(max_length=LONGEST_TEXT)]
+ZoneText = Annotated[str, BeforeValidator(_zone), Field(max_length=LONGEST_TEXT)]
 NameText = Annotated[str, BeforeValidator(_name), Field(min_length=1, max_length=120)]
 ReasonText = Annotated[str, BeforeValidator(_lines), Field(min_length=1, max_length=500)]
 CommentText = Annotated[str, BeforeValidator(_lines), Field(max_length=500)]

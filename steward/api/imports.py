@@ -39,7 +39,7 @@ from steward.api.fields import (
     Page,
     Positive,
     QueryFlag,
-    Text,
+    ZoneText,
     wrong,
 )
 from steward.api.passed_on import Finding, PlanWire, ProposedTrigger, WorkflowReadiness
@@ -148,7 +148,7 @@ class RunAsBody(Body):
     name: NameText
     schedule: ScheduleJson
     integration_id: Positive | None = None
-    timezone: Text = Field(default="")
+    timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     bindings: Bindings = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"

@@ -6,7 +6,7 @@ from pydantic import Field
 from steward.api.answer_types import Instant, OneNote
 from steward.api.automations import ScheduleJson
 from steward.api.calls import Answer, Call
-from steward.api.fields import Body, Positive, Text, Timestamp
+from steward.api.fields import Body, Positive, Timestamp, ZoneText
 from steward.model.ids import IntegrationId
 from steward.model.instants import wire_time
 from steward.model.refusals import FieldErrors, ValidationFailed
@@ -42,7 +42,7 @@ class PreviewBody(Body):
     """A schedule to look at (contract 2.6)."""
 
     schedule: ScheduleJson
-    timezone: Text = Field(default="")
+    timezone: ZoneText = Field(default="")
     integration_id: Positive = Field(default=1)
     since: Timestamp = Field(default=FIRST, alias="from")
 
@@ -53,13 +53,12 @@ async def show(tx: Tx, call: Call) -> Answer:
     errors: dict[str, list[str]] = {}
     name = await _zone_name(tx, call, errors)
     place = zone(name)
-    if place is None:
-        errors["timezone"] = ["There is no such zone. Give an IANA name such as Europe/Berlin."]
+    assert place is not None
     since = body.since if "since" in body.model_fields_set else tx.now
     schedule: Schedule | FieldErrors = read_schedule(body.schedule.sent, zone=place, now=since)
     if not isinstance(schedule, Schedule):
         errors |= {path: list(words) for path, words in schedule.items()}
-    if errors or place is None or not isinstance(schedule, Schedule):
+    if errors or not isinstance(schedule, Schedule):
         raise ValidationFailed(errors=errors)
     runs = [
         PreviewRunRecord(wire_time(run.slot_at), run.local, None if run.note is None else run.note.value)

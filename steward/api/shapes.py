@@ -135,6 +135,8 @@ def _path(detail: ErrorDetails, value: Any) -> str:
         elif not (position == len(location) - 1 and isinstance(here, dict) and detail["type"] == "missing"):
             continue
         kept.append(str(part))
+    if detail["type"].startswith("union_tag_"):
+        kept.append(detail["ctx"]["discriminator"].strip("'"))
     return ".".join(kept) or "body"
 
 
@@ -146,8 +148,10 @@ def _words(detail: ErrorDetails) -> str:
         return str(context["words"])
     if kind in ("enum", "literal_error"):
         return f"Give one of these: {context['expected']}."
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return f"Give one of these as {context['discriminator']}: {context.get('expected_tags', '')}."
+    if kind == "union_tag_not_found":
+        return _WORDS["missing"]
+    if kind == "union_tag_invalid":
+        return f"Give one of these: {context['expected_tags']}."
     if kind in ("greater_than_equal", "greater_than"):
         return f"Give at least {context.get('ge', context.get('gt'))}."
     if kind in ("less_than_equal", "less_than"):

@@ -15,7 +15,7 @@ from steward.model.refusals import NotConnected, ValidationFailed
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
-from steward.scheduling.zones import FIRST, zone
+from steward.scheduling.zones import FIRST, NO_SUCH_ZONE, zone
 from steward.templates.base import STORES, Needs, Template, Use, World
 
 MOST_CONNECTIONS = 20
@@ -104,7 +104,7 @@ def check_day(faults: Faults, schedule: Schedule, timezone: str, now: datetime) 
 def check_timezone(faults: Faults, name: str) -> None:
     """That the zone database has exactly this name (schedule.md 4)."""
     if zone(name) is None:
-        faults.add("timezone", "This is not a timezone of the IANA database, such as Europe/Berlin.")
+        faults.add("timezone", NO_SUCH_ZONE)
 
 
 def check_trigger(faults: Faults, template: Template, asked: TriggerAsk) -> Trigger:

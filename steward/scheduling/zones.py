@@ -11,6 +11,7 @@ from steward.model.schedule import SlotNote
 FIRST = datetime(1, 1, 4, tzinfo=UTC)
 LAST = datetime(9999, 12, 28, tzinfo=UTC)
 
+NO_SUCH_ZONE = "This is not a timezone of the IANA database, such as Europe/Berlin."
 _NO_ZONES = frozenset({"Factory", "localtime", "posixrules"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)

@@ -195,7 +195,8 @@ FAULTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"idempotency_key": "x" * 201}, ["idempotency_key"]),
     ({"trigger": {"kind": "event", "topics": ["a"], "words": ""}}, ["trigger.words"]),
     ({"trigger": {"kind": "schedule", "topics": []}}, ["trigger.topics"]),
-    ({"trigger": {"kind": "other"}}, ["trigger"]),
+    ({"trigger": {"kind": "other"}}, ["trigger.kind"]),
+    ({"trigger": {}, "timezone": "Mars", "schedule": {}}, ["schedule.cadence", "timezone", "trigger.kind"]),
     ({"trigger": None}, ["trigger"]),
 ]
 

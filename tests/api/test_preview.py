@@ -91,7 +91,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         {"schedule": {"cadence": "daily", "run_at": "8:00", "days": []}},
         ["schedule.days", "schedule.run_at"],
     ),
-    ({"schedule": {"cadence": "manual"}, "timezone": "Mars/Olympus"}, ["timezone"]),
+    ({"schedule": {"cadence": "daily"}, "timezone": "Mars/Olympus"}, ["schedule.run_at", "timezone"]),
     ({"schedule": {"cadence": "manual"}, "timezone": "europe/berlin"}, ["timezone"]),
     ({"schedule": {"cadence": "manual"}, "timezone": None}, ["timezone"]),
     ({"schedule": {"cadence": "manual"}, "integration_id": 999_999}, ["integration_id"]),
