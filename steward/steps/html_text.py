@@ -95,7 +95,7 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> 
     elif kind == "html":
         value = node.inner_html
     elif kind == "value":
-        value = _attribute(node, "value")
+        value = _value_of(node)
     else:
         return _tidied(_text(node, row), trim=trim, tidy=tidy)
     return value.strip() if isinstance(value, str) and trim else value
@@ -104,6 +104,20 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> 
 def _attribute(node: LexborNode, name: str) -> Any:
     """An attribute's text, which is empty where it has none; UNDEFINED where there is no attribute."""
     return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
+
+
+def _value_of(node: LexborNode) -> Any:
+    """What a field of a form holds: a text area its text, a choice its chosen option or else the first."""
+    if node.tag == "textarea":
+        return node.text()
+    if node.tag != "select":
+        return _attribute(node, "value")
+    options = node.css("option")
+    chosen = [one for one in options if "selected" in one.attributes]
+    if "multiple" in node.attributes:
+        return [value for value in (_attribute(one, "value") for one in chosen) if value is not js.UNDEFINED]
+    picked = next(iter([*chosen, *options]), None)
+    return js.UNDEFINED if picked is None else _attribute(picked, "value")
 
 
 def _text(node: LexborNode, row: Params) -> str:

@@ -1,6 +1,7 @@
 """Dates as the origin tool reads and writes them: many text forms in, one instant out; patterns for text."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -27,13 +28,22 @@ _ISO = re.compile(
     r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d\d(?::?\d\d)?)?)?"
     r"(?:\[[^\]]+\])?\Z"
 )
-_AMERICAN = re.compile(
-    r"(\d{1,2})[/-](\d{1,2})[/-](\d{4})(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?)?\Z"
+_CLOCK = (
+    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?(?:\s+(?:GMT|UTC)?([+-]\d\d:?\d\d|Z|GMT|UTC))?)?"
 )
+_END = _CLOCK + r"\s*(?:\([^)]*\))?\Z"
+_NUMBERS = re.compile(
+    r"(?:(\d{4})([-/.])(\d{1,2})\2(\d{1,2})|(\d{1,2})([-/.])(\d{1,2})\6(\d{4}|\d\d))" + _END
+)
+_DAY_NAME = r"(?:[A-Za-z]{3,9},?\s+)?"
+_BETWEEN = r"[\s,/-]+"
 _WORDS = re.compile(
-    r"(?:[A-Za-z]{3,9},?\s+)?(?:([A-Za-z]{3,9})\.?\s+(\d{1,2})(?:st|nd|rd|th)?|(\d{1,2})\s+([A-Za-z]{3,9})),?\s+(\d{4})"
-    r"(?:,?\s+(\d{1,2}):(\d\d)(?::(\d\d))?\s*([AaPp][Mm])?)?\Z"
+    rf"{_DAY_NAME}(?:([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{1,2}}){_BETWEEN}(\d{{4}})"
+    rf"|(\d{{1,2}}){_BETWEEN}([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{4}})"
+    rf"|(\d{{4}}){_BETWEEN}([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{1,2}})"
+    rf"|([A-Za-z]{{3,9}})\.?{_BETWEEN}(\d{{4}})){_END}"
 )
+_ASCTIME = re.compile(r"[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} \d\d:\d\d:\d\d \d{4}\Z")
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
 
 
@@ -52,9 +62,13 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def parse(value: str, zone: tzinfo) -> datetime | None:
-    """An instant from ISO, SQL, mail, American or written-out text; without an offset in `zone`."""
+    """An instant from ISO, SQL, mail or written-out text.
+
+    Without an offset ISO, SQL and mail texts are in `zone`; what only the origin's language reads is in its
+    process's zone, which is UTC.
+    """
     text = value.strip()
-    for read in (_iso, _mail, _american, _worded):
+    for read in (_iso, _mail, _numbered, _worded):
         try:
             found = read(text, zone)
         except (ValueError, OverflowError):
@@ -95,27 +109,33 @@ def _mail(text: str, zone: tzinfo) -> datetime | None:
         r"\d\d:\d\d", text
     ):
         return None
+    if _ASCTIME.match(text):
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
     found = parsedate_to_datetime(text)
-    return found if found.tzinfo is not None else found.replace(tzinfo=zone)
+    return found if found.tzinfo is not None else None
 
 
-def _american(text: str, zone: tzinfo) -> datetime | None:
-    found = _AMERICAN.match(text)
+def _numbered(text: str, zone: tzinfo) -> datetime | None:
+    found = _NUMBERS.match(text)
     if found is None:
         return None
-    month, day, year, hour, minute, second, half = found.groups()
-    return _built(int(year), int(month), int(day), (hour, minute, second, half), zone)
+    year, _, month, day, first, _, second, last, *clock = found.groups()
+    if year is None:
+        month, day, year = first, second, last
+    number = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
+    return _built(number, int(month), int(day), clock)
 
 
 def _worded(text: str, zone: tzinfo) -> datetime | None:
     found = _WORDS.match(text)
     if found is None:
         return None
-    name, day, day_first, name_second, year, *clock = found.groups()
-    month = _month(name or name_second)
-    if month is None:
-        return None
-    return _built(int(year), month, int(day or day_first), tuple(clock), zone)
+    groups = found.groups()
+    name = next(groups[at] for at in (0, 4, 7, 9) if groups[at] is not None)
+    day = next((groups[at] for at in (1, 3, 8) if groups[at] is not None), "1")
+    year = next(groups[at] for at in (2, 5, 6, 10) if groups[at] is not None)
+    month = _month(name)
+    return None if month is None else _built(int(year), month, int(day), groups[11:])
 
 
 def _month(name: str) -> int | None:
@@ -125,14 +145,19 @@ def _month(name: str) -> int | None:
     return None
 
 
-def _built(year: int, month: int, day: int, clock: tuple[str | None, ...], zone: tzinfo) -> datetime:
-    hour, minute, second, half = clock
+def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> datetime:
+    """Days up to the 31st run over into the next month, as in the origin's language."""
+    hour, minute, second, half, offset = clock
     hours = int(hour or 0)
     if half and half.lower() == "pm" and hours < 12:
         hours += 12
     if half and half.lower() == "am" and hours == 12:
         hours = 0
-    return datetime(year, month, day, hours, int(minute or 0), int(second or 0), tzinfo=zone)
+    if not 1 <= day <= 31:
+        raise ValueError(day)
+    zone = UTC if offset is None or offset[0] not in "+-" else _offset(offset)
+    first = datetime(year, month, 1, hours, int(minute or 0), int(second or 0), tzinfo=zone)
+    return first + timedelta(days=day - 1)
 
 
 def from_millis(value: float, zone: tzinfo) -> datetime | None:

@@ -110,3 +110,33 @@ def test_the_time_between_dates_is_counted_in_units(
     apart = calendar_math.difference(one, two, units.split(" "))
     assert list(apart.values()) == found
     assert text is None or calendar_math.iso_duration(apart) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "instant"),
+    [
+        ("2024-02-01", "2024-01-31T23:00:00.000Z"),
+        ("2024-02-01 10:00:00+02:00", "2024-02-01T08:00:00.000Z"),
+        ("Thu, 01 Feb 2024 10:00:00 +0200", "2024-02-01T08:00:00.000Z"),
+        ("Sun Nov  6 08:49:37 1994", "1994-11-06T08:49:37.000Z"),
+        ("2024/2/1 10:11", "2024-02-01T10:11:00.000Z"),
+        ("2024.02.01", "2024-02-01T00:00:00.000Z"),
+        ("02/01/2024, 10:30:05 PM", "2024-02-01T22:30:05.000Z"),
+        ("2/1/24", "2024-02-01T00:00:00.000Z"),
+        ("2/1/94", "1994-02-01T00:00:00.000Z"),
+        ("01-Feb-2024", "2024-02-01T00:00:00.000Z"),
+        ("February 2024", "2024-02-01T00:00:00.000Z"),
+        ("Thu Feb 01 2024 10:00:00 GMT+0100 (CET)", "2024-02-01T09:00:00.000Z"),
+        ("2024-02-30", "2024-03-01T00:00:00.000Z"),
+        ("13/01/2024", None),
+        ("2024-02-32", None),
+        ("Feb 1st, 2024", None),
+        ("next week", None),
+    ],
+)
+def test_texts_are_read_as_dates_in_the_origins_order(text: str, instant: str | None) -> None:
+    """ISO, mail and SQL in the workflow's zone; what JavaScript alone reads in its process's, which is UTC"""
+    zone = js_dates.zone_of("Europe/Berlin")
+    assert zone is not None
+    found = js_dates.parse(text, zone)
+    assert (found and js_dates.utc_iso(found)) == instant
