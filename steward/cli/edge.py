@@ -38,6 +38,7 @@ class Edge:
     """
 
     head_seconds: float = 10.0
+    unread_seconds: float = 15.0  # in which a KiB for each must be taken of an answer that waits
     most: int = 1_000
     most_of_one: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
@@ -88,6 +89,8 @@ class _Guarded(HttpToolsProtocol):
     _head_bytes = 0
     _is_whole = False  # the head in the data just received
     _asked_at = 0.0
+    _unread: TimerHandle | None = None
+    _left = 0
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast("Transport", transport))
@@ -99,6 +102,7 @@ class _Guarded(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
+        self._is_read()
         if self._name is not None:
             self.edge.leave(self._name)
             self._name = None
@@ -169,6 +173,38 @@ class _Guarded(HttpToolsProtocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._is_read()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        # What is closed still waits for its last answer to be read, for however long.
+        if not self.transport.get_write_buffer_size():
+            super().timeout_keep_alive_handler()
+        elif self._unread is None:
+            self._watch_reader()
+
+    def _watch_reader(self) -> None:
+        self._left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.edge.unread_seconds, self._look_at_reader)
+
+    def _look_at_reader(self) -> None:
+        self._unread = None
+        if self._left - self.transport.get_write_buffer_size() >= 1024 * self.edge.unread_seconds:
+            self._watch_reader()
+        else:
+            self.edge.metrics.count("steward_connections_slow_total")
+            self.transport.abort()
+
+    def _is_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _end_slow(self) -> None:
         self._head = None

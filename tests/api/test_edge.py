@@ -107,6 +107,25 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
         writer.close()
 
 
+async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
+    """safety 6: answers that nobody takes end their connection, whatever else is asked on it"""
+    assert Edge().unread_seconds == 15.0
+    edge = Edge(unread_seconds=0.1)
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
+    async with listening(service, edge) as port:
+        streams = await asyncio.open_connection("127.0.0.1", port, limit=1)
+        streams[1].write(asked)
+        await eventually(partial(_holds, edge, 1))
+        await eventually(partial(_holds, edge, 0))
+        assert edge.metrics.value("steward_connections_slow_total") == 1
+        streams[1].close()
+    async with listening(service, Edge()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 1
+        writer.close()
+
+
 async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller) -> None:
     """contract 1.4 step 4: an unknown path is 404 whatever the method; an id's place answers 405"""
     for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
