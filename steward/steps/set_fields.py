@@ -1,5 +1,6 @@
 """set: fields by hand or as JSON, over the item or in its place; pairs each with its own (imports 6)."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -228,24 +229,19 @@ def _is_deep(value: object) -> bool:
 
 
 def _number(value: Any) -> Any:
-    if js.is_number(value):
-        return value
-    if isinstance(value, str) and not value.strip():
-        return js.UNDEFINED
-    if isinstance(value, str | bool):
-        found = js.number(value)
-        return js.UNDEFINED if found != found else found
-    return js.UNDEFINED
+    """As the language reads it: a blank text and an empty list are 0."""
+    found = js.number(value) if not js.is_object(value) else math.nan
+    return js.UNDEFINED if math.isnan(found) else found
 
 
 def _boolean(value: Any) -> Any:
+    """True and false in any case; else what is the number 1 or 0, which a blank text is not."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, str) and value.lower() in ("true", "false", "1", "0"):
-        return value.lower() in ("true", "1")
-    if js.is_number(value) and value in (0, 1):
-        return value == 1
-    return js.UNDEFINED
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    found = math.nan if isinstance(value, str) and not value.strip() else _number(value)
+    return found == 1 if js.is_number(found) and found in (0, 1) else js.UNDEFINED
 
 
 def _parsed(value: Any) -> Any:
