@@ -16,6 +16,7 @@ STACK_BYTES: Final = MIB
 EXPRESSION_SECONDS: Final = 1
 SCRIPT_SECONDS: Final = 10
 BLOCK_ITEMS: Final = 100
+_GROUND: Final = 7  # files that come before the date library, which finds Intl there
 _JOBS: Final = 1_000_000
 _BEFORE: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
 
@@ -30,7 +31,7 @@ class Sources:
         files = sorted((_HERE / "js").glob("*.js"))
         parts = [file.read_text("utf-8") for file in files]
         built = {name: (_HERE / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")}
-        ground, rest = "\n".join(parts[:6]), "\n".join(parts[6:])
+        ground, rest = "\n".join(parts[:_GROUND]), "\n".join(parts[_GROUND:])
         query = (
             f"const jmespath = (() => {{ const exports = {{}};\n{built['jmespath']}\nreturn exports; }})();"
         )

@@ -108,6 +108,15 @@ WRITTEN = {
     "['b', 'é', 'a', 'Z', 'e'].slice().sort((x, y) => x.localeCompare(y)).join('')": "abeéZ",
     "['a10', 'a9'].slice().sort(new Intl.Collator('en', { numeric: true }).compare).join()": "a9,a10",
     "$now.setLocale('fr').toFormat('cccc d LLLL')": "jeudi 15 janvier",
+    "(1234.5).toLocaleString('de-DE', { style: 'currency', currency: 'EUR' })": "1.234,50\u00a0€",
+    "(1234567.5).toLocaleString('fr')": "1\u202f234\u202f567,5",
+    "(1234.5).format('es')": "1234,5",
+    "(-5).toLocaleString('nl-NL', { style: 'currency', currency: 'EUR' })": "€\u00a0-5,00",
+    "new Date(0).toLocaleString('en-GB')": "01/01/1970, 00:00:00",
+    "new Date(0).toLocaleDateString('de-DE')": "1.1.1970",
+    "$now.setLocale('de').toFormat('ccc, d. MMM') + $now.setLocale('de').toLocaleString()": "Do, 15. Jan.15.1.2026",
+    "$now.setLocale('es').toLocaleString(DateTime.DATE_HUGE)": "jueves, 15 de enero de 2026",
+    "$now.setLocale('pt-BR').toLocaleString({ month: 'short', day: 'numeric' })": "15 de jan.",
     "$now.setZone('Nowhere/Else').isValid": False,
     "new Date('2026-01-15T10:00:00Z') - $now": 0,
     "Date.now() === +$now": True,
@@ -115,8 +124,8 @@ WRITTEN = {
 }  # fmt: skip
 
 
-async def test_numbers_and_dates_are_written_in_english(evaluator: Evaluator) -> None:
-    """imports 5.3: Intl is English"""
+async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluator: Evaluator) -> None:
+    """imports 5.3: Intl is English; of seven places around the commonest is known too"""
     for code, text in WRITTEN.items():
         assert await _of(evaluator, code, [{}]) == [text], code
 

@@ -19,9 +19,10 @@ TEMPLATES = {
     "={{ new Intl.RelativeTimeFormat('en') }}": [("expression_feature", "error", False, 14)],
     "={{ $env.HOME }}": [("expression_feature", "error", False, 5)],
     "={{ $execution.resumeUrl }}": [("expression_feature", "error", False, 16)],
-    "={{ $now.setLocale('de').toFormat('LLLL') }}": [("locale_fallback", "note", False, 20)],
-    "={{ $now.setLocale('en-GB').toFormat('LLLL') }}": [],
-    "={{ (5).toLocaleString('de-DE') }}": [("locale_fallback", "note", False, 24)],
+    "={{ $now.setLocale('pl').toFormat('LLLL') }}": [("locale_fallback", "note", False, 20)],
+    "={{ $now.setLocale('en-AU').toFormat('D') }}": [("locale_fallback", "note", False, 20)],
+    "={{ $now.setLocale('de').toRelative() }}": [("locale_fallback", "note", False, 20)],
+    "={{ $now.setLocale('de').toFormat('LLLL') + (5).toLocaleString('en-GB') }}": [],
     "={{ x => x / 2 / 3 }}": [],
     "={{ $json.a.match(/[}/]+/g) }}": [],
     "={{ `a${`b${1}`}` }}": [],
@@ -41,7 +42,7 @@ SCRIPTS = {
     "return [{ json: { v: $vars.x } }];": ["warning"],
     "function process(x) { return x; } const fetch = (x) => x; return process(items);": [],
     "return [{ json: { host: new URL($input.first().json.url).host } }];": ["error"],
-    "return $input.all().map(i => ({ a: i.json.price.toLocaleString('fr-FR') }));": ["note"],
+    "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],
 }
 
 

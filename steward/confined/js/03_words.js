@@ -12,6 +12,8 @@ const WORDS = {
     'Sonntag Montag Dienstag Mittwoch Donnerstag Freitag Samstag',
     'Jan Feb Mär Apr Mai Jun Jul Aug Sep Okt Nov Dez',
     'So Mo Di Mi Do Fr Sa',
+    'Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.',
+    'So. Mo. Di. Mi. Do. Fr. Sa.',
   ],
   fr: [
     'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
@@ -45,11 +47,12 @@ const WORDS = {
   ],
 };
 
-/** The words of a locale's language. */
+/** The words of a locale's language; `form…` are those within a date. */
 const wordsIn = (locale) => {
   const language = String(isList(locale) ? locale[0] : (locale ?? 'en')).slice(0, 2).toLowerCase();
-  const [months, days, shortMonths, shortDays] = (Object.hasOwn(WORDS, language) ? WORDS[language] : WORDS.en).map((line) => line.split(' '));
-  return { months, days, shortMonths, shortDays };
+  const [months, days, shortMonths, shortDays, formMonths = shortMonths, formDays = shortDays] = (Object.hasOwn(WORDS, language) ? WORDS[language] : WORDS.en).map((line) => line.split(' '));
+  if (/^en[-_]GB/.test(String(locale))) [shortMonths, formMonths].forEach((list) => (list[8] = 'Sept'));
+  return { months, days, shortMonths, shortDays, formMonths, formDays };
 };
 
 const wordOf = (long, short, place, style) =>

@@ -70,9 +70,13 @@ const refuseStyles = (asked) => {
 
 class NumberFormatting {
   #asked;
+  #place;
   constructor(locale, asked = {}) {
     this.#asked = { ...asked };
+    this.#place = placeOf(locale);
     refuseStyles(this.#asked);
+    if (this.#place && asked.notation === 'compact') refusePlace(this.#place, 'A compact number');
+    if (this.#place && (asked.style === 'unit' || asked.currencySign === 'accounting')) refusePlace(this.#place, 'A number of this style');
     this.format = (number) => this.#format(number);
   }
   #digits(value) {
@@ -97,7 +101,10 @@ class NumberFormatting {
     const minus = number < 0 || Object.is(number, -0);
     const odd = Number.isNaN(number) ? 'NaN' : typeof number !== 'bigint' && !Number.isFinite(number) ? '∞' : null;
     let text = odd ?? this.#digits(number);
-    if (asked.style === 'percent') text += '%';
+    const place = this.#place;
+    if (place) text = numberIn(place, text, text.split('.')[0].replace(/\D/g, '').length);
+    if (place && asked.style === 'currency') return moneyIn(place, text, asked.currency, asked.currencyDisplay === 'code', minus);
+    if (asked.style === 'percent') text += place?.percent ?? '%';
     if (asked.style === 'unit') text = inUnit(text, asked);
     if (asked.style === 'currency') {
       const sign = asked.currencyDisplay === 'code' ? asked.currency : asked.currencyDisplay === 'narrowSymbol' ? (SIGNS[asked.currency] ?? asked.currency).replace(/^[A-Z]+(?=[$¥])/, '') : (SIGNS[asked.currency] ?? asked.currency);
@@ -113,7 +120,7 @@ class NumberFormatting {
     return fault('Numbers are not taken apart into their parts here. Use format().');
   }
   resolvedOptions() {
-    return { locale: 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#asked };
+    return { locale: this.#place?.tag ?? 'en-US', numberingSystem: 'latn', style: 'decimal', ...this.#asked };
   }
   static supportedLocalesOf() {
     return ['en-US'];
@@ -134,10 +141,10 @@ const STYLES = {
   short: { month: 'numeric', day: 'numeric', year: '2-digit' },
 };
 const TIMES = {
-  full: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'long' },
-  long: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' },
-  medium: { hour: 'numeric', minute: '2-digit', second: '2-digit' },
-  short: { hour: 'numeric', minute: '2-digit' },
+  full: { hour: 'numeric', minute: 'numeric', second: 'numeric', timeZoneName: 'long' },
+  long: { hour: 'numeric', minute: 'numeric', second: 'numeric', timeZoneName: 'short' },
+  medium: { hour: 'numeric', minute: 'numeric', second: 'numeric' },
+  short: { hour: 'numeric', minute: 'numeric' },
 };
 const ASKS_DATE = ['weekday', 'year', 'month', 'day', 'dateStyle', 'era'];
 const ASKS_TIME = ['hour', 'minute', 'second', 'timeStyle', 'fractionalSecondDigits', 'dayPeriod'];
@@ -180,21 +187,22 @@ const dateParts = (asked, date, words) => {
   return made;
 };
 
-const timeParts = (asked, date, twelve) => {
+const timeParts = (asked, date, twelve, place) => {
   const hour = date.getUTCHours();
   const made = [];
   const add = (one) => made.push(...(made.length ? [literal(':')] : []), one);
   const others = asked.minute || asked.second;
   if (asked.hour) {
     const shown = twelve ? hour % 12 || 12 : asked.hourCycle === 'h24' && hour === 0 ? 24 : hour;
-    add(part('hour', asked.hour === '2-digit' || !twelve ? two(shown) : shown));
+    add(part('hour', asked.hour === '2-digit' || (!twelve && (!place || hourPadded(place, asked))) ? two(shown) : shown));
+    if (!twelve && place?.hour && !asked.minute) made.push(literal(place.hour));
   }
   if (asked.minute) add(part('minute', asked.hour || asked.second || asked.minute === '2-digit' ? two(date.getUTCMinutes()) : date.getUTCMinutes()));
   if (asked.second) add(part('second', others && (asked.hour || asked.minute) ? two(date.getUTCSeconds()) : sized(asked.second, date.getUTCSeconds())));
   if (asked.fractionalSecondDigits) {
     made.push(literal('.'), part('fractionalSecond', String(date.getUTCMilliseconds()).padStart(3, '0').slice(0, asked.fractionalSecondDigits)));
   }
-  if (asked.hour && twelve) made.push(literal(' '), part('dayPeriod', hour < 12 ? 'AM' : 'PM'));
+  if (asked.hour && twelve) made.push(literal(' '), part('dayPeriod', (PERIODS[place?.tag] ?? ['AM', 'PM'])[hour < 12 ? 0 : 1]));
   return made;
 };
 
@@ -203,15 +211,18 @@ class DateTimeFormatting {
   #words;
   #zone;
   #twelve;
+  #place;
   constructor(locale, asked = {}) {
     const given = { ...(asked ?? {}) };
+    const place = placeOf(locale);
+    this.#place = place;
     this.#words = wordsIn(locale);
     const zone = given.timeZone === undefined ? 'UTC' : /^[+-]\d\d?(?::?\d\d)?$/.test(given.timeZone) ? given.timeZone : canonicalZone(given.timeZone);
     if (zone === null) throw new RangeError(`Invalid time zone specified: ${given.timeZone}`);
     this.#zone = zone;
-    this.#twelve = given.hourCycle ? /^h1[12]$/.test(given.hourCycle) : given.hour12 !== false;
+    this.#twelve = given.hourCycle ? /^h1[12]$/.test(given.hourCycle) : (given.hour12 ?? place === null);
     if (given.dayPeriod) fault('Times are not written with a part of the day here. Leave dayPeriod out.');
-    if (given.dateStyle) Object.assign(given, STYLES[given.dateStyle]);
+    if (given.dateStyle) Object.assign(given, place ? styleIn(place, given.dateStyle) : STYLES[given.dateStyle]);
     if (given.timeStyle) Object.assign(given, TIMES[given.timeStyle]);
     if (![...ASKS_DATE, ...ASKS_TIME].some((key) => given[key])) Object.assign(given, { year: 'numeric', month: 'numeric', day: 'numeric' });
     this.#asked = given;
@@ -222,9 +233,11 @@ class DateTimeFormatting {
     if (!Number.isFinite(moment)) throw new RangeError('Invalid time value');
     const asked = this.#asked;
     const date = wall(this.#zone, moment);
-    const dates = dateParts(asked, date, this.#words);
-    const times = timeParts(asked, date, this.#twelve);
-    const wordy = asked.month === 'long' ? ' at ' : dates.length === 1 && asked.weekday ? ' ' : ', ';
+    const place = this.#place;
+    const dates = place ? datePartsIn(place, asked, date, this.#words) : dateParts(asked, date, this.#words);
+    const times = timeParts(asked, date, this.#twelve, place);
+    if (place && asked.timeZoneName && this.#zone !== 'UTC') refusePlace(place, 'The name of a zone');
+    const wordy = place ? betweenIn(place, asked) : asked.month === 'long' ? ' at ' : dates.length === 1 && asked.weekday ? ' ' : ', ';
     const made = [...dates, ...(dates.length && times.length ? [literal(wordy)] : []), ...times];
     if (asked.timeZoneName) made.push(literal(times.length ? ' ' : ', '), part('timeZoneName', /^[+-]/.test(this.#zone) ? `GMT${this.#zone}` : zoneTitle(this.#zone, moment, asked.timeZoneName)));
     return made;
@@ -233,7 +246,7 @@ class DateTimeFormatting {
     return `${this.format(from)} – ${this.format(to)}`;
   }
   resolvedOptions() {
-    return { locale: 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
+    return { locale: this.#place?.tag ?? 'en-US', calendar: 'gregory', numberingSystem: 'latn', timeZone: this.#zone, hourCycle: this.#twelve ? 'h12' : 'h23', hour12: this.#twelve };
   }
   static supportedLocalesOf() {
     return ['en-US'];
@@ -333,7 +346,7 @@ hide(String.prototype, 'localeCompare', function localeCompare(other, locale, as
   return new Collator(locale, asked).compare(this, other);
 });
 const DAY = { year: 'numeric', month: 'numeric', day: 'numeric' };
-const CLOCK = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
+const CLOCK = { hour: 'numeric', minute: 'numeric', second: 'numeric' };
 const localDate = (base, keys, refused) =>
   function toLocaleString(locale, asked = {}) {
     if (refused && asked[refused]) throw new TypeError(`Invalid option : ${refused}`);

@@ -38,14 +38,20 @@ const ABSENT_IN_SCRIPTS = {
 const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
-/** Another language than English named where one is taken. */
-const localesIn = (code, tokens) =>
-  tokens.flatMap((token, place) => {
-    const here = token.kind === 'text' && LOCALE_TEXT.test(token.text) && !/^.en/.test(token.text);
+const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(PLACES), ...Object.keys(PLACES).map((tag) => tag.slice(0, 2))]);
+const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', 'PluralRules', 'ListFormat']);
+
+/** Another language than those known, named where one is taken; or any where only English is written. */
+const localesIn = (code, tokens) => {
+  const english = tokens.some((token) => token.kind === 'word' && ENGLISH_ALWAYS.has(token.text));
+  return tokens.flatMap((token, place) => {
+    const tag = token.text.slice(1, -1).replace('_', '-');
+    if (token.kind !== 'text' || !LOCALE_TEXT.test(token.text) || (KNOWN_LOCALES.has(tag) && (!english || tag.startsWith('en')))) return [];
     const before = tokens.slice(Math.max(0, place - 8), place);
-    if (!here || !before.some((one) => one.kind === 'word' && (LOCALES.has(one.text) || one.text === 'locale'))) return [];
+    if (!before.some((one) => one.kind === 'word' && (LOCALES.has(one.text) || one.text === 'locale'))) return [];
     return [problemOf('locale_fallback', 'note', `The language ${token.text} is not known here: numbers and dates are written in English.`, 'Nothing, or write the words yourself.', at(code, token))];
   });
+};
 
 const DECLARING = new Set(['const', 'let', 'var', 'function', 'class']);
 
