@@ -86,7 +86,7 @@ def items_of(answer: Answer, params: Params) -> list[dict[str, Any]]:
     """The items an answer is: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
         raise ItemFailed(f"The address answered with status {answer.status}.")
-    field = params.text("options.response.response.outputPropertyName", "data")
+    field = field_of(params)
     body = body_of(answer, params)
     if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
         return [{**whole(answer, body), "statusMessage": "OK" if answer.ok else ""}]
@@ -110,10 +110,20 @@ def kept_json(text: str) -> Any:
     return found
 
 
+_SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them
+
+
+def field_of(params: Params) -> str:
+    """The field an answer that is no object goes into."""
+    older = params.text("dataPropertyName") or "data"
+    return params.text("options.response.response.outputPropertyName", older) or older
+
+
 def body_of(answer: Answer, params: Params) -> Any:
     """The body as the step asks for it. Raises ItemFailed."""
-    shape = params.text("options.response.response.responseFormat", "autodetect")
-    field = params.text("options.response.response.outputPropertyName", "data")
+    shape = _SHAPES.get(params.text("responseFormat"), "")
+    shape = shape or params.text("options.response.response.responseFormat", "autodetect")
+    field = field_of(params)
     text = answer.body.decode("utf-8", "replace")
     kind = answer.headers.get("content-type", "")
     if shape == "text" or (

@@ -37,6 +37,8 @@ class Code(StepType):
         """JavaScript only."""
         if asked.get("language", "javaScript") != "javaScript":
             yield Problem("error", "parameter", "Its code is Python. Write it in JavaScript.")
+        elif not str(asked.get("jsCode") or asked.get("functionCode") or "").strip():
+            yield Problem("error", "parameter", "It has no code. Write some, or remove the step.")
 
     async def run(self, call: Call) -> Result:
         """What the script gives."""

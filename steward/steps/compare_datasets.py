@@ -46,6 +46,9 @@ class CompareDatasets(StepType):
             "preferInput2",
         ):
             yield Problem("error", "parameter", "What it does with differences is not known. Choose again.")
+        if asked.version < 2 and asked.get("resolve") is None:
+            words = "What this older version does with differences is not said. Choose it in the tool."
+            yield Problem("error", "parameter", words)
 
     async def run(self, call: Call) -> Result:
         """The four lists."""

@@ -14,6 +14,7 @@ from steward.steps.effects import each_read, in_words, web_of
 from steward.steps.kinds import (
     Asked,
     Call,
+    ItemFailed,
     Params,
     Problem,
     Result,
@@ -127,6 +128,13 @@ async def _questions(call: Call) -> Result:
             answer = await web.question(_endpoint(params), _document(params), _headers(params))
         except CallError as error:
             raise in_words(error) from error
-        return items_of(answer, params)
+        found = items_of(answer, Params({"responseFormat": "json", **params.tree}))
+        told = found[0].get("errors") if found else None
+        if told and params.text("responseFormat", "json") == "json":
+            words = (
+                [js.text(one.get("message")) for one in told if js.is_object(one)] if js.is_list(told) else []
+            )
+            raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
+        return found
 
     return await each_read(call, asked)

@@ -149,6 +149,12 @@ def _options(asked: Asked) -> Iterable[Problem]:
         elif name == "queryParameterArrays" and value not in ("", "repeat"):
             words = "It writes lists with brackets into the query, which is not carried. Write them out."
             yield Problem("error", "parameter", words)
+    if asked.version < 3 and asked.literal("responseFormat", "json") == "json":
+        if not asked.get("options.splitIntoItems"):
+            words = (
+                "A list the address answers with is one item there, here an item for each of its elements."
+            )
+            yield Problem("warning", "parameter", f"{words} Check what follows.")
     shape = str(asked.literal("options.response.response.responseFormat", "autodetect"))
     if shape == "file" or asked.get("responseFormat") == "file":
         yield Problem("error", "binary", "It fetches a file, which steps do not keep here. Remove the step.")
@@ -221,6 +227,13 @@ def _body(params: Params, version: float) -> tuple[bytes, str | None]:
     return js.json_text(rows_of(params, "bodyParameters.parameters")).encode(), JSON
 
 
+def _shaped(params: Params, version: float) -> Params:
+    """The parameters with how the answer is read, which older versions take for JSON when nothing is said."""
+    if version >= 3:
+        return Params({name: one for name, one in params.tree.items() if name != "responseFormat"})
+    return Params({"responseFormat": "json", **params.tree})
+
+
 def _sends(call: Call) -> Result:
     def made(place: int) -> SendRequest:
         params = call.params(place)
@@ -244,7 +257,7 @@ async def _reads(call: Call) -> Result:
     web = web_of(call)
 
     async def asked(place: int) -> list[dict[str, Any]]:
-        params = call.params(place)
+        params = _shaped(call.params(place), call.version)
         name = "requestMethod" if call.version < 3 else "method"
         headers = {"accept": "application/json, text/*;q=0.9, */*;q=0.8"} | _headers(params, call.version)
         query = _query(params, call.version)

@@ -37,14 +37,14 @@ class SplitInBatches(StepType):
 
     def check(self, asked: Asked) -> Iterable[Problem]:
         """A batch has at least one item."""
-        size = asked.get("batchSize", 1)
+        size = asked.get("batchSize", _size_of(asked.version))
         if not is_expression(size) and not (js.is_number(size) and size >= 1):
             yield Problem("error", "parameter", "Its batch size is not a number from 1 on. Give one.")
 
     async def run(self, call: Call) -> Result:
         """The next batch, or what came back."""
         params, memory = call.first, call.memory
-        size = js.number(params.get("batchSize", 1))
+        size = js.number(params.get("batchSize", _size_of(call.version)))
         if not size >= 1:
             raise ItemFailed("The batch size is not a number from 1 on.")
         came = [Item(item.json, _home(call, place)) for place, item in enumerate(call.items)]
@@ -55,6 +55,11 @@ class SplitInBatches(StepType):
             memory["back"] = memory["back"] + came
             memory["round"] += 1
         return _next(call, int(size))
+
+
+def _size_of(version: float) -> int:
+    """The size of a batch where the file says none."""
+    return 1 if version >= 3 else 10
 
 
 def _home(call: Call, place: int) -> tuple[Link, ...]:

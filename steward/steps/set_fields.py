@@ -130,7 +130,7 @@ def _new(call: Call, place: int, item: Item) -> Item:
     else:
         for row in params.rows("fields.values"):
             field = row.text("type", "stringValue")
-            value = row.get(field, js.UNDEFINED)
+            value = row.get(field, _ABSENT.get(field, js.UNDEFINED))
             put(into, row.text("name"), _typed(row, value, _KINDS.get(field, "string"), params))
     return Item(js.stored(into), same(place))
 
@@ -179,8 +179,19 @@ def _names(value: object) -> list[str]:
     return [js.text(one) for one in value] if isinstance(value, list) else []
 
 
+# What versions 3 to 3.2 set where the file gives no value, and what the JSON of a step nobody wrote into is.
+_ABSENT = {
+    "stringValue": "",
+    "numberValue": "",
+    "booleanValue": "true",
+    "arrayValue": "",
+    "objectValue": "{}",
+}
+_EXAMPLE = {"my_field_1": "value", "my_field_2": 1}
+
+
 def _raw(params: Params) -> Mapping[str, Any]:
-    value = params.get("jsonOutput", {})
+    value = params.get("jsonOutput", _EXAMPLE)
     if isinstance(value, Chunks):
         value = value.parts[0] if value.typed else "".join(_in_json(part) for part in value.parts)
     if isinstance(value, str):
