@@ -38,6 +38,13 @@ TOLD: Final = {
     "({ name: 'Mr Nathan', city: 'hanoi' }).urlEncode()": "name=Mr+Nathan&city=hanoi",
     "(318.65).round(1)": 318.6,
     "(2.5).isEven()": FAILS,
+    # Whether something is empty may be asked of nothing; any other extension there fails.
+    "[null.isEmpty(), $json.gone.isEmpty(), !$json['gone'].isNotEmpty(), [].find(x => x).isEmpty()]": [True]
+    * 4,
+    "$json.gone?.isEmpty()": UNDEFINED,
+    "'a b'.split(' ').isEmpty().toString().isNotEmpty()": True,
+    "[0, false, '', 1, $now].map(x => x.isEmpty())": [True, True, True, False, False],
+    "$json.gone.toTitleCase()": FAILS,
 }
 
 

@@ -111,17 +111,69 @@ const namesUsed = (tokens, known) => {
   return [...used];
 };
 
-/** The text with every call of an extension's name made a call of its symbol: a.name( becomes a[$ext$.name](. */
+const OPENER = { ')': '(', ']': '[' };
+
+/** Where the bracket that closes at a place was opened; -1: not to be told. */
+const opened = (tokens, close) => {
+  let depth = 0;
+  for (let place = close; place >= 0; place -= 1) {
+    const { kind, text } = tokens[place];
+    if (kind !== 'sign') continue;
+    depth += (CLOSES[text] ?? 0) - (OPENS[text] ?? 0);
+    if (depth === 0) return text === OPENER[tokens[close].text] ? place : -1;
+  }
+  return -1;
+};
+
+const NO_OPERAND = new Set([...BEFORE_PATTERN]);
+
+/** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1: not to be told. */
+const operandOf = (tokens, dot) => {
+  let place = dot - 1;
+  while (place >= 0) {
+    const { kind, text } = tokens[place];
+    if (kind === 'sign') {
+      place = Object.hasOwn(OPENER, text) ? opened(tokens, place) : -1;
+      if (place < 0) return -1;
+      const before = tokens[place - 1];
+      const more = before && (before.text === ')' || before.text === ']' || (before.kind === 'word' && !NO_OPERAND.has(before.text)));
+      if (!more) return place;
+      place -= 1;
+      continue;
+    }
+    if (kind === 'open' || (kind === 'template' && text[0] === '}')) return -1;
+    const before = tokens[place - 1];
+    if (before?.text === '?.') return -1; // the rest of such a chain is left out where it finds nothing
+    if (before?.text !== '.' || before.kind !== 'sign') return before?.text === 'new' ? place - 1 : place;
+    place -= 2;
+  }
+  return -1;
+};
+
+// Those that may be asked of nothing at all.
+const OF_NOTHING = new Set(['isEmpty', 'isNotEmpty']);
+
+/** The text with every call of an extension's name made a call of its symbol: a.name( becomes a[$ext$.name](,
+ * and a.isEmpty( becomes $ext$.$isEmpty(a, since it may be asked of nothing too. */
 const withExtensions = (code, tokens, extensions) => {
-  let made = '';
-  let from = 0;
+  const edits = [];
   for (const [place, token] of tokens.entries()) {
     const next = tokens[place + 1];
     const called = next?.text === '(' || (next?.text === '?.' && tokens[place + 2]?.text === '(');
     if (token.kind !== 'word' || !called || !isMember(tokens, place) || !Object.hasOwn(extensions, token.text)) continue;
     const dot = tokens[place - 1];
-    made += `${code.slice(from, dot.at)}${dot.text === '?.' ? '?.' : ''}[$ext$.${token.text}]`;
-    from = token.at + token.text.length;
+    const start = OF_NOTHING.has(token.text) && dot.text === '.' && next.text === '(' ? operandOf(tokens, place - 1) : -1;
+    if (start >= 0) {
+      edits.push({ at: tokens[start].at, end: tokens[start].at, text: `$ext$.$${token.text}(`, order: -place });
+      edits.push({ at: dot.at, end: next.at + 1, text: ', ', order: place });
+    } else edits.push({ at: dot.at, end: token.at + token.text.length, text: `${dot.text === '?.' ? '?.' : ''}[$ext$.${token.text}]`, order: place });
+  }
+  edits.sort((one, other) => one.at - other.at || one.order - other.order);
+  let made = '';
+  let from = 0;
+  for (const edit of edits) {
+    made += code.slice(from, edit.at) + edit.text;
+    from = edit.end;
   }
   return made + code.slice(from);
 };

@@ -120,3 +120,5 @@ EXTENSIONS.date = {
 for (const table of Object.values(EXTENSIONS)) {
   for (const name of Object.keys(table)) if (!$ext$[name]) offer(name);
 }
+$ext$.$isEmpty = (value, ...given) => (value === null || value === undefined ? true : value[$ext$.isEmpty](...given));
+$ext$.$isNotEmpty = (value, ...given) => (value === null || value === undefined ? false : value[$ext$.isNotEmpty](...given));
