@@ -107,6 +107,9 @@ async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Po
 
 async def _alone(tx: Tx, ending: _Ending) -> Closed:
     if ending.point is not None:
+        if tx.dialect == "postgresql":  # the run's row comes last in the lock order (engine 2)
+            await schedules.lock(tx, ending.wanted.lease.org, ending.wanted.automation)
+            await lanes.lock(tx, ending.wanted.lease.org, ending.wanted.automation)
         ours, cancel = await checkpoints.keep(tx, ending.point)
         if not ours or cancel is not None:
             return Closed(ours, False, cancel)

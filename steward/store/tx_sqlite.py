@@ -18,7 +18,7 @@ STATEMENTS = 512
 # Rows of one INSERT: a row of a table with ten indexes then costs two thirds of one by itself. More in one
 # would gain nothing, and each size is a statement of its own.
 _BLOCKS = (64, 16)
-_VALUES = re.compile(r"(?P<head>INSERT .*? VALUES )(?P<row>\((?:[^()]|\(\))*\))(?P<tail>| ON CONFLICT .*)")
+_VALUES = re.compile(r"(?P<head>INSERT .*? VALUES )(?P<row>\((?:[^()]|\(\))*\))(?P<tail>| ON CONFLICT [^?]*)")
 _NUMBER = re.compile(r"\?([0-9]+)")
 
 

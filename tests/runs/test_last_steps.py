@@ -1,0 +1,96 @@
+"""The last step of a run and its end in one commit, alone and beside those of other runs."""
+
+import asyncio
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from steward.model.run import Run, RunStatus
+from steward.runs import checkpoint, claim, finish
+from steward.runs.finish import End, Finish
+from steward.runs.tools import Fenced
+from steward.store import schedules
+from steward.store.engine import Tx
+from steward.store.plain_runs import Closed
+from steward.store.run_queue import Lease
+from tests.occurrences.stepping import BLOCKED
+from tests.runs.shop import Shop
+from tests.runs.test_checkpoints import LONG, point
+
+DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
+
+
+async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Closed:
+    """Ends the run well with a step of this name."""
+    end = End(DONE, message="Done.", result={"seen": 1})
+    wanted = Finish(lease, end, run.automation_id, run.mode, shop.service.tools.automation_rules)
+    step = point(shop, lease, name=name)
+    assert step.ended is not None
+    assert step.value is not None
+    kept = checkpoint.plain_point(step, step.ended, step.value, shop.clock.now())
+    return await finish.end_with_step(shop.engine, shop.clock.now(), wanted, kept)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop, refused: bool) -> None:
+    """engine 2 "Group commit", 4.5, 6, 15: one that is to be cancelled has the step alone; a fenced one has
+    nothing written; what the database refuses fails alone, and then neither its step nor its end is kept"""
+    tools, hired = shop.service.tools, await shop.hired()
+    automations = [await shop.hiding() for _ in range(4)]
+    runs = [await shop.run_now(automation) for automation in automations]
+    behind = [await shop.run_now(automation) for automation in automations]
+    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    leases = [held[run.id] for run in runs]
+    await asyncio.gather(*(claim.take_up(tools, lease) for lease in leases))
+    await shop.cancel(runs[1])
+    leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
+    names = ["look", "look", "look", LONG if refused else "look"]
+    acts = [ended(shop, run, lease, name=name) for run, lease, name in zip(runs, leases, names, strict=True)]
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    assert outcomes[:2] == [Closed(True, True, None), Closed(True, False, "by_person")]
+    assert isinstance(outcomes[2], Fenced)
+    assert outcomes[3] == Closed(True, True, None) or (refused and isinstance(outcomes[3], Exception))
+    after = [await shop.run(run) for run in runs]
+    assert [run.status for run in after] == [DONE, RUNNING, RUNNING, RUNNING if refused else DONE]
+    assert (after[0].message, after[0].result, after[0].finished_at) == (
+        "Done.",
+        {"seen": 1},
+        shop.clock.now(),
+    )
+    assert [run.last_seq for run in after] == [1, 1, 0, 0 if refused else 1]
+    assert [len(await shop.steps(run)) for run in runs] == [run.last_seq for run in after]
+    free = await claim.claim(tools, hired.id, free=9, full=[])
+    assert {lease.run for lease in free} == {behind[0].id} | (set() if refused else {behind[3].id})
+
+
+async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:
+    """engine 2 "Lock order": whoever has the schedule may take the run while the step waits for it"""
+    if shop.engine.dialect == "sqlite":
+        pytest.skip("SQLite has one writer, and no rows to lock")
+    runs = [await shop.run_now(await shop.hiding()) for _ in range(3)]
+    held = {
+        one.run: one
+        for one in await claim.claim(shop.service.tools, (await shop.hired()).id, free=3, full=[])
+    }
+    await asyncio.gather(*(claim.take_up(shop.service.tools, lease) for lease in held.values()))
+    run = runs[1]
+    ends: list[asyncio.Future[Closed]] = []
+
+    async def first(tx: Tx) -> None:
+        await schedules.lock(tx, shop.owner.org, run.automation_id)
+        # The third fails the call it shares with the second, which then goes by itself.
+        ends.extend(
+            asyncio.ensure_future(ended(shop, one, held[one.id], name=LONG if one is runs[2] else "look"))
+            for one in runs
+        )
+        while not await watcher.fetchval(BLOCKED):
+            assert not ends[1].done()
+        args = {"org": shop.owner.org, "run": run.id}
+        assert await tx.one("SELECT id FROM runs WHERE org_id = :org AND id = :run FOR UPDATE NOWAIT", args)
+
+    watcher = await asyncpg.connect(database_url)
+    await shop.write(first)
+    await watcher.close()
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert outcomes[:2] == [Closed(True, True, None)] * 2
