@@ -128,15 +128,13 @@ class Shop:
         """What run now answers."""
         self.keys += 1
         ask = RunNow(automation.id, key or f"key-{self.keys}", mode)
-        templates = self.service.tools.templates
-        return await self.write(
-            partial(
-                start.run_now,
-                actor=actor or self.owner,
-                ask=ask,
-                templates=templates,
-                max_waiting=max_waiting,
-            )
+        return await start.start(
+            self.engine,
+            self.clock.now(),
+            actor or self.owner,
+            ask,
+            templates=self.service.tools.templates,
+            max_waiting=max_waiting,
         )
 
     async def run_now(self, automation: Automation, mode: Mode = Mode.LIVE, key: str | None = None) -> Run:
