@@ -259,6 +259,9 @@ class Switch(_Judging):
     def check(self, asked: Asked) -> Iterable[Problem]:
         """How many outputs there are must not depend on data."""
         yield from super().check(asked)
+        rules = asked.get("rules.values") or asked.get("rules.rules")
+        if asked.version >= 3 and asked.get("mode", "rules") == "rules" and not rules:
+            yield Problem("error", "parameter", "It has no rule. Write one, or remove the step.")
         if asked.get("mode") == "expression" and isinstance(asked.get("numberOutputs", 4), str):
             words = "The number of its outputs is an expression. Give a number."
             yield Problem("error", "parameter", words)

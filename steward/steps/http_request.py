@@ -149,12 +149,10 @@ def _options(asked: Asked) -> Iterable[Problem]:
         elif name == "queryParameterArrays" and value not in ("", "repeat"):
             words = "It writes lists with brackets into the query, which is not carried. Write them out."
             yield Problem("error", "parameter", words)
-    if asked.version < 3 and asked.literal("responseFormat", "json") == "json":
-        if not asked.get("options.splitIntoItems"):
-            words = (
-                "A list the address answers with is one item there, here an item for each of its elements."
-            )
-            yield Problem("warning", "parameter", f"{words} Check what follows.")
+    is_json = asked.version < 3 and asked.literal("responseFormat", "json") == "json"
+    if is_json and not asked.get("options.splitIntoItems"):
+        words = "A list the address answers with is one item there, here an item for each of its elements."
+        yield Problem("warning", "parameter", f"{words} Check what follows.")
     shape = str(asked.literal("options.response.response.responseFormat", "autodetect"))
     if shape == "file" or asked.get("responseFormat") == "file":
         yield Problem("error", "binary", "It fetches a file, which steps do not keep here. Remove the step.")

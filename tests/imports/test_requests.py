@@ -104,6 +104,26 @@ async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop)
     assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
 
 
+@on_one_engine
+async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fail(shop: Shop) -> None:
+    """imports 6.1: a list as text is one item; an answer that tells errors is none"""
+    older = {"url": ADDRESS, "responseFormat": "string", "dataPropertyName": "page"}
+    pages(shop, [{"n": 1}, {"n": 2}])
+    run, _, items = await ran(shop, node("Ask", "httpRequest", 1, older))
+    assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
+    pages(shop, [{"n": 1}, {"n": 2}])
+    run, _, items = await ran(shop, node("Ask", "httpRequest", 2, {"url": ADDRESS}))
+    assert (run.status, items) == (RunStatus.SUCCEEDED, 2), run
+    asked = {"endpoint": ADDRESS, "query": "{ a }"}
+    for body, status in (
+        ({"data": {"a": 1}}, RunStatus.SUCCEEDED),
+        ({"data": None, "errors": [{"message": "gone"}]}, RunStatus.FAILED),
+    ):
+        shop.fault("status", "POST", "/wp-json/pages", status=200, body=body)
+        run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
+        assert run.status == status, run
+
+
 def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     """Level and code of what reading finds at a step."""
     read = read_value(chain(step))

@@ -59,6 +59,29 @@ async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], j
     assert await outputs_of(kind, version, parameters, [item]) == [[json]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "outputs"),
+    [
+        ("splitInBatches", 2, {}, [[{"n": number} for number in range(10)], []]),
+        ("splitInBatches", 3, {}, [[], [{"n": 0}]]),
+        ("limit", 1, {}, [[{"n": 0}]]),
+        ("set", 3.4, {"mode": "raw"}, [[{"my_field_1": "value", "my_field_2": 1}] * 12]),
+        (
+            "set",
+            3,
+            {"include": "none", "fields": {"values": [{"name": "a"}, {"name": "b", "type": "booleanValue"}]}},
+            [[{"a": "", "b": True}] * 12],
+        ),
+    ],
+)
+async def test_what_a_file_leaves_out_is_the_default_of_its_version(
+    kind: str, version: float, parameters: Any, outputs: Any
+) -> None:
+    """imports 2.2"""
+    items = [{"n": number} for number in range(12)]
+    assert await outputs_of(kind, version, parameters, items) == outputs
+
+
 async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
     """imports 6: nested lists, escapes and tables; each item with options of its own"""
     texts = ["- a\n    - b\n\n\\*no\\*", "a | b\n--|--\n1 | 2", "line\nbreak"]
@@ -144,6 +167,9 @@ _ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "ope
         ("googleSheets", 2, {"operation": "read", "range": "Data!A1:H2"}),
         ("googleSheets", 4.5, {"options": {"dataLocationOnSheet": {"values": {"headerRow": 3}}}}),
         ("xml", 1, {"options": {"explicitCharkey": True}}),
+        ("switch", 3.2, {"mode": "rules"}),
+        ("function", 1, {}),
+        ("compareDatasets", 1, {"mergeByFields": {"values": [{"field1": "a", "field2": "a"}]}}),
     ],
 )
 def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
