@@ -120,8 +120,14 @@ class NodeView {
     if (at >= items.length) fault(`The step “${this.#name}” has no item ${at}. Use .first(), .last() or .all().`);
     return this.#place.one(items[at]).json;
   }
+  get data() {
+    return this.json;
+  }
   get params() {
     return copied(seenStep(this.#name).params);
+  }
+  get parameter() {
+    return this.params;
   }
   get context() {
     return copied(seenStep(this.#name).context);
