@@ -19,7 +19,7 @@ from steward.runs import approval, claim, dispatch, reconcile, recover, retentio
 from steward.runs.tools import Tools
 from steward.store import approvals, effects, fair, run_queue, runs, workers
 from steward.store import ticks as ticks_kept
-from steward.store.engine import Tx
+from steward.store.engine import AtOnce, Tx
 from steward.store.space import RETRY_SECONDS
 from steward.store.stats import DELAY_STEPS
 from steward.version import __version__
@@ -230,7 +230,8 @@ async def count_full(worker: Worker) -> bool:
     tools = worker.tools
     cap = tools.rules.organization_concurrency
     if tools.rules.concurrency > cap or tools.engine.dialect == "postgresql":
-        worker.full = await tools.engine.read(tools.clock.now(), partial(run_queue.full, cap=cap))
+        full = AtOnce(partial(run_queue.full, cap=cap))
+        worker.full = await tools.engine.read(tools.clock.now(), full)
     return False
 
 
@@ -278,7 +279,7 @@ async def tell_delays(worker: Worker) -> bool:
 async def wake_sleeping(worker: Worker) -> bool:
     """Sleeping runs whose time has come may be taken again; True when there were some."""
     tools = worker.tools
-    found = await tools.engine.read(tools.clock.now(), run_queue.to_wake)
+    found = await tools.engine.read(tools.clock.now(), AtOnce(run_queue.to_wake))
 
     async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
         await run_queue.wake(tx, org, key, vt=await fair.stamp(tx, org))

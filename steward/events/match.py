@@ -21,7 +21,7 @@ from steward.model.json import JsonObject
 from steward.model.run import EventRef
 from steward.runs.tools import Tools
 from steward.store import automations, catch_ups, connections, events, last_seen, own_changes, subscriptions
-from steward.store.engine import Tx
+from steward.store.engine import AtOnce, Tx
 from steward.store.events import KeptEvent
 from steward.store.last_seen import Seen
 
@@ -65,7 +65,7 @@ async def match_due(tools: Tools) -> bool:
 
     One that fails is put off alone, and is poison after the fifth time (engine 16).
     """
-    found = await tools.engine.read(tools.clock.now(), partial(events.due, most=BATCH))
+    found = await tools.engine.read(tools.clock.now(), AtOnce(partial(events.due, most=BATCH)))
     by_org: dict[OrgId, list[str]] = {}
     for org, event in found:
         by_org.setdefault(org, []).append(event)

@@ -15,7 +15,7 @@ from steward.crashpoint import crashpoint
 from steward.model.ids import AutomationId, OrgId
 from steward.model.refusals import Unavailable
 from steward.store import automations, schedules, stats, ticks
-from steward.store.engine import Dialect, Engine, Tx, ms
+from steward.store.engine import AtOnce, Dialect, Engine, Tx, ms
 from steward.store.schedules import Timing
 from steward.telemetry.log import Log
 
@@ -59,8 +59,7 @@ async def dispatch_due(
     made = [] if delays is None else delays
     most = LOOK[engine.dialect]
     # One statement needs no snapshot: on PostgreSQL two round trips less for a tick that finds nothing.
-    near = engine.dialect == "postgresql"
-    found = await engine.read(now, partial(schedules.due, most=most), org=[], small=near)
+    found = await engine.read(now, AtOnce(partial(schedules.due, most=most)))
     if not found:
         return False
     crashpoint("before_dispatch")

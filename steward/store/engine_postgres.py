@@ -352,6 +352,9 @@ class PostgresEngine:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         try:
             tx = PostgresTx(connection, now, local=not small, test=self._test)
+            if isinstance(act, AtOnce):
+                answer: T = await act(tx)
+                return answer
             if not small:
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
                     await tx.enter(orgs_of(org))

@@ -35,7 +35,7 @@ _KEEP_BODIES = Both(
 _DUE = Both(
     "SELECT org_id, id FROM events WHERE state = 'new' AND not_before <= {now}"
     " ORDER BY not_before, id LIMIT :most",
-    "SELECT org_id, id FROM queue_events(:most)",
+    "SELECT org_id, id FROM queue_events(:most, :test_now)",
 )
 # One call for PostgreSQL; SQLite walks the table when it is asked so (store/schedules.py).
 _MATCHED = Both(
@@ -120,7 +120,7 @@ async def keep_together(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
 
 async def due(tx: Tx, most: int) -> list[tuple[OrgId, str]]:
     """Events of all organisations that wait to be matched, the longest waiting first."""
-    rows = await tx.all(_DUE, {"most": most})
+    rows = await tx.all(_DUE, {"most": most, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
 

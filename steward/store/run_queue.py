@@ -248,9 +248,9 @@ async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
         Both(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
             f"{NOT_PUT_OFF.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
-            "SELECT org_id, id FROM queue_wake(:most)",
+            "SELECT org_id, id FROM queue_wake(:most, :test_now)",
         ),
-        {"most": most},
+        {"most": most, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 

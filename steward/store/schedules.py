@@ -13,7 +13,7 @@ _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     f" WHERE s.next_run_at <= {{now}}{_NOT_PUT_OFF}"
     " ORDER BY s.next_run_at, s.automation_id LIMIT :most",
-    postgresql="SELECT org_id, automation_id FROM queue_due(:most)",
+    postgresql="SELECT org_id, automation_id FROM queue_due(:most, :test_now)",
 )
 _NEXT_DUE = Both(
     sqlite="SELECT min(next_run_at) AS next_run_at FROM schedules WHERE next_run_at IS NOT NULL",
@@ -87,7 +87,7 @@ async def read(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
 
 async def due(tx: Tx, *, most: int) -> list[tuple[OrgId, AutomationId]]:
     """Automations of all organisations with a run due, longest due first, but for those put off."""
-    rows = await tx.all(_DUE, {"most": most})
+    rows = await tx.all(_DUE, {"most": most, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 
