@@ -8,7 +8,7 @@ from steward.steps import js_values as js
 from steward.steps.items import Item, Items
 from steward.steps.kinds import Asked, Call, Params, Problem, Result, StepType
 from steward.steps.lists import names_of
-from steward.steps.merge import fields_to_match, fuzzy_key, matched, strict_key
+from steward.steps.merge import all_there, fields_to_match, matched
 
 
 class CompareDatasets(StepType):
@@ -56,12 +56,14 @@ class CompareDatasets(StepType):
         pairs = fields_to_match(params)
         fuzzy = params.flag("fuzzyCompare") or params.flag("options.fuzzyCompare")
         first, second = call.inputs[0], call.inputs[1]
+        dots = not params.flag("options.disableDotNotation")
+        all_there(call.inputs, pairs, dots=dots)
         found = matched(
             first,
             second,
             pairs,
             fuzzy=fuzzy,
-            dots=not params.flag("options.disableDotNotation"),
+            dots=dots,
             only_first=params.text("options.multipleMatches", "first") == "first",
         )
         only_a: Items = []
@@ -86,7 +88,7 @@ class CompareDatasets(StepType):
 
 
 def _alike(one: Any, two: Any, *, fuzzy: bool) -> bool:
-    return (fuzzy_key if fuzzy else strict_key)(one) == (fuzzy_key if fuzzy else strict_key)(two)
+    return (js.fuzzy_key if fuzzy else js.strict_key)(one) == (js.fuzzy_key if fuzzy else js.strict_key)(two)
 
 
 def _skipped(params: Params) -> set[str]:

@@ -265,3 +265,17 @@ def copied(value: object) -> Any:
     if is_list(value):
         return [copied(one) for one in value]
     return value
+
+
+def strict_key(value: Any) -> str:
+    """Equal for equal values of one type."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
+    return json_text(value) if value is not UNDEFINED else "undefined"
+
+
+def fuzzy_key(value: Any) -> str:
+    """Equal also across small differences of type: 3 and '3', null and ''."""
+    if is_missing(value) or value == "":
+        return ""
+    return strict_key(value) if is_object(value) or is_list(value) else text(value)

@@ -21,7 +21,6 @@ from steward.steps.kinds import (
     tolerated,
 )
 from steward.steps.lists import field_at, names_of
-from steward.steps.merge import strict_key
 
 
 class RenameKeys(StepType):
@@ -152,7 +151,7 @@ def without_duplicates(params: Params, items: Items) -> Items:
     out: Items = []
     for place, item in enumerate(items):
         values = [field_at(item.json, name, dots=dots) for name in names]
-        key = "\x00".join(strict_key(value) for value in values)
+        key = "\x00".join(js.strict_key(value) for value in values)
         if key in seen:
             continue
         seen.add(key)

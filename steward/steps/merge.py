@@ -295,6 +295,14 @@ def fields_to_match(params: Params) -> list[tuple[str, str]]:
     return pairs
 
 
+def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
+    """Raises ItemFailed when a field is in no item of a list that has some."""
+    for number, items in enumerate(inputs[:2]):
+        for name in (pair[number] for pair in pairs):
+            if items and all(_at(item, name, dots=dots) is js.UNDEFINED for item in items):
+                raise ItemFailed(f"No item of input {number + 1} has the field “{name[:80]}” to join by.")
+
+
 def matched(
     first: Items,
     second: Items,
@@ -318,39 +326,29 @@ def matched(
     return Matches(found, frozenset(place for there in found for place in there))
 
 
+def _at(item: Item, name: str, *, dots: bool) -> Any:
+    return js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+
+
 def _key(item: Item, names: Sequence[str], *, fuzzy: bool, dots: bool) -> str | None:
-    values = [js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED) for name in names]
+    values = [_at(item, name, dots=dots) for name in names]
     if not fuzzy and any(value is js.UNDEFINED for value in values):
         return None
-    return "\x00".join(fuzzy_key(value) if fuzzy else strict_key(value) for value in values)
-
-
-def strict_key(value: Any) -> str:
-    """Equal for equal values of one type."""
-    if isinstance(value, Mapping):
-        return (
-            "{" + ",".join(f"{js.json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
-        )
-    return js.json_text(value) if value is not js.UNDEFINED else "undefined"
-
-
-def fuzzy_key(value: Any) -> str:
-    """Equal also across small differences of type: 3 and '3', null and ''."""
-    if js.is_missing(value) or value == "":
-        return ""
-    return strict_key(value) if js.is_object(value) or js.is_list(value) else js.text(value)
+    return "\x00".join(js.fuzzy_key(value) if fuzzy else js.strict_key(value) for value in values)
 
 
 def _by_fields(call: Call, params: Params) -> Items:
     first, second = call.inputs[0], call.inputs[1]
     join = params.text("joinMode", "keepMatches")
     clash = _clash(params, "preferInput1" if join == "enrichInput2" else "preferLast")
+    pairs, dots = fields_to_match(params), not params.flag("options.disableDotNotation")
+    all_there(call.inputs, pairs, dots=dots)
     found = matched(
         first,
         second,
-        fields_to_match(params),
+        pairs,
         fuzzy=params.flag("options.fuzzyCompare") or params.flag("fuzzyCompare"),
-        dots=not params.flag("options.disableDotNotation"),
+        dots=dots,
         only_first=params.text("options.multipleMatches", "all") == "first",
     )
     return _JOINS.get(join, _keep_matches)(call, params, found, clash)
