@@ -135,7 +135,10 @@ class _Reading:
             try:
                 if depth >= TOO_DEEP:
                     raise Unreadable(f"Workflows call each other more than {TOO_DEEP} deep.")
-                read = read_value(inline(node.parameters), depth=depth + 1)
+                held = inline(node.parameters)
+                if _picks_fields(held):
+                    raise Unreadable("Its trigger takes some fields only. Let it accept all data.")
+                read = read_value(held, depth=depth + 1)
             except Unreadable as error:
                 self._refused(made, step, error.message)
                 continue
@@ -217,6 +220,19 @@ class _Reading:
         if given.get("timezone") and _timezone(self.workflow) is None and given["timezone"] != "DEFAULT":
             words = "The file's timezone is not known. Choose one when you set it up."
             self.find(None, Level.WARNING, "parameter", words)
+
+
+def _picks_fields(held: Any) -> bool:
+    """Whether a called workflow's trigger lets named fields in alone, which its versions from 1.1 on do."""
+    nodes = held.get("nodes") if isinstance(held, Mapping) else None
+    return any(
+        isinstance(node, Mapping)
+        and unwrap.bare(str(node.get("type", ""))) == "executeWorkflowTrigger"
+        and node.get("typeVersion", 1) not in (1, None)
+        and isinstance(given := node.get("parameters"), Mapping)
+        and given.get("inputSource", "workflowInputs") != "passthrough"
+        for node in (nodes if isinstance(nodes, list) else ())
+    )
 
 
 _SETTINGS = {

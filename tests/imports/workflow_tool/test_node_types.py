@@ -1,10 +1,11 @@
 """What parameters of single node types do, beside the recorded cases (imports 4, 6, 11)."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.imports.workflow_tool.one_step import errors_of, outputs_of
+from tests.imports.workflow_tool.one_step import errors_of, outputs_of, workflow_of
 
 PAGE = (
     "<h1>T</h1><p>a_b <b>c</b></p><ul><li>x<ul><li>y</li></ul></li></ul>"
@@ -175,6 +176,31 @@ _ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "ope
 def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
     """imports 1 rule 2: nothing is passed over in silence, nothing is guessed"""
     assert [one.code for one in errors_of(kind, version, parameters)] == ["parameter"]
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "codes"),
+    [
+        (1, {}, []),
+        (1.1, {"inputSource": "passthrough"}, []),
+        (1.1, {"workflowInputs": {"values": [{"name": "a"}]}}, ["sub_workflow_missing"]),
+        (1.1, {"inputSource": "jsonExample"}, ["sub_workflow_missing"]),
+    ],
+)
+def test_a_called_workflow_takes_all_fields_or_none(version: float, given: Any, codes: list[str]) -> None:
+    """imports 1 rule 2: which fields a trigger lets in alone is not carried"""
+    within = workflow_of("noOp", 1, {})
+    kind = "n8n-nodes-base.executeWorkflowTrigger"
+    within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": given}
+    parameters = {"source": "parameter", "workflowJson": json.dumps(within)}
+    assert [one.code for one in errors_of("executeWorkflow", 1.2, parameters)] == codes
+
+
+async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
+    """imports 6: a list without items is another thing"""
+    by = {"mode": "combine", "fieldsToMatchString": "id", "joinMode": "keepEverything"}
+    assert "id" in str(await outputs_of("merge", 3, by, [{"a": 1}]))
+    assert await outputs_of("merge", 3, by, [{"id": 1}, {"a": 2}]) == [[{"id": 1}, {"a": 2}]]
 
 
 def test_what_is_known_is_none() -> None:
