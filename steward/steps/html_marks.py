@@ -254,7 +254,7 @@ class _Writer:
                 return None
             below = f"  \n{'   ' * level}"
             inside = re.sub(r"([^\r\n])(?:\r?\n)+", lambda found: found[1] + below, inside.strip())
-            return prefix + re.sub(r"(\S+?)[^\S\r\n]+$", r"\1  ", inside, flags=re.MULTILINE)
+            return prefix + re.sub(r"(?<=\S)[^\S\r\n]+$", "  ", inside, flags=re.MULTILINE)
 
         if not self._block(write, 1) and around_list is not None and around_list.ordered:
             around_list.number -= 1
@@ -353,7 +353,10 @@ def _escaped(text: str) -> str:
         return f"{found[1] or ''}{found[3] or ''}\\{found[2] or ''}{found[4] or ''}"
 
     return re.sub(
-        r"^(\s*?)((?:\+\s)|(?:[=>-])|(?:#{1,6}\s))|(?:(\d+)(\.\s))", line_start, text, flags=re.MULTILINE
+        r"^(\s*?)((?:\+\s)|(?:[=>-])|(?:#{1,6}\s))|(?:(?<!\d)(\d+)(\.\s))",
+        line_start,
+        text,
+        flags=re.MULTILINE,
     )
 
 

@@ -23,6 +23,8 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
+LONGEST: Final = 128  # signs of a text that may be a date: what follows looks at some of them many times
+
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
     r"(?:[Tt ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d{1,9}))?)?)?\s*(Z|z|[+-]\d\d(?::?\d\d)?)?)?"
@@ -68,6 +70,8 @@ def parse(value: str, zone: tzinfo) -> datetime | None:
     process's zone, which is UTC.
     """
     text = value.strip()
+    if len(text) > LONGEST:
+        return None
     for read in (_iso, _mail, _numbered, _worded):
         try:
             found = read(text, zone)
