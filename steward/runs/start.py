@@ -11,7 +11,7 @@ from steward.automations.rules import Templates
 from steward.lanes import lane
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
-from steward.model.ids import AutomationId, RunId, new_id
+from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.json import digest
 from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
@@ -135,10 +135,13 @@ async def _together(tx: Tx, wishes: Sequence[_Wish]) -> list[Started | None]:
     found = await plain_runs.standing(tx, asked, max_waiting=most)
     making: list[Making] = []
     numbers: list[int] = []
+    keys: set[tuple[OrgId, str]] = set()
     for number, (wish, standing) in enumerate(zip(wishes, found, strict=True)):
-        if standing is None or not _is_usual(standing, wish.templates):
+        ask, named = wish.ask, (wish.actor.org, wish.ask.idempotency_key)
+        if standing is None or named in keys or not _is_usual(standing, wish.templates):
             continue
-        automation, ask = standing.automation, wish.ask
+        keys.add(named)  # one that comes with the same key is a replay, or refused
+        automation = standing.automation
         run = RunId(new_id(standing.present))
         sha256 = digest([automation.id, ask.mode])
         making.append(Making(automation, run, ask.mode, ask.idempotency_key, sha256, maker(wish.actor)))

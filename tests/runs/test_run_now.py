@@ -12,9 +12,10 @@ from steward.model.connection import ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import KeyReused, NotConnected, NotFound, TooManyWaiting, WrongState
 from steward.model.run import Mode, RunStatus, StartedBy
+from steward.runs import claim
 from steward.runs.start import Started
 from steward.store import idempotency, lanes
-from tests.runs.shop import Shop
+from tests.runs.shop import Shop, neighbour
 
 
 async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
@@ -119,3 +120,50 @@ async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
     assert len({answer.run.id for answer in answers}) == 1
     waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=1000)
     assert await shop.read(waiting) == 1
+
+
+async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
+    """engine 2 "Group commit", engine 8: what shares a call is made or refused as if it came alone"""
+    one, other, archived = [await shop.hiding() for _ in range(3)]
+    archive = partial(
+        lifecycle.archive,
+        actor=shop.owner,
+        ask=StateAsk(archived.id),
+        rules=shop.service.tools.automation_rules,
+    )
+    await shop.write(archive)
+    stranger = (await neighbour(shop)).owner
+    asked = [
+        shop.started(one, key="first"),
+        shop.started(one, key="second"),
+        shop.started(one, Mode.TEST, key="test"),
+        shop.started(one, key="third"),
+        shop.started(other, key="other"),
+        shop.started(other, key="first"),
+        shop.started(archived, key="archived"),
+        shop.started(other, key="of a stranger", actor=stranger),
+        shop.started(one, key="second"),
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    made = [answer for answer in answers if isinstance(answer, Started)]
+    refused = [type(answer) for answer in answers if not isinstance(answer, Started)]
+    assert refused == [KeyReused, WrongState, NotFound]
+    assert [answer.replayed for answer in made] == [False] * 5 + [True]
+    assert made[5].run.id == made[1].run.id
+    hired = await shop.hired()
+    claimed = await claim.claim(shop.service.tools, hired.id, free=9, full=[])
+    ready = {answer.run.id for answer in made[:1] + made[2:3] + made[4:5]}
+    assert {lease.run for lease in claimed} == ready
+    for answer in made[:5]:  # what was answered is what is kept
+        assert await shop.run(answer.run) == answer.run
+
+
+async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
+    """engine 8: counted under the lane's lock, so that it is never passed"""
+    automation = await shop.hiding()
+    asked = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert sum(isinstance(answer, Started) for answer in answers) == 4
+    assert sum(isinstance(answer, TooManyWaiting) for answer in answers) == 5
+    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=10)
+    assert await shop.read(waiting) == 4

@@ -13,16 +13,20 @@ from steward.lanes import ending
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
+from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import WrongState
-from steward.model.run import Run, RunStatus
-from steward.runs import claim, finish
+from steward.model.run import Counts, Run, RunStatus
+from steward.runs import checkpoint, claim, finish
+from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
 from steward.runs.finish import End, Finish
 from steward.runs.tools import Fenced
 from steward.store import organizations, ticks
+from steward.store.steps import StepValue, ValueState, packed
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 
+LOOK = PlanStep("look", "Look", StepKind.READ, "test.look")
 QUEUED, RUNNING, DONE = RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.SUCCEEDED
 
 
@@ -182,3 +186,48 @@ async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop
         await shop.tamper("UPDATE runs SET epoch = epoch + 1 WHERE org_id = :org AND id = :run", run=run.id)
     with pytest.raises(Fenced):
         await claim.take_up(tools, lease)
+
+
+async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
+    """engine 6 "Finish": of runs that end together one is as usual, one is to be cancelled, one has lost its
+    lane, one is another worker's; no row of a run tells of half of it"""
+    automations = [await shop.hiding() for _ in range(4)]
+    runs = [await shop.run_now(automation) for automation in automations]
+    behind = await shop.run_now(automations[0])
+    tools, hired = shop.service.tools, await shop.hired()
+    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    leases = [held[run.id] for run in runs]
+    await asyncio.gather(*(claim.take_up(tools, one) for one in leases))
+    await shop.cancel(runs[1])
+    await shop.tamper(
+        "UPDATE lanes SET holder_run_id = NULL WHERE org_id = :org AND automation_id = :automation",
+        automation=automations[2].id,
+    )
+    leases[3] = replace(leases[3], epoch=leases[3].epoch + 1)
+    ended, value = (
+        Ended(LOOK, "Look", StepStatus.SUCCEEDED, shop.clock.now(), None, Counts(read=1)),
+        {"seen": 1},
+    )
+    row = StepValue("look", "", 1, ValueState.DONE, value)
+    closing = [
+        finish.end_with_step(
+            tools.engine,
+            shop.clock.now(),
+            Finish(lease, End(DONE, message="Done."), run.automation_id, run.mode, tools.automation_rules),
+            checkpoint.plain_point(
+                Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)),
+                ended,
+                row,
+                shop.clock.now(),
+            ),
+        )
+        for run, lease in zip(runs, leases, strict=True)
+    ]
+    closed = await asyncio.gather(*closing, return_exceptions=True)
+    assert closed[0] == (True, True, None)
+    assert closed[1] == (True, False, "by_person")
+    assert isinstance(closed[3], Fenced)
+    after = [await shop.run(run) for run in runs]
+    assert [run.status for run in after][:2] == [DONE, RUNNING]
+    assert [(run.last_seq, len(await shop.steps(run))) for run in after] == [(1, 1), (1, 1), (1, 1), (0, 0)]
+    assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}
