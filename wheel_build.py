@@ -7,7 +7,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NEEDED = (
     *("static/index.html", "static/manifest.json", "static/pages.json"),
-    *("confined/built/luxon.js", "confined/built/jmespath.js", "connectors/shopify/built/schema.json"),
+    *(f"confined/built/{name}.js" for name in ("luxon", "jmespath", "showdown")),
+    "connectors/shopify/built/schema.json",
 )
 
 

@@ -153,4 +153,6 @@ async def _pages(call: Call) -> list[str | None]:
         found = await call.evaluator.run_flow_code(_script(), asked, call.scene.now)
     except CodeFailed as failure:
         raise StepBroke(failure.message) from None
+    except OSError:
+        raise StepBroke("The library that makes HTML of Markdown is not there. Build Steward anew.") from None
     return [one if isinstance(one, str) else None for one in found] if isinstance(found, list) else []
