@@ -40,6 +40,7 @@ SCRIPTS = {
     "const s = $getWorkflowStaticData('global'); return [];": ["error"],
     "// require('fs')\nreturn [{ json: { require: 1, fetch: 'fetch' } }];": [],
     "return [{ json: { v: $vars.x } }];": ["warning"],
+    "return { a: $json.a, b: $('X').item.json.b };": ["warning"],
     "function process(x) { return x; } const fetch = (x) => x; return process(items);": [],
     "return [{ json: { host: new URL($input.first().json.url).host } }];": ["error"],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],

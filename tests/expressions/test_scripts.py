@@ -34,6 +34,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         "return []": [],
         # Names a script declares over those it finds, as half of all scripts do.
         "const items = $input.all(); return items.map((item) => ({ json: item.json }))": [None, None],
+        "return [$json, $input.item.json, { n: $itemIndex }]": [None, None, None],
         "let crypto = 1; const DateTime = 2; return { a: crypto + DateTime }": [None],
     }
     for text, pairs in asked.items():
@@ -56,8 +57,7 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         ("return DateTime.now()", False),
         ("return [{ json: new Date() }]", False),
         ("throw new Error('no stock')", True),
-        ("return $json.n", True),
-        ("return $input.item.json", True),
+        ("return item.json", True),
         ("return nowhere.x", True),
         ("throw 'plain'", True),
         ("return $('Gone').first().json", True),

@@ -96,7 +96,7 @@ const scriptInput = (items, place) => ({
   last: () => items.at(-1),
   all: () => items,
   get item() {
-    return place === null ? fault('There is no single item when a script runs once for all. Use first(), last() or all().') : items[place];
+    return place === null ? fault('There is no item here. Use all().') : items[place];
   },
   get params() {
     return copied(world.scope.input_params);
@@ -113,8 +113,8 @@ const namesOf = (mode) => {
   const names = {};
   for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, true));
   names.$input = scriptInput;
-  if (mode === 'all' || mode === 'function') return { ...names, items: (items) => items };
-  const own = { $json: (items, place) => items[place].json, $itemIndex: (items, place) => place };
+  const own = { $json: (items, place) => items[place]?.json, $itemIndex: (items, place) => place ?? 0 };
+  if (mode === 'all' || mode === 'function') return { ...names, ...own, items: (items) => items };
   if (mode === 'each') return { ...names, ...own, item: (items, place) => items[place] };
   return { ...names, ...own, item: (items, place) => items[place].json };
 };
@@ -139,6 +139,7 @@ const wordsOf = (error) => {
   const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((found) => Number(found[1]));
   const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((one) => one > 2 && one < OWN_LINES);
   const words = (error.message || error.name)
+    .replace(/^cannot read property 'Symbol\.iterator' of (null|undefined)$/, '$1 is not iterable')
     .replace(/^cannot read property '(.*)' of (null|undefined)$/, "Cannot read properties of $2 (reading '$1')")
     .replace(/^cannot set property '(.*)' of (null|undefined)$/, "Cannot set properties of $2 (setting '$1')");
   return line === undefined ? words : `${words} [line ${line - 2}]`;
@@ -175,7 +176,8 @@ const itemsReturned = (value) => {
 
 const once = async (text, mode) => {
   const items = given();
-  let value = scriptOf(text, namesOf(mode))(items, null);
+  // What asks for one item is given the first, as published scripts that run once for all rely on.
+  let value = scriptOf(text, namesOf(mode))(items, items.length ? 0 : null);
   if (typeof value?.then === 'function') value = await value;
   return { items: itemsReturned(value) };
 };

@@ -104,7 +104,9 @@ const checkScript = (mode, text) => {
   }
   const own = askedOf(tokens, 'this', 'helpers');
   const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  const first = mode === 'all' ? tokens.findIndex((token, place) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, place)) || (token.text === 'item' && isMember(tokens, place) && (tokens[place - 2]?.text === '$input' || tokens[place - 2]?.text === ')'))) : -1;
+  const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', at(text, tokens[first]))];
+  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {
