@@ -2,15 +2,18 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import asyncpg
 import pytest
 
+from steward.model.automation import Automation
+from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import End, Finish
 from steward.runs.tools import Fenced
-from steward.store import schedules
+from steward.store import automations, schedules
 from steward.store.engine import Tx
 from steward.store.plain_runs import Closed
 from steward.store.run_queue import Lease
@@ -32,17 +35,23 @@ async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Cl
     return await finish.end_with_step(shop.engine, shop.clock.now(), wanted, kept)
 
 
+async def failed(tx: Tx, automation: Automation) -> int:
+    """How many runs of the automation have failed in a row."""
+    return (await automations.get(tx, automation.org, automation.id)).consecutive_failures
+
+
 @pytest.mark.parametrize("refused", [False, True])
 async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop, refused: bool) -> None:
     """engine 2 "Group commit", 4.5, 6, 15: one that is to be cancelled has the step alone; a fenced one has
     nothing written; what the database refuses fails alone, and then neither its step nor its end is kept"""
     tools, hired = shop.service.tools, await shop.hired()
-    automations = [await shop.hiding() for _ in range(4)]
-    runs = [await shop.run_now(automation) for automation in automations]
-    behind = [await shop.run_now(automation) for automation in automations]
+    made = [await shop.hiding() for _ in range(4)]
+    runs = [await shop.run_now(automation) for automation in made]
+    behind = [await shop.run_now(automation) for automation in made]
     held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
     leases = [held[run.id] for run in runs]
     await asyncio.gather(*(claim.take_up(tools, lease) for lease in leases))
+    await shop.tamper("UPDATE schedules SET consecutive_failures = 3 WHERE org_id = :org")
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
     names = ["look", "look", "look", LONG if refused else "look"]
@@ -60,6 +69,9 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop, 
     )
     assert [run.last_seq for run in after] == [1, 1, 0, 0 if refused else 1]
     assert [len(await shop.steps(run)) for run in runs] == [run.last_seq for run in after]
+    assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
+    failures = [await shop.read(partial(failed, automation=automation)) for automation in made]
+    assert failures == [0, 3, 3, 3 if refused else 0]
     free = await claim.claim(tools, hired.id, free=9, full=[])
     assert {lease.run for lease in free} == {behind[0].id} | (set() if refused else {behind[3].id})
 
