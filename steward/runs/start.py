@@ -11,7 +11,7 @@ from steward.automations.rules import Templates
 from steward.lanes import lane
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
-from steward.model.ids import AutomationId, OrgId, RunId, new_id
+from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.json import digest
 from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
@@ -135,6 +135,7 @@ async def _together(tx: Tx, wishes: Sequence[_Wish]) -> list[Started | None]:
     found = await plain_runs.standing(tx, asked, max_waiting=most)
     making: list[Making] = []
     numbers: list[int] = []
+    ids = RisingIds()  # what waits starts in the order it was asked for
     keys: set[tuple[OrgId, str]] = set()
     for number, (wish, standing) in enumerate(zip(wishes, found, strict=True)):
         ask, named = wish.ask, (wish.actor.org, wish.ask.idempotency_key)
@@ -142,7 +143,7 @@ async def _together(tx: Tx, wishes: Sequence[_Wish]) -> list[Started | None]:
             continue
         keys.add(named)  # one that comes with the same key is a replay, or refused
         automation = standing.automation
-        run = RunId(new_id(standing.present))
+        run = RunId(ids.next(standing.present))
         sha256 = digest([automation.id, ask.mode])
         making.append(Making(automation, run, ask.mode, ask.idempotency_key, sha256, maker(wish.actor)))
         numbers.append(number)
