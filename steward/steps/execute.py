@@ -27,6 +27,7 @@ from steward.steps.kinds import (
     Call,
     Chunks,
     Failed,
+    ItemFailed,
     Params,
     Result,
     Scene,
@@ -113,6 +114,7 @@ async def execute(bench: Bench, execution: Execution) -> Done:
         try:
             refuse_partial(kind, step, inputs, execution.sources)
             call = await _call(bench, execution, inputs, kind, memory)
+            refuse_odd_choices(kind, call)
             result = await kind.run(call)
             result.outputs = fill_pairing(result.outputs, inputs)
             result.outputs = bench.partials.carry(kind, step, inputs, result.outputs)
@@ -125,6 +127,18 @@ async def execute(bench: Bench, execution: Execution) -> Done:
             if retry is not None and retry.wait_ms:
                 await bench.sleep(retry.wait_ms / 1000)
     raise AssertionError("a step is tried at least once")
+
+
+def refuse_odd_choices(kind: StepType, call: Call) -> None:
+    """Raises ItemFailed where an expression chose what its type does not have; others are told at import."""
+    for path, allowed in kind.choices.items():
+        raw: Any = call.step.config
+        for part in path.split("."):
+            raw = raw.get(part) if isinstance(raw, Mapping) else None
+        if isinstance(raw, Mapping) and raw.keys() == EXPRESSION and call.items:
+            chosen = call.first.get(path)
+            if chosen not in (None, "", UNDEFINED) and chosen not in allowed:
+                raise ItemFailed(f"“{path}” came to {str(chosen)[:80]!r}, which this step does not have.")
 
 
 def origin_of(step: PlanStep) -> Origin:

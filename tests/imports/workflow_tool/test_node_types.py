@@ -203,6 +203,14 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
     assert await outputs_of("merge", 3, by, [{"id": 1}, {"a": 2}]) == [[{"id": 1}, {"a": 2}]]
 
 
+@pytest.mark.parametrize(("keep", "kept"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)])
+async def test_what_an_expression_chooses_is_known_too(keep: str, kept: list[int] | None) -> None:
+    """imports 1 rule 2: what is told by data alone fails the step"""
+    items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
+    found = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
+    assert "someItems" in found if kept is None else found == [[{"n": number, "k": keep} for number in kept]]
+
+
 def test_what_is_known_is_none() -> None:
     """imports 11: a wait of the newer version counts seconds, and a missing unit is its own"""
     assert errors_of("wait", 1.1, {"amount": 3000}) == []
