@@ -114,7 +114,8 @@ class Wire:
         self.private = frozenset(private_hosts)
         self._log = log
         self._resolver = resolver or SystemResolver()
-        self._tls = tls or tls_context()
+        # With a transport given no socket is opened, and to read the authorities takes a while.
+        self._tls = tls if tls is not None or transport is not None else tls_context()
         self._given = transport
         self._paces = Paces(clock)
         self._tokens = Tokens(clock, register)
@@ -321,7 +322,7 @@ class Wire:
         pool = self._pools.get(place)
         if pool is None:
             backend = GuardedBackend(self._resolver, line.private)
-            pool = self._pools[place] = GuardedTransport(backend, self._tls)
+            pool = self._pools[place] = GuardedTransport(backend, self._tls or tls_context())
         self._pools.move_to_end(place)
         if len(self._pools) > _POOLS:
             unused = next((each for each in self._pools if each not in self._busy and each != place), None)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import functools
 import hashlib
 import json
 import re
@@ -53,6 +54,14 @@ class Code:
     challenge: str
     scope: str
     until: datetime
+
+
+@functools.cache
+def _public_key(private_key: str) -> rsa.RSAPublicKey:
+    """What the key of the pretend account is checked with; to read it takes longer than to check."""
+    private = serialization.load_pem_private_key(private_key.encode(), None)
+    assert isinstance(private, rsa.RSAPrivateKey)
+    return private.public_key()
 
 
 def _unpadded(text: str) -> bytes:
@@ -149,11 +158,9 @@ class Google:
         return self._grant(account["client_email"])
 
     def _is_signed(self, signed: bytes, mark: bytes) -> bool:
-        text = self._keys.service_account["private_key"].encode()
-        private = serialization.load_pem_private_key(text, None)
-        assert isinstance(private, rsa.RSAPrivateKey)
+        public = _public_key(self._keys.service_account["private_key"])
         try:
-            private.public_key().verify(mark, signed, padding.PKCS1v15(), hashes.SHA256())
+            public.verify(mark, signed, padding.PKCS1v15(), hashes.SHA256())
         except InvalidSignature:
             return False
         return True

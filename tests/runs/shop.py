@@ -296,10 +296,21 @@ class Shop:
 
 
 async def open_shop(
-    database_url: str, clock: FakeClock, folder: Path, *, serve: bool = False, **settings: str
+    database_url: str,
+    clock: FakeClock,
+    folder: Path,
+    *,
+    serve: bool = False,
+    around: Callable[[World], None] | None = None,
+    **settings: str,
 ) -> Shop:
-    """The service, its organisation and owner; nothing is connected yet. `serve`: it holds the file."""
+    """The service, its organisation and owner; nothing is connected yet. `serve`: it holds the file.
+
+    `around` puts more beside the pretend world before anything is built.
+    """
     world = create(1, f"http://{HOST}", clock.now)
+    if around is not None:
+        around(world)
     sandbox = world.described()
     environ = {
         "STEWARD_ENV": "test",

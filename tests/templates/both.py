@@ -12,6 +12,7 @@ from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
 from steward.sandbox.seed import WORKFLOW
+from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
@@ -87,11 +88,13 @@ class Both:
 
 async def open_both(database_url: str, clock: FakeClock, folder: Path, **settings: str) -> Both:
     """The service with everything connected; the Shopify store holds nothing yet."""
-    shop = await open_shop(database_url, clock, folder, **settings)
     store = ShopifyFake(now=clock.now)
-    default = type(shop.world).transport
-    shop.world.transport = lambda: beside(default(shop.world), store)  # type: ignore[method-assign]
-    await shop.restart()
+
+    def around(world: World) -> None:
+        default = world.transport
+        world.transport = lambda: beside(default(), store)  # type: ignore[method-assign]
+
+    shop = await open_shop(database_url, clock, folder, around=around, **settings)
     await connect_all(shop)
     await shop.connect("shopify", store.settings())
     return Both(shop, store, len(store.writes()))

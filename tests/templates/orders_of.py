@@ -16,6 +16,8 @@ STATES = {
     "pending": ("pending", "PENDING"),
     "failed": ("failed", "VOIDED"),
     "cancelled": ("cancelled", "VOIDED"),
+    "sent": ("completed", "PAID"),
+    "risky": ("processing", "PAID"),
 }
 
 
@@ -59,7 +61,7 @@ def in_woocommerce(shop: WooShop, bought: Sequence[Bought]) -> None:
         orders.derive(shop, row)
         shop.mark_created(row, one.at)
         shop.mark_modified(row, one.modified)
-        if one.state == "paid":
+        if STATES[one.state][1] == "PAID":
             row["date_paid"], row["date_paid_gmt"] = shop.stamp(one.at)
         for amount, when in one.refunds:
             local, gmt = shop.stamp(when)
@@ -79,10 +81,18 @@ def in_shopify(store: ShopifyFake, bought: Sequence[Bought]) -> None:
                 shelf[title] = store.add_product(title)
             variants.append(store.owned(shelf[title]["id"])[0])
         payment = STATES[one.state][1]
-        order = store.add_order(variants, payment=payment, totalPriceSet=store.money(one.total))
+        order = store.add_order(
+            variants,
+            payment=payment,
+            fulfilment="FULFILLED" if one.state == "sent" else "UNFULFILLED",
+            risk="HIGH" if one.state == "risky" else "LOW",
+            totalPriceSet=store.money(one.total),
+        )
         for line, (_, quantity, total) in zip(order["lineItems"], one.lines, strict=True):
             line |= {"quantity": quantity, "discountedTotalSet": store.money(total)}
         order["createdAt"] = order["processedAt"] = stamp(one.at)
+        for each in (*order["fulfillments"], *order["transactions"]):
+            each |= {key: stamp(one.at) for key in ("createdAt", "processedAt") if key in each}
         order["updatedAt"] = stamp(one.modified)
         order["cancelledAt"] = stamp(one.at) if one.state == "cancelled" else None
         order["refunds"] = [

@@ -1,6 +1,7 @@
 """Any shop, any template that changes it: one look, the writes of the real connector, and a second look.
 
-Templates 3, E11: nothing is undone or asked twice, no price of 0, no negative stock, no more than `limit`.
+Templates 3, E11, E12: nothing is undone or asked twice, no price of 0, no negative stock, no more than
+`limit`; what the approver sees is what the look just before a write finds.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steward.connectors.base import Part
 from steward.connectors.writing import WriteState
 from steward.model.change import Outcome, Proposal
 from steward.model.ids import IntegrationId
@@ -58,7 +60,7 @@ _GOODS = st.builds(
     status=st.sampled_from(["live", "live", "draft"]),
     age_days=st.sampled_from([5, 400]),
 )
-_STATES = st.sampled_from(["paid", "pending", "cancelled"])
+_STATES = st.sampled_from(["paid", "pending", "cancelled", "sent", "risky"])
 _BOUGHT = st.tuples(st.sampled_from([2, 60, 2_000]), _STATES, _PRICES)
 _SHEET = st.lists(
     st.tuples(_SKUS, st.sampled_from([None, 0, 7.5, "12,50", "1,234", -1, "x"])).map(list), max_size=5
@@ -202,11 +204,23 @@ async def _done(place: Ground, walk: Stage, *, limit: int) -> Ran:
     for label, after in _asked(own):
         assert label != "Price" or Decimal(after) > 0
         assert label != "Stock" or after >= 0
+    parts = [part for one in own for part in one.parts]
+    assert await _same(place, parts, [part.before for part in parts])
     assert set(await place.apply(own)) <= {WriteState.APPLIED}
+    assert await _same(place, parts, [part.after for part in parts])
     again = await walk.run(outcome=Outcome.APPLIED)
     left = [one for one in again.proposals if one.integration_id == number]
     assert (again.failed, left) == (None, [])
     return first
+
+
+async def _same(place: Ground, parts: list[Part], wanted: list[Any]) -> bool:
+    """E12: whether the read just before a write finds these values."""
+    found = await place.reader.current(parts)
+    return all(
+        not now.gone and place.changes[part.operation].same(value, now.value)
+        for part, value, now in zip(parts, wanted, found, strict=True)
+    )
 
 
 def _asked(proposals: list[Proposal]) -> Iterator[tuple[str, Any]]:

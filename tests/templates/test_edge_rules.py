@@ -1,0 +1,132 @@
+"""The edge rules every template keeps, each over all the templates it applies to (templates 3)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from steward.connectors.teams.card import CARD_BYTES
+from steward.model.run import Mode
+from steward.steps.base import TooManyChanges
+from tests.fake_clock import FakeClock
+from tests.templates.full_store import BY_ID, INPUTS, PLATFORMS, FullStore
+from tests.templates.stage import SHEET, TEAMS, Stage, card_lines
+
+CHANGING = {name for name in INPUTS if BY_ID[name].facts.changes_store}
+EVIL = "=1+1 **Kettle** [x](https://evil.example) <at>all</at>"
+
+
+def _runs_on(platform: str, names: set[str]) -> list[str]:
+    return sorted(name for name in names if platform in (BY_ID[name].facts.platforms or PLATFORMS))
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, clock: FakeClock) -> None:
+    """E11: every template that changes a store; over it nothing is proposed and the number is told."""
+    store = FullStore(platform, clock, 24)
+    await store.fill()
+    for name in _runs_on(platform, CHANGING):
+        await clock.advance(60)
+        found = len((await store.stage(name).run(mode=Mode.TEST)).proposals)
+        assert (name, found > 1) == (name, True)
+        at, over = store.stage(name, limit=found), store.stage(name, limit=found - 1)
+        assert len((await at.run(mode=Mode.TEST)).proposals) == found
+        ran = await over.run(mode=Mode.TEST)
+        assert isinstance(ran.failed, TooManyChanges), name
+        assert (ran.failed.found, ran.proposals, store.written()) == (found, [], 0)
+    await store.close()
+
+
+SENDING = {name for name in INPUTS if "teams" in BY_ID[name].facts.inputs_schema["properties"]}  # type: ignore[operator]
+# Those that name what the store has; counts and sums alone name nothing.
+TOLD = {
+    "daily-sales-summary",
+    "duplicate-sku-check",
+    "duplicate-sku-check, sheet",
+    "low-stock-alert",
+    "missing-product-data-audit, sheet",
+    "price-difference-report, sheet",
+    "slow-stock-markdown",
+    "stock-report-across-stores",
+    "stock-report-across-stores, sheet",
+}
+_LOUD: dict[str, dict[str, Any]] = {
+    "low-stock-alert": {"threshold": 100_000},
+    "stock-report-across-stores": {"threshold": 100_000},
+}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: str, clock: FakeClock) -> None:
+    """E17: no mark-up, no link, no mention, no formula; a message stays below 20 KB."""
+    store = FullStore(platform, clock, 24)
+    await store.fill()
+    _rename(store)
+    told = set()
+    for name in _runs_on(platform, SENDING):
+        await clock.advance(60)
+        sheet = "sheet" in BY_ID[name].facts.inputs_schema["properties"]  # type: ignore[operator]
+        more: dict[str, Any] = {"sheet": {"integration_id": int(SHEET)}} if sheet else {}
+        teams = {"integration_id": int(TEAMS)}
+        stage: Stage = store.stage(name, **{**_LOUD.get(name, {}), **more, "teams": teams})
+        for proposal in (await stage.run(mode=Mode.TEST)).proposals:
+            for part in proposal.parts:
+                sent = json.dumps(part.arguments, ensure_ascii=False)
+                if part.operation == "teams.post":
+                    assert len(sent.encode()) <= CARD_BYTES
+                    assert not any(live in sent for live in ("**Kettle", "https://evil", "<at>"))
+                    told |= {name} if "Kettle" in sent else set()
+                elif part.operation.startswith("sheet."):
+                    told |= {f"{name}, sheet"} if EVIL in sent else set()
+    own = {"woocommerce": {"unfulfilled-order-alert"}, "shopify": {"high-risk-order-hold"}}
+    assert told == TOLD | own[platform]
+    await store.close()
+
+
+async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
+    """E14: whatever reads stock adds it up; what lies at a place that is closed is none."""
+    store = FullStore("shopify", clock, 1)
+    await store.fill()
+    [pot], [variant] = store.fake.of("Product"), store.fake.of("ProductVariant")
+    [first] = store.fake.owned(variant["item"])
+    first["available"] = -1
+    for name, is_active, count in (("Shop", True, 7), ("Closed", False, 9)):
+        place = store.fake.add_location(name, active=is_active)
+        store.fake.add_level(store.fake.rows[variant["item"]], place, count)
+    low = await store.stage("low-stock-alert", threshold=6).run(mode=Mode.TEST)
+    assert [each["stock"] for each in low.result["variants"]] == [6]
+    table = await store.stage("stock-report-across-stores", threshold=6).run(mode=Mode.TEST)
+    assert card_lines(table.proposals[0])[1].endswith(": 6")
+    for threshold, messages in ((5, []), (6, ["Stock 6. Channels: Online Store."])):
+        hidden = await store.stage("hide-out-of-stock-products", threshold=threshold).run(mode=Mode.TEST)
+        assert [each.message for each in hidden.proposals] == messages
+    pot |= {"tags": ["auto-hidden"], "publications": []}
+    for threshold, messages in ((7, []), (6, ["Stock 6. Channels: Online Store."])):
+        shown = await store.stage("show-back-in-stock-products", threshold=threshold).run(mode=Mode.TEST)
+        assert [each.message for each in shown.proposals] == messages
+    await store.close()
+
+
+def _rename(store: FullStore) -> None:
+    """Every product, and with it what was sold, has a name that would do harm; two SKUs are one."""
+    if store.platform == "shopify":
+        for row in store.fake.of("Product"):
+            row["title"] = EVIL
+        for order in store.fake.of("Order"):
+            for line in order["lineItems"]:
+                line["title"] = EVIL
+            order["risk"]["assessments"] = [
+                {"riskLevel": "HIGH", "facts": [{"description": EVIL, "sentiment": "NEGATIVE"}]}
+            ]
+        for row in store.fake.of("ProductVariant")[:2]:
+            row["sku"] = EVIL
+        return
+    woo = store.place.world.state.shop
+    for row in woo.products.values():
+        row["name"] = EVIL
+    for row in woo.orders.values():
+        row["billing"]["first_name"] = EVIL
+        for line in row["line_items"]:
+            line["name"] = EVIL
+    for row in list(woo.products.values())[:2]:
+        row["sku"] = EVIL
