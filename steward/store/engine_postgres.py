@@ -37,6 +37,8 @@ GROUPS_AT_ONCE = 2
 # A second batch of a kind sets out beside the first only when so many wait: each costs the server as much as
 # a dozen items, and those that come meanwhile share the next one.
 WORTH_A_SECOND = 24
+# And for fewer when they have waited so long: the first then waits too, for a row that somebody has locked.
+PATIENCE_S = 0.1
 _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -159,6 +161,7 @@ class _Group:
         self._engine = engine
         self._waiting: deque[_Waiting] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
+        self._late: asyncio.TimerHandle | None = None
 
     async def write(self, now: datetime, act: Shared[Any, Any], orgs: Collection[OrgId]) -> Any:
         """Waits for the commit that `act` shares."""
@@ -167,15 +170,28 @@ class _Group:
         self._start()
         return await one.answer
 
-    def _start(self) -> None:
+    def _start(self, worth_a_second: int = WORTH_A_SECOND) -> None:
         while self._waiting and (
             not self._under_way
-            or (len(self._under_way) < GROUPS_AT_ONCE and len(self._waiting) >= WORTH_A_SECOND)
+            or (len(self._under_way) < GROUPS_AT_ONCE and len(self._waiting) >= worth_a_second)
         ):
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), GROUP_ITEMS))]
             task = asyncio.create_task(self._commit(batch))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
+        if not self._waiting:
+            self._be_patient()
+        elif self._late is None:
+            self._late = asyncio.get_running_loop().call_later(PATIENCE_S, self._wait_no_longer)
+
+    def _be_patient(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _wait_no_longer(self) -> None:
+        self._late = None
+        self._start(worth_a_second=1)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 
+import asyncpg
 import pytest
 
 from steward.automations import lifecycle
@@ -15,6 +16,8 @@ from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs import claim
 from steward.runs.start import Started
 from steward.store import idempotency, lanes
+from steward.store.engine import Tx
+from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop, neighbour
 
 
@@ -159,6 +162,26 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
     assert {lease.run for lease in claimed} == ready
     for answer in made[:5]:  # what was answered is what is kept
         assert await shop.run(answer.run) == answer.run
+
+
+async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, database_url: str) -> None:
+    """engine 2 "Group commit": a second batch sets out beside one that waits for somebody else's lock"""
+    if shop.engine.dialect == "sqlite":
+        pytest.skip("SQLite has one writer, and no rows to lock")
+    locked, other = await shop.hiding(), await shop.hiding()
+    watcher = await asyncpg.connect(database_url)
+
+    async def hold(tx: Tx) -> asyncio.Task[Started]:
+        await lanes.lock(tx, shop.owner.org, locked.id)
+        late = asyncio.create_task(shop.started(locked, key="late"))
+        while not await watcher.fetchval(BLOCKED):
+            assert not late.done()
+        await asyncio.wait_for(shop.started(other, key="soon"), 30)
+        assert not late.done()
+        return late
+
+    assert not (await (await shop.write(hold))).replayed
+    await watcher.close()
 
 
 async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
