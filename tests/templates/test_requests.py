@@ -7,6 +7,7 @@ import pytest
 
 from steward.connectors.base import CallError
 from steward.model.run import Mode
+from steward.steps.base import TooManyChanges
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, ORDERS, PLATFORMS, FullStore
 
@@ -79,7 +80,9 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
         await clock.advance(60)  # no run waits for what another has asked
         ran = await store.stage(name).run(mode=Mode.TEST)
         asked = store.asked()[before:]
-        assert (name, ran.failed, store.written()) == (name, None, 0)
+        # Of a shop of 5,000 more may have to change than the limit: all is read by then.
+        failed = None if isinstance(ran.failed, TooManyChanges) else ran.failed
+        assert (name, failed, store.written()) == (name, None, 0)
         assert name == "sync-stock-between-stores" or len(set(asked)) == len(asked), name
         found[name] = len(asked)
     assert found == wanted
