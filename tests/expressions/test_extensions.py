@@ -42,6 +42,8 @@ TOLD: Final = {
     "[null.isEmpty(), $json.gone.isEmpty(), !$json['gone'].isNotEmpty(), [].find(x => x).isEmpty()]": [True]
     * 4,
     "$json.gone?.isEmpty()": UNDEFINED,
+    "$json.gone?.[0].isEmpty()": UNDEFINED,
+    "(() => { if ([1]) [1].isEmpty(); return new Map([[1, null]]).get(1).isEmpty() })()": True,
     "'a b'.split(' ').isEmpty().toString().isNotEmpty()": True,
     "[0, false, '', 1, $now].map(x => x.isEmpty())": [True, True, True, False, False],
     "$json.gone.toTitleCase()": FAILS,

@@ -125,7 +125,7 @@ const opened = (tokens, close) => {
   return -1;
 };
 
-const NO_OPERAND = new Set([...BEFORE_PATTERN]);
+const BEFORE_BRACKET = new Set(['if', 'while', 'for', 'with', 'switch', 'catch']);
 
 /** The token at which the operand of a dot begins: `$json.a` of `!$json.a.isEmpty()`; -1: not to be told. */
 const operandOf = (tokens, dot) => {
@@ -136,7 +136,8 @@ const operandOf = (tokens, dot) => {
       place = Object.hasOwn(OPENER, text) ? opened(tokens, place) : -1;
       if (place < 0) return -1;
       const before = tokens[place - 1];
-      const more = before && (before.text === ')' || before.text === ']' || (before.kind === 'word' && !NO_OPERAND.has(before.text)));
+      if (before?.text === '?.' || (before?.kind === 'word' && BEFORE_BRACKET.has(before.text))) return -1;
+      const more = before && (before.text === ')' || before.text === ']' || (before.kind === 'word' && !BEFORE_PATTERN.has(before.text)));
       if (!more) return place;
       place -= 1;
       continue;
