@@ -40,8 +40,7 @@ async def failed(tx: Tx, automation: Automation) -> int:
     return (await automations.get(tx, automation.org, automation.id)).consecutive_failures
 
 
-@pytest.mark.parametrize("refused", [False, True])
-async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop, refused: bool) -> None:
+async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) -> None:
     """engine 2 "Group commit", 4.5, 6, 15: one that is to be cancelled has the step alone; a fenced one has
     nothing written; what the database refuses fails alone, and then neither its step nor its end is kept"""
     tools, hired = shop.service.tools, await shop.hired()
@@ -54,26 +53,26 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop, 
     await shop.tamper("UPDATE schedules SET consecutive_failures = 3 WHERE org_id = :org")
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
-    names = ["look", "look", "look", LONG if refused else "look"]
+    names = ["look", "look", "look", LONG]
     acts = [ended(shop, run, lease, name=name) for run, lease, name in zip(runs, leases, names, strict=True)]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
     assert outcomes[:2] == [Closed(True, True, None), Closed(True, False, "by_person")]
     assert isinstance(outcomes[2], Fenced)
-    assert outcomes[3] == Closed(True, True, None) or (refused and isinstance(outcomes[3], Exception))
+    assert isinstance(outcomes[3], Exception)
     after = [await shop.run(run) for run in runs]
-    assert [run.status for run in after] == [DONE, RUNNING, RUNNING, RUNNING if refused else DONE]
+    assert [run.status for run in after] == [DONE, RUNNING, RUNNING, RUNNING]
     assert (after[0].message, after[0].result, after[0].finished_at) == (
         "Done.",
         {"seen": 1},
         shop.clock.now(),
     )
-    assert [run.last_seq for run in after] == [1, 1, 0, 0 if refused else 1]
+    assert [run.last_seq for run in after] == [1, 1, 0, 0]
     assert [len(await shop.steps(run)) for run in runs] == [run.last_seq for run in after]
     assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
     failures = [await shop.read(partial(failed, automation=automation)) for automation in made]
-    assert failures == [0, 3, 3, 3 if refused else 0]
+    assert failures == [0, 3, 3, 3]
     free = await claim.claim(tools, hired.id, free=9, full=[])
-    assert {lease.run for lease in free} == {behind[0].id} | (set() if refused else {behind[3].id})
+    assert {lease.run for lease in free} == {behind[0].id}
 
 
 async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:

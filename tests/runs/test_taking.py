@@ -21,7 +21,10 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
 from steward.runs.finish import End, Finish
 from steward.runs.tools import Fenced
-from steward.store import organizations, ticks
+from steward.store import automations, organizations, plain_runs, run_queue, ticks
+from steward.store.engine import AtOnce
+from steward.store.plain_runs import Leased, Standing
+from steward.store.run_queue import Lease
 from steward.store.steps import StepValue, ValueState, packed
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
@@ -231,3 +234,26 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     assert [run.status for run in after][:2] == [DONE, RUNNING]
     assert [(run.last_seq, len(await shop.steps(run))) for run in after] == [(1, 1), (1, 1), (1, 1), (0, 0)]
     assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}
+
+
+async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
+    """engine 2 "Round trips": were a function behind its plain statement, every run would go by itself"""
+    if shop.engine.dialect == "sqlite":
+        pytest.skip("SQLite runs the plain statements alone")
+    org, now = shop.owner.org, shop.clock.now()
+    automation, run = await shop.hiding(), (await shop.drained(await shop.hiding(threshold=5)))
+    hot = await shop.read(partial(run_queue.hot, org=org, run=run.id))
+    assert hot is not None
+    lease = Lease(org, run.id, 0, 1)
+    wanted = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
+    [leased] = await shop.engine.write(now, AtOnce(partial(plain_runs.leased, leases=[lease])))
+    standing = await shop.engine.write(
+        now, AtOnce(partial(plain_runs.standing, wanted=wanted, max_waiting=9))
+    )
+    read = [
+        await shop.read(partial(automations.get, org=org, automation=one))
+        for one in (automation.id, run.automation_id)
+    ]
+    stores = frozenset(one.integration_id for one in shop.connections.values())
+    assert leased == Leased(lease, run, hot, read[1], is_on=True, connected=stores)
+    assert standing == [Standing(one, stores, now) for one in read]
