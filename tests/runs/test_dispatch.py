@@ -386,27 +386,6 @@ async def test_organizations_are_served_in_one_tick(world: World) -> None:
         assert [run.org for run in await world.runs(automation)] == [automation.org]
 
 
-async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 16: True = come again now"""
-    monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
-    monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 4, "postgresql": 8})
-    made = [await world.create() for _ in range(5)]
-    await world.clock.advance(2 * 3600 + 540)
-    assert await world.dispatch() == (2 if world.engine.dialect == "sqlite" else 3)
-    assert [len(await world.runs(automation)) for automation in made] == [1] * 5
-
-
-async def test_a_long_look_makes_no_long_tick(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 13 and 16: after a standstill only a batch goes the long way at a time, and none is left out"""
-    monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
-    monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 5, "postgresql": 8})
-    made = [await world.create(schedule=HOURLY) for _ in range(5)]
-    await world.clock.advance(4 * 3600 + 540)
-    assert await world.dispatch() == 3
-    assert [len(await world.runs(automation)) for automation in made] == [1] * 5
-    assert len({len(await world.rows(automation)) for automation in made}) == 1
-
-
 class TestPoison:
     """engine P7 and 16: one bad row never stops the next"""
 
