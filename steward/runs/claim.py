@@ -89,11 +89,12 @@ class _Begun:
 async def take_up(tools: Tools, lease: Lease) -> Taken | None:
     """As `begin`, durably; most runs share one call with others taken at the same time. Raises Fenced."""
     now = tools.clock.now()
-    shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together, at_once=True)
-    begun = await tools.engine.write(now, shared, org=lease.org)
-    if begun.apart:
-        return await tools.engine.write(now, partial(begin, lease=lease, tools=tools), org=lease.org)
-    return begun.taken
+    if lease.is_fresh:
+        shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together, at_once=True)
+        begun = await tools.engine.write(now, shared, org=lease.org)
+        if not begun.apart:
+            return begun.taken
+    return await tools.engine.write(now, partial(begin, lease=lease, tools=tools), org=lease.org)
 
 
 async def _begin_alone(tx: Tx, taking: _Taking) -> _Begun:

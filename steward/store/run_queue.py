@@ -13,12 +13,13 @@ from steward.store.ticks import NOT_PUT_OFF
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A run in a worker's hands; the epoch fences whoever lost it."""
+    """A run in a worker's hands; the epoch fences whoever lost it. A fresh one has not begun yet."""
 
     org: OrgId
     run: RunId
     epoch: int
     attempt: int
+    is_fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,19 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
             "   AND lease_until > {now})"
             "  ORDER BY vt, id LIMIT :free) AS taken"
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
-            " RETURNING org_id, id, vt, epoch, attempt",
-            "SELECT org_id, id, vt, epoch, attempt FROM queue_lease(:worker, :free, :full, :test_now)",
+            " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh",
+            "SELECT org_id, id, vt, epoch, attempt, is_fresh"
+            " FROM queue_lease(:worker, :free, :full, :test_now)",
         ),
         {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
     )
     found = [
-        (Lease(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"]), int(row["vt"]))
+        (
+            Lease(
+                OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"], bool(row["is_fresh"])
+            ),
+            int(row["vt"]),
+        )
         for row in rows
     ]
     return sorted(found, key=lambda pair: pair[1])

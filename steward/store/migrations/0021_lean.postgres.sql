@@ -136,7 +136,7 @@ END $$;
 -- Leases ready runs in fair order (engine 6) and moves the present up to the largest stamp that was taken, unless
 -- another is doing so.
 CREATE FUNCTION queue_lease(worker bigint, free bigint, full_orgs bigint[], test_now bigint)
-RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint)
+RETURNS TABLE (org_id bigint, id text, vt bigint, epoch bigint, attempt bigint, is_fresh boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, public
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
@@ -147,7 +147,7 @@ BEGIN
     IF test_now IS NOT NULL THEN
         PERFORM set_config('steward.test_now', test_now::text, true);
     END IF;
-    FOR org_id, id, vt, epoch, attempt IN
+    FOR org_id, id, vt, epoch, attempt, is_fresh IN
         UPDATE runs AS r SET queue = 'leased', worker_id = worker, epoch = r.epoch + 1
         FROM (SELECT c.org_id, c.id FROM runs AS c
               WHERE c.queue = 'ready' AND c.org_id <> ALL (full_orgs)
@@ -155,7 +155,7 @@ BEGIN
                             WHERE w.worker_id = worker AND w.state = 'alive' AND w.lease_until > steward_now())
               ORDER BY c.vt, c.id LIMIT free FOR UPDATE SKIP LOCKED) AS t
         WHERE r.org_id = t.org_id AND r.id = t.id
-        RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt
+        RETURNING r.org_id, r.id, r.vt, r.epoch, r.attempt, r.started_at IS NULL
     LOOP
         latest := greatest(latest, vt);
         RETURN NEXT;
