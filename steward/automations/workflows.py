@@ -13,6 +13,8 @@ from steward.steps.flow.types import FLOW_TYPES
 from steward.store import connections, organizations, plans
 from steward.store.engine import Tx
 
+MOST_ID = 2**53 - 1  # contract 1.2, Integer
+
 
 @dataclass(frozen=True, slots=True)
 class Unconfigured:
@@ -95,11 +97,13 @@ def own_document(connection: Connection) -> str | None:
 
 
 def integrations_in(bindings: JsonObject) -> set[IntegrationId]:
-    """The connections bindings name."""
+    """The connections bindings name; what is no id of one is left to who checks them."""
     return {
         IntegrationId(number)
         for binding in bindings.values()
-        if isinstance(binding, Mapping) and isinstance(number := binding.get("integration_id"), int)
+        if isinstance(binding, Mapping)
+        and isinstance(number := binding.get("integration_id"), int)
+        and 1 <= number <= MOST_ID
     }
 
 

@@ -161,3 +161,9 @@ async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service)
         refused[count] = set(heard.errors)
     assert refused[501] == {"bindings"}
     assert refused[500] == {f"bindings.Step {number}" for number in range(500)}
+    for number in (0, 2**53, 2**70):
+        given = {"Told": {**binding, "integration_id": number}}
+        heard = await member.post(f"{PATH}/{kept['id']}/preview", {"bindings": given})
+        assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
+        heard = await member.patch(f"/v1/automations/{made['id']}", {"version": 1, "bindings": given})
+        assert (heard.status, set(heard.errors)) == (422, {"bindings.Told"})
