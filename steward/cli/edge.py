@@ -182,12 +182,14 @@ class _Guarded(HttpToolsProtocol):
         self._is_read()
         super().resume_writing()
 
-    def timeout_keep_alive_handler(self) -> None:
+    def _end_idle(self) -> None:
         # What is closed still waits for its last answer to be read, for however long.
         if not self.transport.get_write_buffer_size():
             super().timeout_keep_alive_handler()
         elif self._unread is None:
             self._watch_reader()
+
+    timeout_keep_alive_handler = _end_idle  # as uvicorn calls it
 
     def _watch_reader(self) -> None:
         self._left = self.transport.get_write_buffer_size()
