@@ -32,17 +32,28 @@ class LogCopier:
     def close(self) -> None:
         """Ends the thread after what it is at."""
         self._closed = True
-        self._wake.release()
+        self._wake.release(2)
         self._thread.join()
         self._connection.close()
 
     def _loop(self) -> None:
-        while True:
-            self._wake.acquire()
-            while self._wake.acquire(blocking=False):
-                pass  # one pass copies whatever there is
+        turns = 1
+        while not self._closed:
+            for _ in range(turns):
+                self._wake.acquire()
             if self._closed:
                 return
-            # A full or failing disk: the writer, which meets it too, says so.
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            pages = self._copy()
+            while self._wake.acquire(blocking=False):
+                pass  # one pass copies whatever there is
+            # Two cannot copy at once. Past the longest it is the writer's turn, which holds up its writes: a
+            # thread slower than the writer would never come to an end, and the log would grow for as long.
+            turns = 2 if pages >= LONGEST_PAGES else 1
+
+    def _copy(self) -> int:
+        """Copies what there is; the pages of the log."""
+        # A full or failing disk: the writer, which meets it too, says so.
+        with contextlib.suppress(sqlite3.Error):
+            _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            return int(pages)
+        return LONGEST_PAGES
