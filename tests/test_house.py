@@ -148,17 +148,12 @@ def test_names_say_what_things_are() -> None:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef) and _is_vague_class(node.name, path):
                 found.append(f"{name_of(path)}:{node.lineno} class {node.name}")
-            elif (
-                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                and node.name not in _OF_LIBRARIES
-                and _is_vague(node.name)
-            ):
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_vague(node.name):
                 found.append(f"{name_of(path)}:{node.lineno} {node.name}")
     assert found == []
 
 
 _NOWHERE = {"common", "core", "lib", "services"}
-_OF_LIBRARIES = {"timeout_keep_alive_handler"}  # overridden, so named by others
 
 
 def _parts(path: Path) -> list[str]:
