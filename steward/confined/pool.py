@@ -306,7 +306,8 @@ async def _line(process: ChildProcess, seconds: float) -> bytes:
                 process.yield_to_others()
         return reading.result()
     finally:
-        reading.cancel()
+        reading.cancel()  # and gone before anybody else reads: two may not wait at one pipe
+        await asyncio.gather(reading, return_exceptions=True)
 
 
 class _Clock:

@@ -150,6 +150,8 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
         ended, _ = await asyncio.wait({wild}, timeout=0.05)
         assert not ended
     wild.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await wild
 
 
 def _pid(children: Children, owner: Owner) -> int:
@@ -192,9 +194,7 @@ async def test_other_runs_go_on_while_one_runs_away(children: Children) -> None:
     one = [read("={{ $json.a + 1 }}")]
     await other.evaluate(one, ONE)
     wild = asyncio.ensure_future(_come_to(children, "(() => { while (true); })()"))
-    began = time.monotonic()
     for _ in range(10):
         assert await other.evaluate(one, ONE) == [[2]]
     assert not wild.done()
-    assert time.monotonic() - began < 1
     assert await wild == "code_timeout"
