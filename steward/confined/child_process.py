@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Final
 
 from steward.confined.protocol import MESSAGE_BYTES
@@ -30,7 +29,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, command: Sequence[str], folder: str) -> "ChildProcess":
-        """A fresh process: no environment, its own session, two pipes, and nothing else open."""
+        """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
         loop = asyncio.get_running_loop()
         process = _opened(command, folder)
         child = cls(process, asyncio.StreamReader(limit=LINE_BYTES))
@@ -57,25 +56,18 @@ class ChildProcess:
     def yield_to_others(self) -> None:
         """Lets everything else of this machine go first, for good.
 
-        On Linux it is the policy that lets one who wakes go at once; a low weight alone has it wait. A
-        session of its own is often a scheduling group of its own, whose weight then counts instead and
-        leaves it a tenth of a core that others want too. The kernel refuses that for a moment after another
-        process asked (ten changes a second on the whole machine), so this may be asked again.
+        On Linux it is the policy that lets one who wakes go at once; a low weight alone has it wait. It
+        counts among the processes of one session, which the kernel may weigh as a whole: a child therefore
+        stays in the service's.
         """
         if self._yields:
             return
+        self._yields = True
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, _NICE)
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(self.pid, os.SCHED_IDLE, os.sched_param(0))
-        group = Path(f"/proc/{self.pid}/autogroup")
-        try:
-            if group.exists():
-                group.write_text(str(_NICE), "ascii")
-        except OSError:
-            return
-        self._yields = True
 
     async def line(self) -> bytes:
         """The next line; without its end when the process is no more. Raises ValueError when too long."""
@@ -123,7 +115,7 @@ def _opened(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
         cwd=folder,
         env={},
         close_fds=True,
-        start_new_session=True,
+        process_group=0,  # a signal from the terminal is the service's; its session: yield_to_others
         bufsize=0,
     )
 

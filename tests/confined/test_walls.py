@@ -101,4 +101,4 @@ def _look_at(pid: int) -> None:
     assert b"STEWARD" not in (proc / "environ").read_bytes()
     assert not any((proc / "cwd").iterdir())
     assert (proc / "cwd").stat().st_mode & 0o222 == 0
-    assert os.getsid(pid) == pid
+    assert os.getpgid(pid) == pid
