@@ -15,6 +15,7 @@ from steward.config import Settings
 from steward.confined.pool import Children
 from steward.confined.protocol import Stopped
 from steward.connections import rotation
+from steward.connectors.shopify.schema_table import schema_table
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
@@ -28,6 +29,13 @@ MOST_SKEW = timedelta(seconds=30)
 LOST_WITHIN = timedelta(days=7)
 GRACE = timedelta(minutes=5)
 POISONED = 5
+PACKAGE = Path(app.__file__).parent
+BUILT = {
+    "confined/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
+    "confined/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
+    "confined/built/showdown.js": "Markdown (imported workflows that turn it into HTML fail)",
+}
+_FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
 _NOT_KNOWN = "Not known: the database cannot be used."
 
 
@@ -221,6 +229,25 @@ async def _confined(patient: Patient) -> str:
     return f"Foreign code runs within limits, behind a filter of system calls {network}."
 
 
+async def _built(patient: Patient) -> str:
+    return await asyncio.to_thread(_look_at_built)
+
+
+def _look_at_built() -> str:
+    """What `make` builds into the package: no wheel is without it, but a checkout may be left half-way."""
+    missing = [what for path, what in BUILT.items() if not (PACKAGE / path).is_file()]
+    try:
+        schema_table()
+    except (OSError, ValueError, LookupError, TypeError):
+        missing.insert(0, _FIELDS)
+    if missing:
+        raise Wrong(
+            f"Missing or not readable: {'; '.join(missing)}. Install this release again;"
+            " where Steward runs from a checkout, run: make setup."
+        )
+    return "What is built into an installation is there."
+
+
 # One line adds a check.
 CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "settings": _settings,
@@ -237,6 +264,7 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "store_events": _store_events,
     "walls": _walls,
     "confined": _confined,
+    "built": _built,
 }
 
 

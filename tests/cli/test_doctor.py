@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
+from steward.cli import doctor
 from steward.clock import SystemClock
+from steward.connectors.shopify import schema_table
 from steward.store.engine import Tx
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
@@ -29,6 +32,7 @@ NAMES = [
     "store_events",
     "walls",
     "confined",
+    "built",
 ]
 CLOCK = SystemClock()
 
@@ -146,6 +150,25 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
     assert wrong(said) == {"walls"}
     assert {"runs", "audit_log"} <= set(found(said)["walls"][1].rstrip(".").split(": ")[1].split(", "))
     into(postgresql_url, "REVOKE DELETE ON audit_log FROM steward_app")
+
+
+def test_an_installation_left_half_made_is_told(
+    steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """contract 7: each check says what to do; without the table the import of a flow is a defect of ours"""
+    schema_table.schema_table.cache_clear()
+    table = tmp_path / "schema.json"
+    monkeypatch.setattr(schema_table, "_TABLE", table)
+    table.write_text('{"types": {}}')
+    said = steward("doctor")
+    assert "built" in wrong(said)
+    assert found(said)["built"][1].count(";") == 1
+    assert "fields of Shopify" in found(said)["built"][1]
+    assert "make setup" in found(said)["built"][1]
+    table.unlink()
+    monkeypatch.setattr(doctor, "PACKAGE", tmp_path)
+    told = found(steward("doctor"))["built"][1]
+    assert all(what in told for what in ("fields of Shopify", "dates", "queries", "Markdown"))
 
 
 def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
