@@ -198,6 +198,13 @@ _BEGUN = (
 )
 STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."
 HALF_DONE = "It was stopped half-way: a part of it was made. Look at it in the store."
+_NO_WORDS = "''"
+
+
+def _beside(words: str) -> str:
+    """SQL: what the step said of its change, then `words` (SQL of a text) once; words of doubt go."""
+    said = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
+    return f"nullif(trim({said} || ' ' || {words}), '')"
 
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
@@ -208,8 +215,8 @@ async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
     return await tx.execute(
         f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' WHEN {_BEGUN} THEN 'failed'"
         " ELSE :to END,"
-        f" message = CASE WHEN {_OPEN} THEN :open WHEN {_BEGUN} THEN :half"
-        " WHEN outcome = 'unknown' THEN NULL ELSE message END"
+        f" message = CASE WHEN {_OPEN} THEN {_beside(':open')} WHEN {_BEGUN} THEN {_beside(':half')}"
+        f" ELSE {_beside(_NO_WORDS)} END"
         " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
         f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
         {"org": org, "run": run, "to": to, "open": STILL_OPEN, "half": HALF_DONE},
@@ -219,16 +226,19 @@ async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
 async def settle(
     tx: Tx, org: OrgId, run: RunId, change: ChangeId, *, outcome: Outcome, message: str | None
 ) -> None:
-    """Keeps a change's outcome; a message that is None leaves what stood beside the change.
-
-    What was said while it was unknown goes.
-    """
+    """Keeps a change's outcome; `message` comes after what the step said of the change, and doubts go."""
     await tx.execute(
-        "UPDATE changes SET outcome = :outcome, message = coalesce(CAST(:message AS text),"
-        " CASE WHEN outcome = 'unknown' THEN NULL ELSE message END),"
+        f"UPDATE changes SET outcome = :outcome, message = {_beside('CAST(:message AS text)')},"
         " applied_at = CASE WHEN :outcome = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
         " WHERE org_id = :org AND run_id = :run AND id = :change",
-        {"org": org, "run": run, "change": change, "outcome": outcome, "message": message},
+        {
+            "org": org,
+            "run": run,
+            "change": change,
+            "outcome": outcome,
+            "message": message or "",
+            "open": STILL_OPEN,
+        },
     )
 
 

@@ -10,6 +10,7 @@ from steward import worker
 from steward.model.change import Change, Outcome
 from steward.model.connection import ConnectionState
 from steward.model.run import Run, RunStatus
+from steward.store.changes import STILL_OPEN
 from steward.store.effects import EffectState
 from tests.runs.shop import Shop
 
@@ -159,13 +160,14 @@ async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> Non
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
     """engine 11.3 readable: read back after the quiet time; safety 1 promise 3"""
-    run, _ = await approved(shop)
+    run, [proposed, *_] = await approved(shop)
+    assert proposed.message
     shop.fault(kind, "POST", BATCH, **({"status": 500} if kind.startswith("status") else {}))
     await shop.drain()
     waits = await shop.run(run)
     assert waits.status is RunStatus.RUNNING
     [lost, *_] = await shop.changes(run)
-    assert (lost.outcome, lost.message is not None) == (Outcome.UNKNOWN, True)
+    assert (lost.outcome, lost.message) == (Outcome.UNKNOWN, f"{proposed.message} {STILL_OPEN}")
     before = len(shop.writes())
     await shop.pass_time(seconds=60)  # the quiet time is not over: a call may be in flight
     assert len(shop.writes()) == before
@@ -174,7 +176,7 @@ async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, ki
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
     settled = (await shop.changes(run))[0]
     assert settled.outcome is Outcome.APPLIED
-    assert settled.message is None
+    assert settled.message == proposed.message
     assert settled.applied_at is not None
     was_applied = kind.endswith("after")
     assert len(shop.writes()) == before + (0 if was_applied else 1)
@@ -214,7 +216,9 @@ async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Sh
     await shop.drain()
     product_of(shop, changes[0])["regular_price"] = "66.60"
     await shop.until_settled(run)
-    assert (await shop.changes(run))[0].outcome is Outcome.CONFLICT
+    first = (await shop.changes(run))[0]
+    assert first.outcome is Outcome.CONFLICT
+    assert first.message == f"{changes[0].message} It has another value now."
     assert product_of(shop, changes[0])["regular_price"] == "66.60"
 
 

@@ -15,6 +15,7 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
 from steward.steps.base import StepContext
 from steward.store import automations, steps
+from steward.store.changes import STILL_OPEN
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 
@@ -199,6 +200,7 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
     """engine 11.4: what is open when a run ends stays unknown and is read back afterwards"""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
+    said = (await shop.changes(run))[0].message
 
     def broken(point: str) -> None:
         if point == "after_call":
@@ -212,11 +214,11 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
     first, *others = await shop.changes(run)
-    assert first.outcome is Outcome.UNKNOWN
+    assert (first.outcome, first.message) == (Outcome.UNKNOWN, f"{said} {STILL_OPEN}")
     assert {one.outcome for one in others} == {Outcome.CANCELLED}
     await shop.pass_time(minutes=10)
     first, *_ = await shop.changes(run)
-    assert (first.outcome, first.message) == (Outcome.APPLIED, None)
+    assert (first.outcome, first.message) == (Outcome.APPLIED, said)
     assert (await shop.run(run)) == ended
     assert len(shop.writes()) == 1
 
