@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 import sqlite3
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
@@ -129,7 +130,10 @@ def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
         known = {row["version"]: row["sha256"] for row in connection.execute("SELECT * FROM schema_version")}
         report = _report("sqlite", known, only_look=only_look)
         if not only_look:
-            for migration in _after(known, "sqlite"):
+            pending = _after(known, "sqlite")
+            if any("writable_schema" in migration.text for migration in pending):
+                _open_schema(connection)
+            for migration in pending:
                 _apply_sqlite(connection, migration, now)
         return report
     finally:
@@ -141,6 +145,25 @@ def _give_room_back(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
         connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         connection.execute("VACUUM")
+
+
+def _open_schema(connection: sqlite3.Connection) -> None:
+    """Lets a migration tell SQLite anew what a table is. Raises Unavailable before any has begun.
+
+    Some systems build SQLite "defensive": it then refuses that, unless the connection says otherwise.
+    """
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
+    connection.execute("PRAGMA writable_schema = ON")
+    try:
+        connection.execute("EXPLAIN UPDATE sqlite_schema SET sql = sql")  # refused while it is read
+    except sqlite3.OperationalError as error:
+        raise Unavailable(
+            "This system's SQLite is built “defensive”, and Python before 3.12 cannot ask it for what a"
+            " migration needs. Nothing was changed. Run Steward with Python 3.12 or newer."
+        ) from error
+    finally:
+        connection.execute("PRAGMA writable_schema = OFF")
 
 
 def _apply_sqlite(connection: sqlite3.Connection, migration: Migration, now: datetime) -> None:
