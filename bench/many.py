@@ -76,32 +76,24 @@ def _series(count: int, *, postgres: bool) -> str:
 
 _RUNS = (
     """INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
-        approval_id, leased_ms, queued_at, started_at, waiting_since, expires_at)
+        approval_id, leased_ms, queued_at, started_at, waiting_since, expires_at, automation_name,
+        automation_version, template_id, template_version, started_by)
     SELECT a.org_id, replace(a.id, '01JD3Z0', '01JD3ZR'), a.id, 'live', 'waiting_approval', 'parked', 0, 1, 1,
-        1, replace(a.id, '01JD3Z0', '01JD3ZA'), 40, {now}, {now}, {now}, {now} + 259200000
+        1, replace(a.id, '01JD3Z0', '01JD3ZA'), 40, {now}, {now}, {now}, {now} + 259200000, 'Many', 1,
+        '{template}', 1, 'schedule'
     FROM automations AS a WHERE a.id LIKE '01JD3Z0%'""",
-    """INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
-        template_version, started_by)
-    SELECT r.org_id, r.id, r.automation_id, 'Many', 1, '{template}', 1, 'schedule'
-    FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
     """INSERT INTO approvals (org_id, id, run_id, automation_id, round, kind, version, status, change_hash,
         counts, warnings, created_at, expires_at)
     SELECT r.org_id, r.approval_id, r.id, r.automation_id, 1, 'changes', 1, 'pending', '{hash}', '{{}}', '[]',
         {now}, {now} + 259200000
     FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
-    """INSERT INTO lanes (org_id, automation_id, holder_run_id, dropped)
-    SELECT r.org_id, r.automation_id, r.id, 0 FROM runs AS r WHERE r.id LIKE '01JD3ZR%'""",
 )
 _READY = (
     """INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
-        leased_ms, queued_at)
+        leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by)
     SELECT {org}, '01JD3ZQ' || (1000000000000000000 + n), '{automation}', 'test', 'queued', 'ready', n, 0, 1,
-        0, 0, {now}
+        0, 0, {now}, 'Many', 1, '{template}', 1, 'hand'
     FROM {series}""",
-    """INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
-        template_version, started_by)
-    SELECT r.org_id, r.id, r.automation_id, 'Many', 1, '{template}', 1, 'hand'
-    FROM runs AS r WHERE r.id LIKE '01JD3ZQ%'""",
     "INSERT INTO fair_orgs (org_id, last_vt) VALUES ({org}, {count})",
 )
 

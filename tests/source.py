@@ -159,4 +159,5 @@ def owned_tables() -> set[str]:
         ):
             if re.search(r"PRIMARY KEY \(org_id\b", body) or re.match(r"\s*org_id [^,]*PRIMARY KEY", body):
                 found.add(table)
+        found -= set(re.findall(r"^DROP TABLE (\w+);", file.read_text(), re.M))
     return found

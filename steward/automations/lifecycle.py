@@ -6,7 +6,7 @@ from steward.automations import coming, due, history, readiness, topics
 from steward.automations.change import check_version
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
-from steward.lanes import ending, lane
+from steward.lanes import ending
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -15,7 +15,7 @@ from steward.model.schedule import Cadence
 from steward.model.trigger import TriggerKind
 from steward.scheduling.shape import has_passed
 from steward.scheduling.zones import zone
-from steward.store import automations, schedules, streaks, subscriptions, ticks
+from steward.store import automations, lanes, schedules, streaks, subscriptions, ticks
 from steward.store import history as store_history
 from steward.store.engine import Tx
 from steward.store.history import HistoryAction
@@ -90,10 +90,8 @@ async def pause_for_connection(
         for automation in await automations.active_naming(tx, org, integration)
         if integration in readiness.connections_of(automation, rules.templates)
     )
-    for automation in needing:  # a batch locks kind by kind (engine 2)
-        await schedules.lock(tx, org, automation)
-    if needing:
-        await lane.lock_many(tx, org, needing)
+    if needing:  # a batch locks kind by kind (engine 2)
+        await lanes.lock(tx, org, needing)
     return [
         automation
         for automation in needing

@@ -8,7 +8,7 @@ from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
 from steward.model.run import Queue, RunStatus, StartedBy
-from steward.store import approvals, changes, fair, run_queue
+from steward.store import approvals, changes, fair, lanes, run_queue
 from steward.store.engine import Tx
 
 
@@ -48,7 +48,7 @@ async def end(
     tx: Tx, org: OrgId, run: RunId, *, automation: AutomationId, since: RunStatus, how: Ending
 ) -> bool:
     """Ends a queued or waiting run under its lane's lock; False when its status is no longer `since`."""
-    await lane.lock(tx, org, automation)
+    await lanes.lock(tx, org, [automation])
     hot = await run_queue.hot(tx, org, run, lock=True)
     if hot is None or not await run_queue.end(tx, org, run, status=how.status, since=since):
         return False
@@ -56,7 +56,7 @@ async def end(
         await end_approval(tx, org, hot.approval, status=how.approval)
         await changes.drop_open(tx, org, run, to=how.change)
     await run_queue.set_facts(tx, org, run, code=how.code, message=how.message)
-    await lane.release(tx, org, automation, run=run)
+    await lane.release(tx, org, automation)
     return True
 
 

@@ -60,18 +60,14 @@ class Offered:
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
     """Locks the lane and tells which live run holds it; offers of one automation exclude each other."""
-    holder = await lanes.lock(tx, org, automation)
-    status = await runs.status(tx, org, holder) if holder else None
-    return Lane(holder, status)
+    return (await lock_many(tx, org, [automation]))[automation]
 
 
 async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
     """As `lock`, for several automations of an organisation, in order of their ids."""
-    holders = await starting.lock_lanes(tx, org, automations)
-    return {
-        automation: Lane(holder, await runs.status(tx, org, holder) if holder else None)
-        for automation, holder in holders.items()
-    }
+    await lanes.lock(tx, org, automations)
+    held = await lanes.holders(tx, org, automations)
+    return {automation: Lane(*held.get(automation, (None, None))) for automation in automations}
 
 
 async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
@@ -103,9 +99,6 @@ async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
         )
         vt += is_ready
     await starting.insert_runs(tx, org, new)
-    held = {offer.automation.id: offer.run_id for offer in ready if offer.run_id is not None}
-    if held and await starting.hold_lanes(tx, org, held) != len(held):
-        raise RuntimeError("a lane that was locked and free could not be held")
 
 
 async def offer_events(
@@ -119,7 +112,7 @@ async def offer_events(
     org = automation.org
     room = most_waiting - await lanes.waiting(tx, org, automation.id, most_waiting)
     new: list[runs.NewRun] = []
-    holds: RunId | None = None
+    is_free = lane.holder is None
     dropped, ids = 0, RisingIds()  # what waits starts in the order of the events
     for wanted in events:
         refused = wanted.refused
@@ -130,8 +123,8 @@ async def offer_events(
         if refused is None:
             room -= 1
             queue = Queue.BLOCKED
-            if lane.holder is None and holds is None:
-                queue, vt, holds = Queue.READY, await fair.stamp(tx, org), run
+            if is_free:
+                queue, vt, is_free = Queue.READY, await fair.stamp(tx, org), False
         elif refused[0] in DROPPED_CODES:
             dropped += 1
         new.append(
@@ -151,8 +144,6 @@ async def offer_events(
             )
         )
     await starting.insert_runs(tx, org, new)
-    if holds is not None and await lanes.hold(tx, org, automation.id, run=holds, was=None) != 1:
-        raise RuntimeError(f"the lane of {automation.id} was locked and free and could not be held")
     if dropped:
         await lanes.count_dropped(tx, org, automation.id, dropped)
     return [Offered(one.id, one.status, one.refused[0] if one.refused else None) for one in new]
@@ -195,20 +186,16 @@ async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
             refused=wanted.refused,
         ),
     )
-    if queue is Queue.READY and wanted.mode is Mode.LIVE:
-        held = await lanes.hold(tx, automation.org, automation.id, run=run, was=None)
-        if held != 1:
-            raise RuntimeError(f"the lane of {automation.id} was locked and free and could not be held")
     return Offered(run, status)
 
 
-async def release(tx: Tx, org: OrgId, automation: AutomationId, *, run: RunId) -> RunId | None:
-    """Frees the lane `run` held and promotes the oldest blocked run; the promoted one.
+async def release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
+    """Promotes the oldest blocked run when nothing holds the lane any more; the promoted one.
 
-    Call it after `run` has left the live queue, under the lane's lock.
+    Call it after a run has ended, under the lane's lock.
     """
     following = await lanes.oldest_blocked(tx, org, automation)
-    if await lanes.hold(tx, org, automation, run=following, was=run) == 0 or following is None:
+    if following is None or await lanes.holders(tx, org, [automation]):
         return None
     await run_queue.promote(tx, org, following, vt=await fair.stamp(tx, org))
     return following

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
-from steward.lanes import ending, lane
+from steward.lanes import ending
 from steward.model.account import Actor
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.automation import Automation, AutomationState
@@ -16,7 +16,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
 from steward.runs.tools import CancelAsked, Fenced
-from steward.store import approvals, audit, automations, changes, fair, run_queue, runs
+from steward.store import approvals, audit, automations, changes, fair, lanes, run_queue, runs
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
 
@@ -165,7 +165,7 @@ async def reject(tx: Tx, actor: Actor, wish: RejectAsk, *, not_starter: bool) ->
 async def _locked(tx: Tx, actor: Actor, approval: ApprovalId) -> Approval:
     """The approval as it is under its lane's lock: of two deciders the second sees the first's decision."""
     seen = await approvals.get(tx, actor.org, approval)
-    await lane.lock(tx, actor.org, seen.automation_id)
+    await lanes.lock(tx, actor.org, [seen.automation_id])
     return await approvals.get(tx, actor.org, approval)
 
 

@@ -14,7 +14,7 @@ from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
 from steward.runs.tools import Fenced
-from steward.store import changes, checkpoints, lanes, plain_runs, run_queue, schedules, streaks
+from steward.store import changes, checkpoints, lanes, plain_runs, run_queue, streaks
 from steward.store.checkpoints import Point
 from steward.store.engine import Engine, Shared, Tx
 from steward.store.plain_runs import Closed, Success
@@ -40,8 +40,7 @@ async def finish(
 ) -> None:
     """Ends the run under its lane's lock and promotes the next. Raises Fenced."""
     org = lease.org
-    await schedules.lock(tx, org, automation)
-    await lanes.lock(tx, org, automation)
+    await lanes.lock(tx, org, [automation])
     if not await run_queue.finish(tx, lease, end.status):
         raise Fenced(lease)
     await run_queue.set_facts(
@@ -57,7 +56,7 @@ async def finish(
         await changes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
     if mode is Mode.TEST:
         return
-    await lane.release(tx, org, automation, run=lease.run)
+    await lane.release(tx, org, automation)
     await _streak(tx, lease, end, automation, rules=rules)
 
 
@@ -108,8 +107,7 @@ async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Po
 async def _alone(tx: Tx, ending: _Ending) -> Closed:
     if ending.point is not None:
         if tx.dialect == "postgresql":  # the run's row comes last in the lock order (engine 2)
-            await schedules.lock(tx, ending.wanted.lease.org, ending.wanted.automation)
-            await lanes.lock(tx, ending.wanted.lease.org, ending.wanted.automation)
+            await lanes.lock(tx, ending.wanted.lease.org, [ending.wanted.automation])
         ours, cancel = await checkpoints.keep(tx, ending.point)
         if not ours or cancel is not None:
             return Closed(ours, False, cancel)

@@ -15,9 +15,9 @@ ENDED_AT_ONCE = 100
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
-    " f.automation_name, au.store_label"
+    " r.automation_name, au.store_label"
     " FROM approvals AS a"
-    " JOIN run_facts AS f ON f.org_id = a.org_id AND f.run_id = a.run_id"
+    " JOIN runs AS r ON r.org_id = a.org_id AND r.id = a.run_id"
     " JOIN automations AS au ON au.org_id = a.org_id AND au.id = a.automation_id"
 )
 

@@ -39,10 +39,9 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
     WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS heard
 """
 JOINED = f"""
-SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, l.dropped, l.dropped_at, {_HEARD}
+SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.dropped, s.dropped_at, {_HEARD}
 FROM automations AS a
 JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
-LEFT JOIN lanes AS l ON l.org_id = a.org_id AND l.automation_id = a.id
 """
 
 

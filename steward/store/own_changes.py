@@ -18,14 +18,13 @@ _NOTE_TAIL = (
     " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at, moved = excluded.moved"
 )
 _NOTE = Both(
-    _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, f.automation_id, :run, :at,"
-    " r.value ->> 3, r.value ->> 4, f.started_by = 'event'"
-    " FROM json_each(:rows) AS r JOIN run_facts AS f ON f.org_id = :org AND f.run_id = :run WHERE true"
-    + _NOTE_TAIL,
-    _NOTE_HEAD + " SELECT :org, (r.value ->> 0)::bigint, r.value ->> 1, r.value ->> 2, f.automation_id,"
-    " :run, :at, (r.value ->> 3)::bigint, (r.value ->> 4)::boolean, f.started_by = 'event'"
+    _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, o.automation_id, :run, :at,"
+    " r.value ->> 3, r.value ->> 4, o.started_by = 'event'"
+    " FROM json_each(:rows) AS r JOIN runs AS o ON o.org_id = :org AND o.id = :run WHERE true" + _NOTE_TAIL,
+    _NOTE_HEAD + " SELECT :org, (r.value ->> 0)::bigint, r.value ->> 1, r.value ->> 2, o.automation_id,"
+    " :run, :at, (r.value ->> 3)::bigint, (r.value ->> 4)::boolean, o.started_by = 'event'"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
-    " JOIN run_facts AS f ON f.org_id = :org AND f.run_id = :run" + _NOTE_TAIL,
+    " JOIN runs AS o ON o.org_id = :org AND o.id = :run" + _NOTE_TAIL,
 )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.store import ticks
 from steward.store.engine import Both, Json, Row, Tx, ms
+from steward.store.lanes import LIVE
 
 _LOCKED = Both(
     # SQLite has one writer: reading within it is the lock. CROSS JOIN keeps the order of the keys given: an
@@ -18,7 +19,8 @@ _LOCKED = Both(
     sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
     " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
     " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on,"
-    " l.holder_run_id AS holder,"
+    " (SELECT r.id FROM runs AS r WHERE r.org_id = s.org_id AND r.automation_id = s.automation_id"
+    f" AND {LIVE.format(run='r')}) AS holder,"
     " EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id"
     " AND c.slot_at >= s.next_slot_at)"
     " OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id"
@@ -27,7 +29,6 @@ _LOCKED = Both(
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
-    " LEFT JOIN lanes AS l ON l.org_id = s.org_id AND l.automation_id = s.automation_id"
     f" WHERE s.next_run_at <= {{now}}{ticks.NOT_PUT_OFF.format(tick='dispatch', key='s.automation_id')}",
     postgresql="SELECT l.* FROM steward_slots_lock(:orgs, :ids) AS l"
     f" WHERE true{ticks.NOT_PUT_OFF.format(tick='dispatch', key='l.id')}",
@@ -49,20 +50,12 @@ _STAMPS = (
     " ON CONFLICT (org_id) DO UPDATE SET last_vt = max(fair_orgs.last_vt, (SELECT vt FROM fair_clock))"
     " + excluded.last_vt - (SELECT vt FROM fair_clock) RETURNING org_id, last_vt"
 )
-_LANES = (
-    "INSERT INTO lanes (org_id, automation_id, holder_run_id, dropped) VALUES (:org, :automation, :run, 0)"
-    " ON CONFLICT (org_id, automation_id) DO UPDATE SET holder_run_id = excluded.holder_run_id"
-    " WHERE lanes.holder_run_id IS NULL"
-)
 _RUNS = (
     "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
-    " plan_version, slot_at, leased_ms, queued_at)"
-    " VALUES (:org, :run, :automation, 'live', 'queued', 'ready', :vt, 0, 1, 0, :plan, :slot, 0, :queued)"
-)
-_FACTS = (
-    "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,"
+    " plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,"
     " template_version, started_by)"
-    " VALUES (:org, :run, :automation, :name, :version, :template, :template_version, 'schedule')"
+    " VALUES (:org, :run, :automation, 'live', 'queued', 'ready', :vt, 0, 1, 0, :plan, :slot, 0, :queued,"
+    " :name, :version, :template, :template_version, 'schedule')"
 )
 _OCCURRENCES = (
     "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,"
@@ -91,9 +84,9 @@ _started = itemgetter(
 
 
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
-    """Locks the schedules that are still due and not put off; each with its automation, its lane's `holder`,
-    the switch `automations_on`, and whether occurrences are `stored` that are pending or not before
-    `next_slot_at`.
+    """Locks the schedules that are still due and not put off; each with its automation, its live run
+    (`holder`), the switch `automations_on`, and whether occurrences are `stored` that are pending or not
+    before `next_slot_at`.
 
     By rising organisation and id; those others have locked are skipped.
     """
@@ -132,7 +125,7 @@ async def connected(
 
 
 async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
-    """Makes the runs, holds their lanes, advances the schedules; those whose lane was still free.
+    """Makes the runs and advances the schedules; those whose lane was still free.
 
     Call it with what `lock` gave, in its order, in the same transaction.
     """
@@ -141,22 +134,19 @@ async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
     if tx.dialect == "postgresql":
         return await _start_by_function(tx, starts)
     stamps = await _stamps(tx, starts)
-    runs, facts, held, slots, next_slots = [], [], [], [], []
+    runs, slots, next_slots = [], [], []
     now = ms(tx.now)
     for one in starts:
         row, run = one.row, one.run
         org, automation, slot, name, version, template, template_version, plan = _started(row)
         next_at = None if one.next_at is None else ms(one.next_at)
-        held.append((org, automation, run))
-        runs.append((org, run, automation, stamps[org], plan, slot, now))
-        facts.append((org, run, automation, name, version, template, template_version))
+        runs.append(
+            (org, run, automation, stamps[org], plan, slot, now, name, version, template, template_version)
+        )
         slots.append((org, automation, slot, one.local_key, run, now))
         next_slots.append((next_at, org, automation))
         stamps[org] += 1
-    if await tx.many(_LANES, held) != len(held):
-        raise RuntimeError("a lane that was free under the only writer could not be held")
     await tx.many(_RUNS, runs)
-    await tx.many(_FACTS, facts)
     await tx.many(_OCCURRENCES, slots)
     await tx.many(_ADVANCE, next_slots)
     await ticks.clear(tx, "dispatch", [one.row["id"] for one in starts])

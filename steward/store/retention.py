@@ -85,11 +85,10 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -
     )
     await tx.execute(
         "DELETE FROM idem_keys WHERE org_id = :org AND kind = 'run' AND key IN"
-        " (SELECT idempotency_key FROM run_facts WHERE org_id = :org AND run_id IN (:runs))"
+        " (SELECT idempotency_key FROM runs WHERE org_id = :org AND id IN (:runs))"
         " AND object_id IN (:runs)",
         bare,
     )
-    await tx.execute("DELETE FROM run_facts WHERE org_id = :org AND run_id IN (:runs)", bare)
     return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", bare)
 
 

@@ -298,10 +298,10 @@ async def set_facts(
 ) -> None:
     """Keeps why and how a run ended or waits; a summary or result that is None stays as it was."""
     await tx.execute(
-        "UPDATE run_facts SET code = :code, message = :message, current_step = NULL,"
+        "UPDATE runs SET code = :code, message = :message, current_step = NULL,"
         " summary = coalesce(CAST(:summary AS text), summary),"
         " result = coalesce(CAST(:result AS text), result)"
-        " WHERE org_id = :org AND run_id = :run",
+        " WHERE org_id = :org AND id = :run",
         {
             "org": org,
             "run": run,
@@ -323,10 +323,9 @@ async def ids_of(
 ) -> list[tuple[RunId, str, Queue]]:
     """The automation's runs of one status with what started them, oldest first."""
     rows = await tx.all(
-        "SELECT runs.id, f.started_by, runs.queue FROM runs"
-        " JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
-        " WHERE runs.org_id = :org AND runs.automation_id = :automation AND runs.status = :status"
-        " ORDER BY runs.queued_at, runs.id",
+        "SELECT id, started_by, queue FROM runs"
+        " WHERE org_id = :org AND automation_id = :automation AND status = :status"
+        " ORDER BY queued_at, id",
         {"org": org, "automation": automation, "status": status},
     )
     return [(RunId(row["id"]), row["started_by"], Queue(row["queue"])) for row in rows]

@@ -19,9 +19,10 @@ from steward.store.engine import Both, Row, Tx, at, at_or_none
 COLUMNS = """
     runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
     runs.slot_at, runs.approval_id, runs.cancel_at, runs.queued_at, runs.started_at, runs.waiting_since,
-    runs.expires_at, runs.finished_at, f.automation_name, f.automation_version, f.template_id,
-    f.template_version, f.started_by, f.event_id, f.event_topic, f.event_received_at, f.idempotency_key,
-    f.created_by, f.created_via, f.api_client_id, f.code, f.message, f.current_step, f.summary, f.result
+    runs.expires_at, runs.finished_at, runs.automation_name, runs.automation_version, runs.template_id,
+    runs.template_version, runs.started_by, runs.event_id, runs.event_topic, runs.event_received_at,
+    runs.idempotency_key, runs.created_by, runs.created_via, runs.api_client_id, runs.code, runs.message,
+    runs.current_step, runs.summary, runs.result
 """
 
 
@@ -31,10 +32,7 @@ _MODES = {one.value: one for one in Mode}
 _STARTERS = {one.value: one for one in StartedBy}
 _VIAS = {one.value: one for one in Via}
 _decoded = msgspec.json.Decoder().decode
-_GET = (
-    f"SELECT {COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
-    " WHERE runs.org_id = :org AND runs.id = :run"
-)
+_GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
 
 # One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
@@ -43,8 +41,7 @@ _SHOWN = Both(
     postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
     " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
     ") AS steps"
-    " FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
-    " WHERE runs.org_id = :org AND runs.id = :run",
+    " FROM runs WHERE runs.org_id = :org AND runs.id = :run",
 )
 
 
@@ -67,13 +64,17 @@ class NewRun:
 
 
 async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
-    """Stores a run and its facts."""
-    automation = run.automation
+    """Stores a run."""
+    automation, event = run.automation, run.event
+    code, message = run.refused or (None, None)
     await tx.execute(
         "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
-        " plan_version, slot_at, leased_ms, queued_at, finished_at)"
+        " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
+        " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
+        " idempotency_key, created_by, created_via, api_client_id, code, message)"
         " VALUES (:org, :id, :automation, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0, :now,"
-        " :finished)",
+        " :finished, :name, :version, :template, :template_version, :started_by, :event_id, :topic,"
+        " :received_at, :key, :person, :via, :client, :code, :message)",
         {
             "org": org,
             "id": run.id,
@@ -85,28 +86,10 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
             "plan": automation.plan_version,
             "slot_at": run.slot_at,
             "finished": tx.now if run.queue is Queue.DONE else None,
-        },
-    )
-    await _insert_facts(tx, org, run)
-
-
-async def _insert_facts(tx: Tx, org: OrgId, run: NewRun) -> None:
-    code, message = run.refused or (None, None)
-    event = run.event
-    await tx.execute(
-        "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version,"
-        " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
-        " idempotency_key, created_by, created_via, api_client_id, code, message)"
-        " VALUES (:org, :id, :automation, :name, :version, :template, :template_version, :started_by,"
-        " :event_id, :topic, :received_at, :key, :person, :via, :client, :code, :message)",
-        {
-            "org": org,
-            "id": run.id,
-            "automation": run.automation.id,
-            "name": run.automation.name,
-            "version": run.automation.version,
-            "template": run.automation.template_id,
-            "template_version": run.automation.template_version,
+            "name": automation.name,
+            "version": automation.version,
+            "template": automation.template_id,
+            "template_version": automation.template_version,
             "started_by": run.started_by,
             "event_id": event.id if event else None,
             "topic": event.topic if event else None,
@@ -179,7 +162,7 @@ async def find(
         ("runs.automation_id = :automation", "automation", wanted.automation),
         ("runs.status IN (:statuses)", "statuses", wanted.statuses or None),
         ("runs.mode = :mode", "mode", wanted.mode),
-        ("f.started_by = :started_by", "started_by", wanted.started_by),
+        ("runs.started_by = :started_by", "started_by", wanted.started_by),
         ("runs.queued_at >= :since", "since", wanted.since),
         ("runs.queued_at < :until", "until", wanted.until),
     ):
@@ -190,7 +173,7 @@ async def find(
         where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
         args |= {"at": after[0], "id": after[1]}
     return await tx.all(
-        f"SELECT {COLUMNS} FROM runs JOIN run_facts AS f ON f.org_id = runs.org_id AND f.run_id = runs.id"
+        f"SELECT {COLUMNS} FROM runs"
         f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
         args,
     )
@@ -199,9 +182,8 @@ async def find(
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
     """Notes what a running run is doing now; shown only, and may be lost (engine 3.5)."""
     await tx.execute(
-        "UPDATE run_facts SET current_step = :step"
-        " WHERE org_id = :org AND run_id = :run AND EXISTS (SELECT 1 FROM runs"
-        " WHERE runs.org_id = :org AND runs.id = :run AND runs.epoch = :epoch AND runs.queue = 'leased')",
+        "UPDATE runs SET current_step = :step"
+        " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'",
         {"org": org, "run": run, "epoch": epoch, "step": json.dumps(step)},
     )
 
@@ -265,7 +247,7 @@ def record(row: Row) -> Run:
 async def take_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
     """From its start on a run has the versions it runs with (contract 3.2)."""
     await tx.execute(
-        "UPDATE run_facts SET automation_version = :automation, template_version = :template"
-        " WHERE org_id = :org AND run_id = :run",
+        "UPDATE runs SET automation_version = :automation, template_version = :template"
+        " WHERE org_id = :org AND id = :run",
         {"org": org, "run": run, "automation": automation, "template": template},
     )

@@ -55,7 +55,6 @@ FILLED = {
     "runs",
     "changes",
     "approvals",
-    "lanes",
 }
 
 

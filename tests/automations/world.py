@@ -312,7 +312,7 @@ class World:
 
         async def act(tx: Tx) -> None:
             await run_queue.finish(tx, lease, status)
-            await lane.release(tx, lease.org, automation.id, run=lease.run)
+            await lane.release(tx, lease.org, automation.id)
 
         await self.write(act, lease.org)
 

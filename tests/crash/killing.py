@@ -250,8 +250,8 @@ async def _judge_rows(shop: Shop, run: Run) -> list[str]:
         wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
     ends = Counter(row["name"] for row in rows if row["status"] != "held")
     wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-    lock = partial(lanes.lock, org=shop.owner.org, automation=run.automation_id)
-    if await shop.write(lock) is not None:
+    held = partial(lanes.holders, org=shop.owner.org, automations=[run.automation_id])
+    if await shop.read(held):
         wrong.append("the lane is still held")
     hot = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
     if hot is None or hot.attempt > 4:

@@ -387,8 +387,8 @@ class Simulation:
             wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
         ends = Counter(row["name"] for row in rows if row["status"] != "held")
         wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-        lock = partial(lanes.lock, org=self.shop.owner.org, automation=run.automation_id)
-        if await self.shop.write(lock) is not None:
+        held = partial(lanes.holders, org=self.shop.owner.org, automations=[run.automation_id])
+        if await self.shop.read(held):
             wrong.append("the lane is still held")
         if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
             wrong.append("an intent is still open")

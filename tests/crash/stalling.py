@@ -18,13 +18,11 @@ from tests.runs.shop import Shop
 T = TypeVar("T")
 TABLES = (
     "runs",
-    "run_facts",
     "steps",
     "step_values",
     "changes",
     "effects",
     "approvals",
-    "lanes",
     "memory",
     "schedules",
 )

@@ -20,7 +20,7 @@ from steward.store.migrate import sqlite_path
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
-OF_A_RUN = ("runs", "run_facts", "steps", "step_values", "changes", "effects", "idem_keys")
+OF_A_RUN = ("runs", "steps", "step_values", "changes", "effects", "idem_keys")
 HISTORY = timedelta(days=400)
 STORED = timedelta(milliseconds=1)
 

@@ -172,7 +172,7 @@ async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, datab
     watcher = await asyncpg.connect(database_url)
 
     async def hold(tx: Tx) -> asyncio.Task[Started]:
-        await lanes.lock(tx, shop.owner.org, locked.id)
+        await lanes.lock(tx, shop.owner.org, [locked.id])
         late = asyncio.create_task(shop.started(locked, key="late"))
         while not await watcher.fetchval(BLOCKED):
             assert not late.done()

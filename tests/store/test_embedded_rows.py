@@ -1,4 +1,4 @@
-"""What migration 0020 makes anew on SQLite: the rows stay, and what a row may be is what it was."""
+"""What migrations make anew on SQLite: the rows stay, and what a row may be is what it was."""
 
 import itertools
 import sqlite3
@@ -34,6 +34,15 @@ SLOT = (
 STEP = (
     "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
     " wire) VALUES (1, 'run', 1, 'look', '', 1, 'succeeded', 5, 0, '{}')"
+)
+FACTS = (
+    "INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,"
+    " template_version, started_by, event_id, event_topic, event_received_at, created_by, message, summary)"
+    " VALUES (1, 'run', 'a', 'Hide', 3, 'hide', 2, 'event', 'e', 'orders/create', 7, 9, 'Done.', '{\"a\":1}')"
+)
+SCHEDULE = (
+    "INSERT INTO schedules (org_id, automation_id, slots_after, consecutive_failures, audited_until)"
+    " VALUES (1, 'a', 0, 2, 0)"
 )
 LANE = (
     "INSERT INTO lanes (org_id, automation_id, holder_run_id, dropped, dropped_at)"
@@ -84,13 +93,18 @@ def test_every_row_is_taken_over(before: sqlite3.Connection) -> None:
     before.execute(RUN, ("running", "leased", 1, None, None))
     before.execute(SLOT, ("queued", None, "run"))
     before.execute(STEP)
+    before.execute(FACTS)
+    before.execute(SCHEDULE)
     before.execute(LANE)
-    tables = ("runs", "occurrences", "steps", "lanes")
+    facts = before.execute("SELECT * FROM run_facts").fetchall()
+    tables = ("runs", "occurrences", "steps", "schedules")
     was = [before.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
     _bring(before, range(FIRST_ANEW, 10_000))
     now = [before.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
-    now[2] = [row[:10] for row in now[2]]  # but for its output, which lies in step_values
-    assert now == was
+    assert now[0] == [row + facts[0][3:] for row in was[0]]  # a run and its facts are one row
+    assert now[1] == was[1]
+    assert [row[:10] for row in now[2]] == was[2]  # but for its output, which lies in step_values
+    assert now[3] == [(*row, 3, 4) for row in was[3]]  # what was dropped is counted with the schedule
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         before.execute("UPDATE steps SET wire = '{}'")
     before.execute("UPDATE steps SET output = NULL, state = NULL")

@@ -1,19 +1,20 @@
-"""Wrong: the end of any run frees the lane, whoever holds it."""
+"""Wrong: the end of any run lets the next one go, whoever holds the lane."""
 
 import pytest
 
+from steward.lanes import lane
 from steward.model.ids import AutomationId, OrgId, RunId
-from steward.store import lanes
+from steward.store import fair, lanes, run_queue
 from steward.store.engine import Tx
 
 
-async def _hold(tx: Tx, org: OrgId, automation: AutomationId, *, run: RunId | None, was: RunId | None) -> int:
-    return await tx.execute(
-        "UPDATE lanes SET holder_run_id = :run WHERE org_id = :org AND automation_id = :automation",
-        {"org": org, "automation": automation, "run": run},
-    )
+async def _release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
+    following = await lanes.oldest_blocked(tx, org, automation)
+    if following is not None:
+        await run_queue.promote(tx, org, following, vt=await fair.stamp(tx, org))
+    return following
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(lanes, "hold", _hold)
+    patch.setattr(lane, "release", _release)
