@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pytest
 
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
-from steward.model.json import JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
@@ -17,7 +18,7 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.tools import Fenced
 from steward.store import steps
 from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, ValueState, packed, unpacked
+from steward.store.steps import NotJson, StepValue, ValueState, packed, unpacked
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters
@@ -119,9 +120,26 @@ async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[in
     assert last == [("act", 2, "between"), ("look", 3, outputs[1])]
 
 
-@pytest.mark.parametrize("value", [float("nan"), [None, float("inf")], {"at": {"most": -float("inf")}}])
-def test_what_is_no_number_is_not_kept_as_nothing(value: JsonValue) -> None:
-    """engine 10: a resumed run must find what the first one had"""
-    with pytest.raises(ValueError, match="not JSON compliant"):
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (float("nan"), "float"),
+        ([None, float("inf")], "float"),
+        ({"at": {"most": -float("inf")}}, "float"),
+        ({"orders": [{"at": NOON}]}, "datetime"),
+        ({"at": None, "found": ("a", "b")}, "tuple"),
+        ({"kinds": {"a"}}, "set"),
+        ({"file": b"x"}, "bytes"),
+        ({"step": StepKind.READ, "at": NOON}, "datetime"),
+        ({7: "seven"}, "key"),
+    ],
+)
+def test_what_would_come_back_as_something_else_is_not_kept(value: Any, named: str) -> None:
+    """engine 10: a resumed run must find what the first one had; step_values hold JSON"""
+    with pytest.raises(NotJson, match=named):
         packed(value)
-    assert unpacked(packed([None, 1e16, 2**70, "null"])) == [None, 1e16, 2**70, "null"]
+    same = [None, 1e16, 2**70, "null", True, -0.5, {"": []}]
+    assert unpacked(packed(same)) == same
