@@ -13,6 +13,7 @@ from steward.accounts.organizations import CreateOrganization
 from steward.accounts.people import CreatePerson
 from steward.automations import setup
 from steward.automations.setup import CreateAsk
+from steward.cli.serve import spare_collector
 from steward.clock import Clock, SystemClock
 from steward.config import read
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
@@ -171,7 +172,8 @@ async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **gi
 
 
 async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
-    """The service over a migrated database, with the bench template on offer; `given` are settings."""
+    """The service over a migrated database, with the bench template on offer, in a process that collects its
+    garbage as the served ones do; `given` are settings."""
     environ = {
         "STEWARD_ENV": "demo",
         "STEWARD_DATABASE_URL": url,
@@ -183,6 +185,7 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
         **{f"STEWARD_{name.upper()}": value for name, value in given.items()},
     }
     service = await app.build(read(environ), clock=clock)
+    spare_collector()
     template = five_steps()
     # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
     cast("dict[str, Template]", service.tools.templates)[template.template_id] = template

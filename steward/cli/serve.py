@@ -130,6 +130,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     stop = stop_on_signals()
     service.share_hints(listens=True)
     own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
+    spare_collector()
     ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:
         tick = timedelta(seconds=settings.tick_seconds)
