@@ -47,6 +47,7 @@ from steward.version import __version__
 from steward.worker import Hints
 
 KEY_FILE = "master.keys"
+QUIET_S = 60.0  # between two log lines of what may happen with every write
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ async def build(
     register = Register()
     log = make_log(settings, clock, register, write_log)
     metrics = Metrics()
-    engine = await open_engine(settings, clock, serve=serve, told=_batches(metrics))
+    engine = await _engine(settings, clock, metrics, log, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
@@ -173,6 +174,11 @@ def make_log(settings: Settings, clock: Clock, register: Register, write: Callab
     return Log(write, clock, register, level=level)
 
 
+async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:
+    told, split = _batches(metrics), _splits(metrics, log, clock)
+    return await open_engine(settings, clock, serve=serve, told=told, split=split)
+
+
 def _batches(metrics: Metrics) -> Callable[[int], None]:
     """Tells how many writes shared each commit."""
 
@@ -182,13 +188,32 @@ def _batches(metrics: Metrics) -> Callable[[int], None]:
     return told
 
 
+def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exception], None]:
+    """Tells of shared writes that failed together and were done one by one; of each sort once a minute."""
+    last: dict[tuple[str, str], float] = {}
+
+    def split(kind: str, error: Exception) -> None:
+        sort, now = (kind, type(error).__name__), clock.monotonic()
+        metrics.count("steward_commit_batches_split_total", kind=kind)
+        if now - last.get(sort, -QUIET_S) >= QUIET_S:
+            last[sort] = now
+            log.warning("batch_split", kind=kind, error=sort[1])
+
+    return split
+
+
 def _answers(metrics: Metrics, gate: Gate) -> None:
     for status, count in gate.answered.items():
         metrics.total("steward_requests_total", count, status=str(status))
 
 
 async def open_engine(
-    settings: Settings, clock: Clock, *, serve: bool, told: Callable[[int], None] = lambda count: None
+    settings: Settings,
+    clock: Clock,
+    *,
+    serve: bool,
+    told: Callable[[int], None] = lambda count: None,
+    split: Callable[[str, Exception], None] = lambda kind, error: None,
 ) -> Engine:
     """The database the settings name. Raises AlreadyServed, Unavailable."""
     if is_sqlite(settings.database_url):
@@ -199,6 +224,7 @@ async def open_engine(
         clock=clock,
         test=settings.env is Environment.TEST,
         told=told,
+        split=split,
     )
 
 

@@ -52,7 +52,7 @@ NAMED: dict[str, str] = {
 # Files of store/ that hold no statements on owned rows of their own.
 _PLUMBING = {
     "engine.py", "engine_sqlite.py", "tx_sqlite.py", "log_sqlite.py", "engine_postgres.py", "migrate.py",
-    "tables.py",
+    "shared_postgres.py", "tables.py",
 }  # fmt: skip
 
 

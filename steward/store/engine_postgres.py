@@ -2,9 +2,7 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -21,24 +19,17 @@ from steward.store.engine import (
     Row,
     Shared,
     Sql,
-    Tx,
     at,
     bind,
     ms,
     orgs_of,
     prepare,
 )
+from steward.store.shared_postgres import Committer, Lost
 
 T = TypeVar("T")
 
 TRIES = 5
-GROUP_ITEMS = 200
-GROUPS_AT_ONCE = 2
-# A second batch of a kind sets out beside the first only when so many wait: each costs the server as much as
-# a dozen items, and those that come meanwhile share the next one.
-WORTH_A_SECOND = 24
-# And for fewer when they have waited so long: the first then waits too, for a row that somebody has locked.
-PATIENCE_S = 0.1
 _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
@@ -69,13 +60,9 @@ _ENTER = "SELECT steward_enter($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
 
-class _Lost(Unavailable):
-    """The server was lost: whether it committed is not known."""
-
-
 def _unavailable(error: BaseException) -> Unavailable:
     refused = isinstance(error, _REFUSED)
-    return (Unavailable if refused else _Lost)("The database cannot be reached.", retry_after=2)
+    return (Unavailable if refused else Lost)("The database cannot be reached.", retry_after=2)
 
 
 class PostgresTx:
@@ -143,102 +130,6 @@ async def _keep(connection: Any) -> None:
     """Nothing to reset: what a transaction sets is local, and reads clear their wall themselves."""
 
 
-@dataclass(slots=True)
-class _Waiting:
-    now: datetime
-    act: Shared[Any, Any]
-    orgs: Collection[OrgId]
-    answer: "asyncio.Future[Any]"
-
-
-class _Group:
-    """The committer of one kind of act: what waits goes in one call, at most two under way (engine 2).
-
-    A run has at most one item under way, for it awaits each; whatever else may come is the fence's to refuse.
-    """
-
-    def __init__(self, engine: "PostgresEngine") -> None:
-        self._engine = engine
-        self._waiting: deque[_Waiting] = deque()
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._late: asyncio.TimerHandle | None = None
-
-    async def write(self, now: datetime, act: Shared[Any, Any], orgs: Collection[OrgId]) -> Any:
-        """Waits for the commit that `act` shares."""
-        one = _Waiting(now, act, orgs, asyncio.get_running_loop().create_future())
-        self._waiting.append(one)
-        self._start()
-        return await one.answer
-
-    def _start(self, worth_a_second: int = WORTH_A_SECOND) -> None:
-        while self._waiting and (
-            not self._under_way
-            or (len(self._under_way) < GROUPS_AT_ONCE and len(self._waiting) >= worth_a_second)
-        ):
-            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), GROUP_ITEMS))]
-            task = asyncio.create_task(self._commit(batch))
-            self._under_way.add(task)
-            task.add_done_callback(self._ended)
-        if not self._waiting:
-            self._be_patient()
-        elif self._late is None:
-            self._late = asyncio.get_running_loop().call_later(PATIENCE_S, self._wait_no_longer)
-
-    def _be_patient(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-    def _wait_no_longer(self) -> None:
-        self._late = None
-        self._start(worth_a_second=1)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._under_way.discard(task)
-        self._start()
-
-    async def _commit(self, batch: list[_Waiting]) -> None:
-        """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
-        self._engine.told(len(batch))
-        first, items = batch[0], [one.act.item for one in batch]
-
-        async def together(tx: Tx) -> Sequence[Any]:
-            return await first.act.together(tx, items)
-
-        if len(batch) > 1 or first.act.at_once:
-            orgs = None if first.act.at_once else sorted({org for one in batch for org in one.orgs})
-            try:
-                answers = await self._engine.write_alone(first.now, together, org=orgs)
-            except _Lost as error:  # an item that was kept would look fenced when it is run again
-                for one in batch:
-                    _fail(one, error)
-                return
-            except Exception:
-                pass
-            else:
-                for one, answer in zip(batch, answers, strict=True):
-                    _settle(one, answer)
-                return
-        for one in batch:
-            await self._alone(one)
-
-    async def _alone(self, one: _Waiting) -> None:
-        try:
-            _settle(one, await self._engine.write_alone(one.now, one.act, org=one.orgs))
-        except Exception as error:
-            _fail(one, error)
-
-
-def _fail(one: _Waiting, error: Exception) -> None:
-    if not one.answer.done():
-        one.answer.set_exception(error)
-
-
-def _settle(one: _Waiting, answer: Any) -> None:
-    if not one.answer.done():
-        one.answer.set_result(answer)
-
-
 class PostgresEngine:
     """A PostgreSQL database shared by any number of processes."""
 
@@ -250,8 +141,8 @@ class PostgresEngine:
         clock: Clock,
         test: bool,
         told: Callable[[int], None] = lambda count: None,
+        split: Callable[[str, Exception], None] = lambda kind, error: None,
     ) -> None:
-        self.told = told  # how many items went in one call
         self._pool = pool
         self._url = url
         self._clock = clock
@@ -260,7 +151,7 @@ class PostgresEngine:
         self._urgent_turn = asyncio.Lock()
         self._leaving: set[asyncio.Future[None]] = set()
         self._open: set[int] = set()  # connections on which a small read has left its wall
-        self._groups: dict[object, _Group] = {}
+        self._committer = Committer(self.write_alone, told=told, split=split)
         # By connection: how many calls, and at how many its plans are made anew.
         self._calls: dict[int, tuple[int, int]] = {}
 
@@ -273,6 +164,7 @@ class PostgresEngine:
         clock: Clock,
         test: bool = False,
         told: Callable[[int], None] = lambda count: None,
+        split: Callable[[str, Exception], None] = lambda kind, error: None,
     ) -> "PostgresEngine":
         """Connects `size` connections as the role that serves; refuses a server that may lose commits."""
         try:
@@ -284,7 +176,7 @@ class PostgresEngine:
         if not test and await pool.fetchval("SHOW fsync") != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
-        return cls(pool, url, clock=clock, test=test, told=told)
+        return cls(pool, url, clock=clock, test=test, told=told, split=split)
 
     @property
     def dialect(self) -> Dialect:
@@ -301,8 +193,7 @@ class PostgresEngine:
         if urgent:
             return await self._write_urgent(now, act, orgs_of(org))
         if isinstance(act, Shared):
-            group = self._groups.setdefault(act.together, _Group(self))
-            return cast("T", await group.write(now, act, orgs_of(org)))
+            return cast("T", await self._committer.write(now, act, orgs_of(org)))
         return await self.write_alone(now, act, org=None if isinstance(act, AtOnce) else org)
 
     async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 KNOWN: Mapping[str, str] = {
     "steward_commit_batch_size": "Writes that shared one commit.",
+    "steward_commit_batches_split_total": "Shared calls that failed and whose writes were done one by one.",
     "steward_connections": "Connections held now.",
     "steward_connections_refused_total": "Connections turned away: too many in all or of one address.",
     "steward_connections_slow_total": "Connections ended because a request's head did not come.",

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +11,11 @@ import pytest
 
 from steward.model.refusals import Unavailable
 from steward.store.engine import Engine, Shared, Tx, Weighed
+from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import QUEUE_BYTES, SqliteEngine
 from steward.store.log_sqlite import LONGEST_PAGES
-from steward.store.migrate import sqlite_path
+from steward.store.migrate import is_sqlite, sqlite_path
+from steward.store.shared_postgres import GROUP_ITEMS, WORTH_A_SECOND
 from tests.fake_clock import FakeClock
 
 
@@ -105,6 +107,65 @@ async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: Fa
     assert [one for one in outcomes if isinstance(one, str)] == stand
     assert sum(isinstance(one, Unavailable) for one in outcomes) == 3
     assert await engine.read(clock.now(), names) == stand
+
+
+async def mirrored(tx: Tx, item: int) -> int:
+    """One that would write."""
+    return item
+
+
+async def all_mirrored(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Several."""
+    return items
+
+
+async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: str, clock: FakeClock) -> None:
+    """engine 2 "Group commit": what is ready together shares a call; of several kinds none is passed over"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+    sizes: list[int] = []
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
+
+    def kind_of(number: int) -> Callable[[Tx, Sequence[int]], Awaitable[Sequence[int]]]:
+        async def together(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+            row = await tx.one("SELECT count(*) AS n FROM workers")
+            assert row is not None
+            return [number * 100 + item for item in items]
+
+        return together
+
+    async def alone(tx: Tx, item: int) -> int:
+        raise AssertionError("nothing failed that was shared")
+
+    kinds = [kind_of(number) for number in range(3)]
+    wanted = [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (2, 1), (1, 3), (2, 2), (1, 4), (0, 4), (0, 5)]
+    acts = [engine.write(clock.now(), Shared(item, alone, kinds[n], at_once=True)) for n, item in wanted]
+    assert await asyncio.gather(*acts) == [n * 100 + item for n, item in wanted]
+    assert sizes == [5, 4, 2]
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "calls"),
+    [
+        (2 * WORTH_A_SECOND - 1, [2 * WORTH_A_SECOND - 1]),
+        (2 * WORTH_A_SECOND, [WORTH_A_SECOND, WORTH_A_SECOND]),
+        (2 * GROUP_ITEMS, [GROUP_ITEMS, GROUP_ITEMS]),
+        (2 * GROUP_ITEMS + 1, [GROUP_ITEMS, GROUP_ITEMS, 1]),
+    ],
+)
+async def test_so_many_share_a_call(
+    database_url: str, clock: FakeClock, count: int, calls: list[int]
+) -> None:
+    """engine 2 "Group commit": at most 200; two of a kind where both are worth it"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+    sizes: list[int] = []
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
+    acts = [engine.write(clock.now(), Shared(item, mirrored, all_mirrored)) for item in range(count)]
+    assert await asyncio.gather(*acts) == list(range(count))
+    assert sizes == calls
+    await engine.close()
 
 
 async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:

@@ -1,0 +1,96 @@
+"""Calls that several writes share on PostgreSQL: one that waits or fails takes no other with it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from steward.model.automation import Automation
+from steward.model.refusals import KeyReused
+from steward.model.run import RunStatus
+from steward.runs.start import Started
+from steward.store import idempotency
+from steward.store.engine import NotAlike, Shared, Tx
+from steward.store.migrate import is_sqlite
+from tests.fake_clock import FakeClock
+from tests.occurrences.stepping import BLOCKED
+from tests.runs.shop import Shop, connect_all, open_shop
+
+SPLIT = "steward_commit_batches_split_total"
+
+
+@pytest.fixture
+async def telling(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service on PostgreSQL whose log tells what is worth a look."""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite has one writer, and no rows to lock")
+    opened = await open_shop(database_url, clock, tmp_path, STEWARD_LOG_LEVEL="warning")
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def _take_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
+    """Takes a key of a run now for another automation; whoever has it too waits for this transaction."""
+    keep = partial(idempotency.keep, object_id="unused", automation=other.id, request_sha256="0" * 64)
+    assert await keep(tx, shop.owner.org, "run", key=key)
+
+
+async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
+    telling: Shop, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """engine 2 "Failure of one": whole runs go on meanwhile; the failing one has the error, what shared its
+    call is done by itself, and the operator is told"""
+    shop, watcher = telling, await asyncpg.connect(database_url)
+    late, beside, free = [await shop.hiding(threshold=5) for _ in range(3)]
+
+    async def hold(tx: Tx) -> list["asyncio.Task[Started]"]:
+        await _take_key(tx, shop, "taken", beside)
+        asked = [(late, "taken"), (beside, "own")]
+        waiting = [asyncio.create_task(shop.started(one, key=key)) for one, key in asked]
+        while not await watcher.fetchval(BLOCKED):
+            assert not waiting[0].done()
+        ended = await asyncio.wait_for(shop.drained(free), 60)
+        assert ended.status is RunStatus.WAITING_APPROVAL
+        assert not any(one.done() for one in waiting)
+        return waiting
+
+    refused, made = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
+    assert isinstance(refused, KeyReused)
+    assert isinstance(made, Started)
+    assert await shop.run(made.run) == made.run
+    assert shop.service.metrics.value(SPLIT, kind="start") == 1
+    [line] = [line for line in capsys.readouterr().out.splitlines() if "batch_split" in line]
+    assert '"kind": "start"' in line
+    assert '"error": "RaiseError"' in line
+    assert "taken" not in line
+    await watcher.close()
+
+
+async def _alone(tx: Tx, item: int) -> int:
+    return item
+
+
+async def _refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    raise NotAlike
+
+
+async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
+    telling: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/operate.md, `batch_split`: a log is read by people"""
+
+    async def failing() -> int:
+        act = Shared(1, _alone, _refused, at_once=True)
+        assert await telling.engine.write(telling.clock.now(), act) == 1
+        return capsys.readouterr().out.count("batch_split")
+
+    assert [await failing(), await failing()] == [1, 0]
+    telling.clock.tick(59.9)
+    assert await failing() == 0
+    telling.clock.tick(0.1)
+    assert await failing() == 1
+    assert telling.service.metrics.value(SPLIT, kind="test_shared_calls") == 4
