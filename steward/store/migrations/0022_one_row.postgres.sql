@@ -2,6 +2,9 @@
 DROP FUNCTION steward_runs_succeed(bigint[], text[], bigint[], text[], boolean[], text[], text[], text[]);
 DROP FUNCTION steward_run_now(bigint, text, text, text, text, text, bigint, text, bigint, text, bigint, bigint, bigint,
     text, text);
+DROP FUNCTION steward_runs_begin(bigint[], text[], bigint[], text[], boolean[], bytea[]);
+DROP FUNCTION steward_checkpoints(bigint[], text[], bigint[], bigint[], text[], text[], bigint[], text[], bigint[],
+    text[], text, bytea[], text[], text[]);
 
 ALTER TABLE runs NO FORCE ROW LEVEL SECURITY;
 ALTER TABLE run_facts NO FORCE ROW LEVEL SECURITY;
@@ -56,6 +59,43 @@ BEGIN
         WHERE a.org_id = of_org AND a.id = of_id) AS x);
 END $$;
 
+-- Opens the wall to the organisations of a batch for this transaction, and answers the clock.
+CREATE OR REPLACE FUNCTION steward_walls(orgs bigint[], test_now bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    entered text := set_config('app.orgs', array_to_string(orgs, ','), true);
+BEGIN
+    IF test_now IS NOT NULL THEN
+        entered := set_config('steward.test_now', test_now::text, true);
+    END IF;
+    RETURN steward_now();
+END $$;
+
+-- Below, what is looked up for each item of a list is a subquery of its own (LATERAL with a lock or OFFSET, or a
+-- scalar one): joined or asked by EXISTS it was planned, while tables were small, as a walk through an
+-- organisation's whole history, or through every organisation's keys, and that plan stays until tables are looked at.
+
+-- What a run by hand is judged by, of several at once: the automation; whether its key was used, or too many runs
+-- wait as it looks; and of the first of each organisation the connections that can be used.
+CREATE OR REPLACE FUNCTION steward_standing(orgs bigint[], automations text[], keys text[], most bigint, test_now bigint)
+RETURNS TABLE (n bigint, present bigint, automation text, is_apart boolean, connected bigint[])
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    here bigint := steward_walls(orgs, test_now);
+BEGIN
+    RETURN QUERY
+    SELECT i.n, here, steward_automation(i.org_id, i.automation_id),
+        (SELECT true FROM idem_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
+        OR (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
+                AND r.automation_id = i.automation_id AND r.status = 'queued' LIMIT most) AS counted) >= most - 1,
+        CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
+            SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
+            ORDER BY c.integration_id) END
+    FROM unnest(orgs, automations, keys) WITH ORDINALITY AS i (org_id, automation_id, key, n);
+END $$;
+
 -- Run now (engine 4.1), several at once: schedules locked, keys kept, limits looked at, and each run ready or
 -- blocked behind the automation's live run; a lane that is free is taken by the first live run of its automation.
 -- Raises when a key was used meanwhile or too many wait: then none is made.
@@ -98,9 +138,9 @@ BEGIN
     WITH wanted AS (
         SELECT i.*, i.mode = 'test'
             OR (row_number() OVER (PARTITION BY i.org_id, i.automation_id, i.mode ORDER BY i.n) = 1
-                AND NOT EXISTS (SELECT 1 FROM runs AS r
-                                WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.mode = 'live'
-                                  AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'))) AS is_ready
+                AND (SELECT r.id FROM runs AS r
+                     WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.mode = 'live'
+                       AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')) IS NULL) AS is_ready
         FROM unnest(orgs, run_ids, automations, modes, plans, names, versions, templates, template_versions, keys,
             persons, vias, clients) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode, plan_version, name,
             version, template_id, template_version, key, person, via, client, n)
@@ -131,21 +171,104 @@ RETURNS TABLE (n bigint, run text, automation text, is_on boolean, connected big
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    present bigint := steward_walls(orgs, test_now);
 BEGIN
-    PERFORM steward_walls(orgs, test_now);
     RETURN QUERY
-    SELECT i.n, (SELECT row_to_json(x)::text FROM (
-            SELECT r.org_id, r.id, r.automation_id, r.mode, r.status, r.last_seq, r.plan_version, r.slot_at,
-                r.approval_id, r.cancel_at, r.queued_at, r.started_at, r.waiting_since, r.expires_at, r.finished_at,
-                r.automation_name, r.automation_version, r.template_id, r.template_version, r.started_by, r.event_id,
-                r.event_topic, r.event_received_at, r.idempotency_key, r.created_by, r.created_via, r.api_client_id,
-                r.code, r.message, r.current_step, r.summary, r.result, r.queue, r.attempt, r.cancel_code, r.leased_ms) AS x),
-        steward_automation(r.org_id, r.automation_id), o.automations_on,
+    SELECT i.n, row_to_json(r)::text, steward_automation(r.org_id, r.automation_id),
+        (SELECT o.automations_on FROM organizations AS o WHERE o.org_id = i.org_id),
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
-            SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected') END
+            SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
+            ORDER BY c.integration_id) END
     FROM unnest(orgs, run_ids) WITH ORDINALITY AS i (org_id, run_id, n)
-    JOIN runs AS r ON r.org_id = i.org_id AND r.id = i.run_id
-    JOIN organizations AS o ON o.org_id = i.org_id;
+    CROSS JOIN LATERAL (
+        SELECT q.org_id, q.id, q.automation_id, q.mode, q.status, q.last_seq, q.plan_version, q.slot_at, q.approval_id,
+            q.cancel_at, q.queued_at, q.started_at, q.waiting_since, q.expires_at, q.finished_at, q.automation_name,
+            q.automation_version, q.template_id, q.template_version, q.started_by, q.event_id, q.event_topic,
+            q.event_received_at, q.idempotency_key, q.created_by, q.created_via, q.api_client_id, q.code, q.message,
+            q.current_step, q.summary, q.result, q.queue, q.attempt, q.cancel_code, q.leased_ms
+        FROM runs AS q WHERE q.org_id = i.org_id AND q.id = i.run_id OFFSET 0) AS r;
+END $$;
+
+-- Runs taken for the first time and judged good: they become running, and their journal gets its first row. Tells
+-- which were still held under their lease and queued, and when; the others are left alone.
+CREATE OR REPLACE FUNCTION steward_begin(orgs bigint[], run_ids text[], epochs bigint[], automations text[], live boolean[],
+    outputs bytea[], test_now bigint)
+RETURNS TABLE (n bigint, present bigint) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    here bigint := steward_walls(orgs, test_now);
+    held bigint[];
+BEGIN
+    PERFORM 1 FROM unnest(orgs, automations, live) AS i (org_id, automation_id, live)
+    JOIN schedules AS s ON s.org_id = i.org_id AND s.automation_id = i.automation_id
+    WHERE i.live ORDER BY s.org_id, s.automation_id FOR UPDATE OF s;
+    WITH held AS (
+        SELECT r.org_id, r.id, i.n
+        FROM (SELECT u.* FROM unnest(orgs, run_ids, epochs) WITH ORDINALITY AS u (org_id, run_id, epoch, n)
+              ORDER BY u.run_id) AS i
+        CROSS JOIN LATERAL (
+            SELECT q.org_id, q.id FROM runs AS q
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+              AND q.status = 'queued' AND q.started_at IS NULL FOR UPDATE) AS r
+    ), moved AS (
+        UPDATE runs AS r SET status = 'running', started_at = here FROM held
+        WHERE r.org_id = held.org_id AND r.id = held.id
+        RETURNING held.n
+    )
+    SELECT array_agg(moved.n) INTO held FROM moved;
+    UPDATE schedules AS s SET last_run_at = here
+    FROM unnest(orgs, automations, live) WITH ORDINALITY AS i (org_id, automation_id, live, n)
+    WHERE i.n = ANY (held) AND i.live AND s.org_id = i.org_id AND s.automation_id = i.automation_id;
+    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, state)
+    SELECT orgs[o], run_ids[o], '@start', '', 0, outputs[o], 'done' FROM unnest(held) AS o;
+    RETURN QUERY SELECT o, here FROM unnest(held) AS o;
+END $$;
+
+-- The checkpoints of several runs, at most one of each. Answers those that were still held under their lease, with a
+-- wish to cancel; the others are fenced and left alone. A step's wire text carries its end as a mark, for the clock
+-- is this one.
+CREATE OR REPLACE FUNCTION steward_checkpoint(orgs bigint[], run_ids text[], epochs bigint[], seqs bigint[], names text[],
+    iterations text[], attempts bigint[], statuses text[], changes bigint[], wires text[], mark text,
+    outputs bytea[], unknowns text[], states text[], test_now bigint)
+RETURNS TABLE (n bigint, cancel_code text) LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+AS $$
+#variable_conflict use_column
+DECLARE
+    present bigint := steward_walls(orgs, test_now);
+    told text := to_char(to_timestamp(0) AT TIME ZONE 'UTC' + present * interval '1 millisecond',
+        '"\"finished_at\":\""YYYY-MM-DD"T"HH24:MI:SS.MS"Z\""');
+    ours bigint[];
+    wishes text[];
+BEGIN
+    WITH held AS (
+        SELECT r.org_id, r.id, i.n, i.seq
+        FROM (SELECT u.* FROM unnest(orgs, run_ids, epochs, seqs) WITH ORDINALITY AS u (org_id, run_id, epoch, seq, n)
+              ORDER BY u.run_id) AS i
+        CROSS JOIN LATERAL (
+            SELECT q.org_id, q.id FROM runs AS q
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+              AND q.last_seq = i.seq - 1 FOR UPDATE) AS r
+    ), moved AS (
+        UPDATE runs AS r SET last_seq = held.seq FROM held
+        WHERE r.org_id = held.org_id AND r.id = held.id
+        RETURNING held.n, r.cancel_code
+    )
+    SELECT array_agg(moved.n), array_agg(moved.cancel_code) INTO ours, wishes FROM moved;
+    INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total, wire)
+    SELECT orgs[o], run_ids[o], seqs[o], names[o], iterations[o], attempts[o], statuses[o], present, changes[o],
+        replace(wires[o], mark, told)
+    FROM unnest(ours) AS o;
+    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)
+    SELECT orgs[o], run_ids[o], names[o], iterations[o], seqs[o], outputs[o], unknowns[o], states[o]
+    FROM unnest(ours) AS o
+    ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE
+    SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,
+        state = excluded.state;
+    RETURN QUERY SELECT o.n, o.cancel_code FROM unnest(ours, wishes) AS o (n, cancel_code);
 END $$;
 
 -- Runs that walked to their end, together with their last step where `seqs` names one: step, value, status, last
@@ -181,11 +304,13 @@ BEGIN
     WITH held AS (
         SELECT r.org_id, r.id, i.n, i.seq, i.message, i.summary, i.result,
             i.seq IS NULL OR r.cancel_code IS NULL AS ends
-        FROM unnest(orgs, run_ids, epochs, seqs, messages, summaries, results)
-            WITH ORDINALITY AS i (org_id, run_id, epoch, seq, message, summary, result, n)
-        JOIN runs AS r ON r.org_id = i.org_id AND r.id = i.run_id
-        WHERE r.epoch = i.epoch AND r.queue = 'leased' AND (i.seq IS NULL OR r.last_seq = i.seq - 1)
-        ORDER BY r.id FOR UPDATE OF r
+        FROM (SELECT u.* FROM unnest(orgs, run_ids, epochs, seqs, messages, summaries, results)
+                  WITH ORDINALITY AS u (org_id, run_id, epoch, seq, message, summary, result, n)
+              ORDER BY u.run_id) AS i
+        CROSS JOIN LATERAL (
+            SELECT q.org_id, q.id, q.cancel_code FROM runs AS q
+            WHERE q.org_id = i.org_id AND q.id = i.run_id AND q.epoch = i.epoch AND q.queue = 'leased'
+              AND (i.seq IS NULL OR q.last_seq = i.seq - 1) FOR UPDATE) AS r
     ), moved AS (
         UPDATE runs AS r SET last_seq = coalesce(held.seq, r.last_seq),
             status = CASE WHEN held.ends THEN 'succeeded' ELSE r.status END,
@@ -252,9 +377,7 @@ CREATE OR REPLACE FUNCTION steward_slots_lock(orgs bigint[], ids text[])
 RETURNS TABLE (org_id bigint, id text, next_slot_at bigint, slots_after bigint, version bigint, kind text,
     template_id text, template_version bigint, integration_id bigint, name text, state text, inputs text,
     schedule text, timezone text, spread_minutes bigint, connections text, bindings text, plan_version bigint,
-    automations_on boolean, holder text, stored boolean) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-AS $$
+    automations_on boolean, holder text, stored boolean) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     locked_orgs bigint[];
@@ -286,37 +409,36 @@ END $$;
 -- are left alone. The caller holds the schedules, and gives the slots by rising organisation and automation.
 CREATE OR REPLACE FUNCTION steward_slots_start(orgs bigint[], ids text[], run_ids text[], slots bigint[], keys text[],
     nexts bigint[], names text[], versions bigint[], templates text[], template_versions bigint[], plans bigint[])
-RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-AS $$
+RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     present bigint := steward_now();
     clock bigint;
     held bigint[];
 BEGIN
-    SELECT array_agg(i.n) INTO held FROM unnest(orgs, ids) WITH ORDINALITY AS i (org_id, id, n)
-    WHERE NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id AND r.automation_id = i.id AND r.mode = 'live'
-                      AND r.queue IN ('ready', 'leased', 'sleeping', 'parked'));
     SELECT c.vt INTO clock FROM fair_clock AS c WHERE c.one = 1;
     WITH wanted AS (
         SELECT i.* FROM unnest(orgs, ids, run_ids, slots, plans, names, versions, templates, template_versions)
             WITH ORDINALITY AS i (org_id, id, run_id, slot_at, plan_version, name, version, template_id,
             template_version, n)
-        WHERE i.n = ANY (held)
     ), stamped AS (
         INSERT INTO fair_orgs AS f (org_id, last_vt)
         SELECT w.org_id, clock + count(*) FROM wanted AS w GROUP BY w.org_id ORDER BY w.org_id
         ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
         RETURNING f.org_id, f.last_vt
+    ), made AS (
+        INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
+            plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,
+            template_version, started_by)
+        SELECT w.org_id, w.run_id, w.id, 'live', 'queued', 'ready',
+            s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.n DESC), 0, 1, 0,
+            w.plan_version, w.slot_at, 0, present, w.name, w.version, w.template_id, w.template_version, 'schedule'
+        FROM wanted AS w JOIN stamped AS s ON s.org_id = w.org_id
+        ON CONFLICT (org_id, automation_id) WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked')
+            DO NOTHING
+        RETURNING runs.id
     )
-    INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
-        plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,
-        template_version, started_by)
-    SELECT w.org_id, w.run_id, w.id, 'live', 'queued', 'ready',
-        s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.n DESC), 0, 1, 0,
-        w.plan_version, w.slot_at, 0, present, w.name, w.version, w.template_id, w.template_version, 'schedule'
-    FROM wanted AS w JOIN stamped AS s ON s.org_id = w.org_id;
+    SELECT array_agg(i.n) INTO held FROM unnest(run_ids) WITH ORDINALITY AS i (run_id, n) JOIN made ON made.id = i.run_id;
     INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,
         by_auditor, kept, updated_at)
     SELECT i.org_id, i.id, i.slot_at, i.slot_at, i.key, 'queued', i.run_id, 0, false, false, present
