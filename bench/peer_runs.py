@@ -1,9 +1,9 @@
 """Runs of five durable steps with Procrastinate, for comparison; runs in an environment of its own.
 
-`python -m bench.peer_runs URL COUNT WORKERS` starts COUNT runs by ten callers, works on them in this process
-and WORKERS - 1 others, and prints runs a second and its CPU. `python -m bench.peer_runs URL` is such another.
-A run is a job; each of its steps is a row of the same columns as the service's own, in a transaction of its
-own.
+`python -m bench.peer_runs URL CONCURRENCY COUNT CALLERS WORKERS` starts COUNT runs by as many callers, works
+on them in this process and WORKERS - 1 others, each on CONCURRENCY at once, and prints runs a second and its
+CPU. `python -m bench.peer_runs URL CONCURRENCY` is such another. A run is a job; each of its steps is a row of
+the same columns as the service's own, in a transaction of its own.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ from typing import Any
 from steward.clock import SystemClock
 
 CLOCK = SystemClock()
-STARTERS = 10
-CONCURRENCY = 20
+CONNECTIONS = 20
 STEPS = 5
 WIRE = '{"seq":1,"name":"step-1","title":"Step 1","kind":"decide","status":"succeeded"}' + " " * 220
 OUTPUT = b'{"seen":1,"word":"measured"}'
@@ -35,7 +34,7 @@ psycopg_pool: Any = importlib.import_module("psycopg_pool")
 
 def application(url: str) -> tuple[Any, Any]:
     """The application with its one task, and the pool its steps are written with."""
-    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=CONCURRENCY))
+    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url, max_size=CONNECTIONS))
     pool = psycopg_pool.AsyncConnectionPool(
         url, min_size=8, max_size=8, open=False, kwargs={"autocommit": True}
     )
@@ -50,23 +49,23 @@ def application(url: str) -> tuple[Any, Any]:
     return app, pool
 
 
-def working(app: Any) -> Any:
+def working(app: Any, concurrency: int) -> Any:
     """A worker that goes on until it is cancelled."""
-    return app.run_worker_async(concurrency=CONCURRENCY, install_signal_handlers=False)
+    return app.run_worker_async(concurrency=concurrency, install_signal_handlers=False)
 
 
-async def another(url: str) -> None:
+async def another(url: str, concurrency: int) -> None:
     """One more worker process, until it is ended."""
     app, pool = application(url)
     async with app.open_async(), pool:
-        await working(app)
+        await working(app, concurrency)
 
 
 async def _ended(eye: Any) -> int:
     return int((await (await eye.execute(ENDED)).fetchone())[0])
 
 
-async def measured(url: str, count: int, workers: int) -> dict[str, float]:
+async def measured(url: str, concurrency: int, count: int, callers: int, workers: int) -> dict[str, float]:
     """Runs a second, from the first start to the last end, and µs of this process's CPU per run."""
     app, pool = application(url)
     async with app.open_async(), pool, pool.connection() as eye:
@@ -75,9 +74,9 @@ async def measured(url: str, count: int, workers: int) -> dict[str, float]:
             await app.schema_manager.apply_schema_async()
         await eye.execute(TABLE)
         before = await _ended(eye)
-        command = [sys.executable, "-m", "bench.peer_runs", url]
+        command = [sys.executable, "-m", "bench.peer_runs", url, str(concurrency)]
         others = [await asyncio.create_subprocess_exec(*command) for _ in range(workers - 1)]
-        own = asyncio.create_task(working(app))
+        own = asyncio.create_task(working(app, concurrency))
         await CLOCK.sleep(2)  # until all of them listen
         numbers, task = iter(range(count)), app.tasks["five_steps"]
         begun, cpu = time.perf_counter(), time.process_time()
@@ -87,7 +86,7 @@ async def measured(url: str, count: int, workers: int) -> dict[str, float]:
                 await task.defer_async(run=f"{begun}-{number}")
 
         try:
-            await asyncio.gather(*(starter() for _ in range(STARTERS)))
+            await asyncio.gather(*(starter() for _ in range(callers)))
             while await _ended(eye) - before < count:
                 await CLOCK.sleep(0.01)
             spent, used = time.perf_counter() - begun, time.process_time() - cpu
@@ -101,7 +100,8 @@ async def measured(url: str, count: int, workers: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        print(json.dumps(asyncio.run(measured(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))
+    address, *numbers = sys.argv[1:]
+    if len(numbers) > 1:
+        print(json.dumps(asyncio.run(measured(address, *map(int, numbers)))))
     else:
-        asyncio.run(another(sys.argv[1]))
+        asyncio.run(another(address, *map(int, numbers)))
