@@ -2,8 +2,8 @@
 
 `python -m bench.peer_runs URL CONCURRENCY COUNT CALLERS WORKERS` starts COUNT runs by as many callers, works
 on them in this process and WORKERS - 1 others, each on CONCURRENCY at once, and prints runs a second and its
-CPU. `python -m bench.peer_runs URL CONCURRENCY` is such another. A run is a job; each of its steps is a row of
-the same columns as the service's own, in a transaction of its own.
+CPU. `python -m bench.peer_runs URL CONCURRENCY` is such another. A run is a job; each of its steps is a row
+of the same columns as the service's own, in a transaction of its own.
 """
 
 import asyncio

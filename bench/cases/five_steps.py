@@ -24,8 +24,8 @@ AUTOMATIONS = 200
 CALLERS = 10
 # With two workers: as many as ask of both sides, so that neither waits for somebody to ask.
 MANY_CALLERS = 50
-# How many jobs a worker of Procrastinate takes at once: what it does by itself, and where it was fastest (more
-# than ten make no difference); a worker of the service takes 20.
+# How many jobs a worker of Procrastinate takes at once: what it does by itself, and where it was fastest
+# (above ten nothing changes); a worker of the service takes 20.
 PEER_DEFAULT = 1
 PEER_FASTEST = 20
 
