@@ -2,8 +2,12 @@
 
 import asyncio
 import heapq
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 START = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
 
@@ -70,6 +74,20 @@ class FakeClock:
             _wake(future)
             await self.settle()
         self._move(end - self._monotonic)
+
+    async def through(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` comes to; time passes whenever it waits for it, and at no other."""
+        going = asyncio.ensure_future(work)
+        try:
+            while not going.done():
+                waiting = asyncio.ensure_future(self.until_sleeping())
+                await asyncio.wait({going, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                waiting.cancel()
+                if not going.done():
+                    await self.advance(1.0)
+            return going.result()
+        finally:
+            going.cancel()
 
     async def advance_to(self, instant: datetime) -> None:
         """Moves the time on to `instant`."""

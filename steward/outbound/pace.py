@@ -12,6 +12,8 @@ from steward.outbound.points import Bucket, Told
 
 _MINUTE = 60.0
 _KEPT = 5_000
+# A wait is worked out in floats: what is left of one after it may be less than any clock goes on by.
+_LEAST_WAIT = 0.001
 
 
 class Pace:
@@ -48,7 +50,7 @@ class Pace:
             if left is not None and (left <= 0 or wait > left):
                 raise Throttled(max(wait, 1.0))
             if wait > 0:
-                await self._clock.sleep(wait)
+                await self._clock.sleep(max(wait, _LEAST_WAIT))
             else:
                 await self._turn(left)
         self._running += 1

@@ -8,6 +8,7 @@ import pytest
 from steward.outbound.errors import Throttled
 from steward.outbound.link import PaceRule
 from steward.outbound.pace import Pace, Paces, retry_after
+from steward.outbound.points import PointsRule, Told
 from tests.fake_clock import FakeClock
 
 
@@ -92,6 +93,30 @@ async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> No
     with pytest.raises(Throttled):
         await pace.enter(write=True, patience=0)
     assert not pace.idle
+
+
+async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None:
+    """connectors 7.1, Pace: what floats leave of a wait is no wait that a clock could tell"""
+
+    class Counting(FakeClock):
+        asked = 0
+
+        async def sleep(self, seconds: float) -> None:
+            if seconds > 0:
+                self.asked += 1
+                assert seconds >= 0.001
+            await super().sleep(seconds)
+
+    for number in range(200):
+        clock = Counting()
+        pace = Pace(PaceRule(points=PointsRule()), clock)
+        clock.tick(number / 7)
+        await pace.enter(write=False, points=10)
+        told = Told(10, 2000, 600 + number / 3, 100, throttled=False)
+        pace.leave(write=False, seconds=0.1, failed=False, points=10, told=told)
+        clock.tick(number / 11)
+        await clock.through(pace.enter(write=False, points=1100))
+        assert clock.asked <= 2
 
 
 def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClock) -> None:
