@@ -84,9 +84,13 @@ def _named(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
 
 
 class Statements:
-    """The SQL texts of one file of store/, by the function that runs them."""
+    """The SQL texts of one file of store/, by the function that runs them.
 
-    def __init__(self, path: Path) -> None:
+    With `postgresql`, where the engines differ, those it alone runs.
+    """
+
+    def __init__(self, path: Path, *, postgresql: bool = False) -> None:
+        self._postgresql = postgresql
         self._constants = {
             target.id: node.value
             for node in tree_of(path).body
@@ -100,11 +104,6 @@ class Statements:
 
         A call has several texts when they differ between the engines or by an `if`.
         """
-        inside = dict(self._constants)
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                inside.update(_named(targets[0], node.value))
         for node in ast.walk(function):
             if (
                 isinstance(node, ast.Call)
@@ -112,7 +111,16 @@ class Statements:
                 and node.func.attr in ("one", "all", "execute")
                 and node.args
             ):
-                yield self._texts(node.args[0], inside, depth=0)
+                yield self.given(node, function)
+
+    def given(self, call: ast.Call, function: Function) -> list[str]:
+        """What one call of `function` gives to its transaction."""
+        inside = dict(self._constants)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                inside.update(_named(targets[0], node.value))
+        return self._texts(call.args[0], inside, depth=0)
 
     def _texts(self, node: ast.expr, names: dict[str, ast.expr], *, depth: int) -> list[str]:
         """What an expression may be as text: several for an `if` or the two engines, "" for what varies."""
@@ -135,6 +143,8 @@ class Statements:
             return [" ".join(self._texts(part, names, depth=depth + 1)[0] for part in node.elts)]
         if isinstance(node, ast.Call):  # Both(sqlite, postgresql), or a join
             parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if self._postgresql and isinstance(node.func, ast.Name) and node.func.id == "Both":
+                parts = parts[1:]
             return [text for part in parts for text in self._texts(part, names, depth=depth + 1)]
         if isinstance(node, ast.JoinedStr):
             texts = [""]

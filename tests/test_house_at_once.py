@@ -1,0 +1,159 @@
+"""What goes to PostgreSQL without a transaction: functions that open the wall themselves, nothing else."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.source import ROOT, Function, Statements, functions, name_of, python_files, tree_of
+
+_STANDS_BY_ITSELF = re.compile(r"\s*SELECT\s[^;]*\sFROM\s+(?:steward|queue)_\w+\(")
+_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?!(?:steward|queue)_\w+\()")
+_MADE = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\((.*?)\$\$;", re.S)
+_ASKS = ("one", "all", "execute")
+
+
+@cache
+def _imported(path: Path) -> dict[str, tuple[Path, str | None]]:
+    """What a file's names from the service stand for: a module, or something in one."""
+    found: dict[str, tuple[Path, str | None]] = {}
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("steward"):
+            place = ROOT / node.module.replace(".", "/")
+            for alias in node.names:
+                inner = place / f"{alias.name}.py"
+                named = (inner, None) if inner.exists() else (place.with_suffix(".py"), alias.name)
+                found[alias.asname or alias.name] = named
+    return found
+
+
+@cache
+def _functions(path: Path) -> dict[str, Function]:
+    return {one.name: one for one in functions(path)}
+
+
+def _function(path: Path, name: str) -> tuple[Path, Function] | None:
+    found = _functions(path).get(name)
+    return None if found is None else (path, found)
+
+
+def _meant(path: Path, inside: ast.AST, node: ast.expr) -> tuple[Path, Function] | None:
+    """The function an expression stands for, through `partial` and local names; None when it is not seen."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "partial":
+        return _meant(path, inside, node.args[0])
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        module = _imported(path).get(node.value.id)
+        return None if module is None or module[1] is not None else _function(module[0], node.attr)
+    if not isinstance(node, ast.Name):
+        return None
+    for given in ast.walk(inside):
+        if isinstance(given, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == node.id for target in given.targets
+        ):
+            return _meant(path, inside, given.value)
+    other = _imported(path).get(node.id)
+    if other is not None:
+        return None if other[1] is None else _function(other[0], other[1])
+    return _function(path, node.id)
+
+
+def _is(test: ast.expr, dialect: str) -> bool:
+    """Whether a branch is of this engine alone: `tx.dialect == "sqlite"`, by itself or with more."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    return any(ast.unparse(part) == f"tx.dialect == '{dialect}'" for part in parts)
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls below a node that are made on PostgreSQL."""
+    if isinstance(node, ast.If) and _is(node.test, "sqlite"):
+        children: Sequence[ast.AST] = node.orelse
+    elif isinstance(node, ast.If) and ast.unparse(node.test) == "tx.dialect == 'postgresql'":
+        children = node.body
+    else:
+        children = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call):
+        yield node
+    for child in children:
+        yield from _calls(child)
+
+
+def _gets_tx(call: ast.Call) -> bool:
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return any(isinstance(one, ast.Name) and one.id == "tx" for one in given)
+
+
+def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
+    """Every statement `function` and what it calls run on PostgreSQL; as `?…` what cannot be followed."""
+    name = f"{name_of(path)}:{function.name}"
+    if name in been:
+        return
+    been.add(name)
+    statements = Statements(path, postgresql=True)
+    for call in _calls(function):
+        asked = call.func
+        if isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "tx":
+            # `many` and `enter` are nothing without a transaction.
+            texts = statements.given(call, function) if asked.attr in _ASKS else [f"?tx.{asked.attr}"]
+            yield from (" ".join(text.split()) for text in texts)
+        elif _gets_tx(call):
+            meant = _meant(path, function, asked)
+            if meant is None:
+                yield f"?{ast.unparse(asked)} in {name}"
+            else:
+                yield from _seen(*meant, been)
+
+
+def _acts(kind: str) -> Iterator[tuple[str, tuple[Path, Function] | None, tuple[Path, Function] | None]]:
+    """Each act of a kind that goes without a transaction: where, its function, and what it is by itself."""
+    for path in python_files("steward"):
+        if not re.search(r"\bAtOnce\(|\bat_once=True", path.read_text("utf-8")):
+            continue
+        for function in functions(path):
+            for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+                if ast.unparse(call.func) != kind:
+                    continue
+                where = f"{name_of(path)}:{call.lineno}"
+                if kind == "AtOnce":
+                    yield where, _meant(path, function, call.args[0]), None
+                elif any(keyword.arg == "at_once" for keyword in call.keywords):
+                    alone, together = (_meant(path, function, node) for node in call.args[1:3])
+                    yield where, together, alone
+
+
+def _plain(seen: Sequence[str]) -> list[str]:
+    return [text for text in seen if not _STANDS_BY_ITSELF.match(text) or _TABLE.search(text)]
+
+
+def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
+    """engine 2 "Round trips", safety 5: no wall is open there for a statement on a table"""
+    for kind, least in (("Shared", 5), ("AtOnce", 5)):
+        acts = list(_acts(kind))
+        assert len(acts) >= least
+        for where, act, alone in acts:
+            assert act is not None, f"{where}: what it runs is not seen"
+            seen = list(_seen(*act, set()))
+            assert seen, where
+            assert _plain(seen) == [], where
+            if alone is not None:  # which has a transaction: the same look sees what stands on tables
+                assert any(_TABLE.search(text) for text in _seen(*alone, set())), where
+
+
+def test_the_functions_asked_there_open_the_wall_themselves() -> None:
+    """safety 5.3: those for every organisation answer ids as their owner, the others enter those given"""
+    files = sorted((ROOT / "steward/store/migrations").glob("*.postgres.sql"))
+    made = {}
+    for file in files:  # the last one that makes a function counts
+        made.update(_MADE.findall(file.read_text("utf-8")))
+    asked = {
+        name
+        for kind in ("Shared", "AtOnce")
+        for _, act, _ in _acts(kind)
+        if act is not None
+        for text in _seen(*act, set())
+        for name in re.findall(r"\b((?:steward|queue)_\w+)\(", text)
+    }
+    assert {name for name in asked if name.startswith("steward_")}
+    for name in asked - {"steward_now"}:
+        opens = "SECURITY DEFINER" if name.startswith("queue_") else r"\bsteward_(walls|enter)\("
+        assert re.search(opens, made[name]), name
