@@ -7,6 +7,7 @@ their share of the time is over, and a report of what ran, how often, and what w
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,12 +15,15 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import IO
 
 from steward.clock import SystemClock
 
 CLOCK = SystemClock()
 # A round that is under way when its part's time is over may go on for as long again, and at least so long.
 GRACE_S = 300.0
+# One that has to be stopped has so long to end its servers and processes.
+STOP_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -120,42 +124,61 @@ def _round(part: Part, outcome: Outcome, *, longest: float, log: Path) -> None:
         with log.open("a") as out:
             out.write(f"=== {part.name}, round {outcome.rounds}: {' '.join(command)}\n")
             out.flush()
+            code = _ended(command, environ, out, longest=longest)
+        _count(outcome, told, code=code)
+        if code is None:
+            outcome.unfinished += 1
+        else:
+            outcome.rounds += 1
+            outcome.tries += part.tries
+
+
+def _ended(command: Sequence[str], environ: Mapping[str, str], out: IO[str], *, longest: float) -> int | None:
+    """Its exit code; None when it had to be stopped: asked first, so that it ends what it has started."""
+    running = subprocess.Popen(command, env=environ, stdout=out, stderr=out, start_new_session=True)
+    try:
+        return running.wait(longest)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGINT)
             try:
-                done = subprocess.run(
-                    command, env=environ, stdout=out, stderr=out, timeout=longest, check=False
-                )
+                running.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                outcome.unfinished += 1
-                return
-        outcome.rounds += 1
-        outcome.tries += part.tries
-        _count(outcome, told, code=done.returncode)
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
 
 
-def _count(outcome: Outcome, told: Path, *, code: int) -> None:
-    """Adds what pytest tells; a round that could not even tell is a violation."""
-    if not told.exists():
-        outcome.violations += 1
-        outcome.failed.append(f"pytest ended with {code} and told nothing")
-        return
-    for case in ElementTree.parse(told).getroot().iter("testcase"):
+def _count(outcome: Outcome, told: Path, *, code: int | None) -> None:
+    """Adds what pytest tells, also of a round that was cut; one that could not even tell is a violation."""
+    ran, wrong = 0, []
+    try:
+        cases = list(ElementTree.parse(told).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        cases = []
+    for case in cases:
         outcome.tests += 1
-        name = f"{case.get('classname')}::{case.get('name')}"
         if case.find("skipped") is not None:
             outcome.skipped += 1
-        elif case.find("failure") is not None or case.find("error") is not None:
-            outcome.violations += 1
-            outcome.failed.append(name)
+            continue
+        ran += 1
+        if case.find("failure") is not None or case.find("error") is not None:
+            wrong.append(f"{case.get('classname')}::{case.get('name')}")
+    if code is not None and not wrong and (code or not ran):
+        wrong.append(f"pytest ended with {code} and ran {ran} tests: see the log")
+    outcome.violations += len(wrong)
+    outcome.failed += wrong
 
 
 def text_of(outcomes: Sequence[Outcome], seconds: float) -> str:
     """The report as a person reads it."""
-    head = f"{'part':<14}{'rounds':>7}{'tries':>9}{'tests':>7}{'wrong':>7}{'cut':>5}{'seconds':>9}  what"
-    lines = [head]
+    head = f"{'part':<14}{'rounds':>7}{'tries':>9}{'tests':>7}{'skipped':>9}"
+    lines = [f"{head}{'wrong':>7}{'cut':>5}{'seconds':>9}  what"]
     for one in outcomes:
         lines.append(
-            f"{one.name:<14}{one.rounds:>7}{one.tries:>9}{one.tests:>7}{one.violations:>7}{one.unfinished:>5}"
-            f"{one.seconds:>9.0f}  {one.what}"
+            f"{one.name:<14}{one.rounds:>7}{one.tries:>9}{one.tests:>7}{one.skipped:>9}"
+            f"{one.violations:>7}{one.unfinished:>5}{one.seconds:>9.0f}  {one.what}"
         )
         lines += [f"    failed: {name}" for name in one.failed]
     wrong = sum(one.violations for one in outcomes)

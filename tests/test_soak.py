@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tests import soak
 from tests.soak import Part
 
 GOOD = "def test_good():\n    assert True\n"
+SKIPPED = "import pytest\n\n@pytest.mark.skip\ndef test_skipped():\n    pass\n"
+STOPPED = "def test_stopped():\n    raise KeyboardInterrupt\n"
 BAD = "def test_bad():\n    assert False\n"
 SLOW = "import threading\n\ndef test_slow():\n    threading.Event().wait()\n"
 
@@ -57,3 +60,31 @@ def test_a_round_that_does_not_end_is_cut_and_told(tmp_path: Path, monkeypatch: 
     assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
     [made] = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
     assert (made["rounds"], made["unfinished"]) == (0, 1)
+
+
+def test_what_went_wrong_hides_nothing_and_stops_no_other_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """issue: with a report; a round that ran nothing, or not to its end, is no good one"""
+    made = {
+        "stopped": BAD + STOPPED,
+        "skipped": SKIPPED,
+        "broken": "import nothing_of_the_kind\n",
+        "good": GOOD,
+    }
+    parts = []
+    for name, text in made.items():
+        (tmp_path / name).mkdir()
+        parts.append(replace(part(tmp_path / name, text), name=name))
+    monkeypatch.setattr(soak, "PARTS", tuple(parts))
+    assert soak.main(["--minutes", "0", "--report", str(tmp_path / "told")]) == 1
+    told = json.loads((tmp_path / "told" / "report.json").read_text())["parts"]
+    assert [(one["name"], one["rounds"], one["violations"]) for one in told] == [
+        ("stopped", 1, 1),
+        ("skipped", 1, 1),
+        ("broken", 1, 1),
+        ("good", 1, 0),
+    ]
+    assert told[0]["failed"][0].endswith("test_bad")
+    assert (told[1]["tests"], told[1]["skipped"]) == (1, 1)
+    assert "3 violations, 0 rounds cut short" in (tmp_path / "told" / "report.txt").read_text()
