@@ -13,6 +13,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO
@@ -141,13 +142,19 @@ def _ended(command: Sequence[str], environ: Mapping[str, str], out: IO[str], *, 
     except subprocess.TimeoutExpired:
         return None
     finally:
+        _stop(running)
+
+
+def _stop(running: subprocess.Popen[bytes]) -> None:
+    """Ends a session that goes on: a first asking may only have cancelled what the test waited for."""
+    for _ in range(2):
         if running.poll() is None:
             running.send_signal(signal.SIGINT)
-            try:
-                running.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(STOP_S / 2)
+    if running.poll() is None:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
 
 
 def _count(outcome: Outcome, told: Path, *, code: int | None) -> None:
