@@ -75,7 +75,8 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> in
     """
     row = await tx.one(
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND status = 'queued' LIMIT :most) AS counted)"
+        " WHERE org_id = :org AND automation_id = :automation AND status = 'queued'"
+        " ORDER BY queued_at, id LIMIT :most) AS counted)"
         " + (SELECT count(*) FROM runs AS r WHERE r.org_id = :org AND r.automation_id = :automation"
         f" AND {LIVE.format(run='r')} AND r.status = 'waiting_approval') AS n",
         {"org": org, "automation": automation, "most": most + 1},

@@ -73,6 +73,7 @@ END $$;
 -- Below, what is looked up for each item of a list is a subquery of its own (LATERAL with a lock or OFFSET, or a
 -- scalar one): joined or asked by EXISTS it was planned, while tables were small, as a walk through an
 -- organisation's whole history, or through every organisation's keys, and that plan stays until tables are looked at.
+-- What is counted is asked for in the order of the one index that is meant, for the same reason.
 
 -- What a run by hand is judged by, of several at once: the automation; whether its key was used, or too many runs
 -- wait as it looks; and of the first of each organisation the connections that can be used.
@@ -89,7 +90,8 @@ BEGIN
     SELECT i.n, here, steward_automation(i.org_id, i.automation_id),
         (SELECT true FROM idem_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
         OR (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
-                AND r.automation_id = i.automation_id AND r.status = 'queued' LIMIT most) AS counted) >= most - 1,
+                AND r.automation_id = i.automation_id AND r.status = 'queued'
+                ORDER BY r.queued_at, r.id LIMIT most) AS counted) >= most - 1,
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
             ORDER BY c.integration_id) END
@@ -126,7 +128,8 @@ BEGIN
     PERFORM 1 FROM (SELECT i.org_id, i.automation_id, count(*) AS many
                     FROM unnest(orgs, automations) AS i (org_id, automation_id) GROUP BY 1, 2) AS i
     WHERE (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
-               AND r.automation_id = i.automation_id AND r.status = 'queued' LIMIT most) AS counted)
+               AND r.automation_id = i.automation_id AND r.status = 'queued'
+               ORDER BY r.queued_at, r.id LIMIT most) AS counted)
         + (SELECT count(*) FROM runs AS r WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id
            AND r.mode = 'live' AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')
            AND r.status = 'waiting_approval')
