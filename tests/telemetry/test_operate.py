@@ -44,6 +44,20 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
     assert all(len(cells) == 2 and all(cells) for cells in page.values())
 
 
+def test_the_labels_of_every_metric_are_told() -> None:
+    """what is asked of a metric is asked by its label: the page names each, and none that is not there"""
+    found: dict[str, set[str]] = {name: set() for name in KNOWN}
+    for path in python_files("steward"):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+                first = node.args[0]
+                if isinstance(first, ast.Constant) and first.value in found:
+                    found[first.value] |= {word.arg or "**" for word in node.keywords} - {"bounds", "by"}
+    page = PAGE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)`(?: by `(\w+)`)? \|", page, re.MULTILINE))
+    assert told == {name: ", ".join(labels) for name, labels in found.items()}
+
+
 def test_every_warning_and_error_is_told_with_what_to_do() -> None:
     """safety 10: a fixed word an event; somebody has to know what it asks for"""
     logged = {name for method, name in called("warning", "error") if re.fullmatch(r"[a-z_]+", name)}
