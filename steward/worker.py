@@ -367,7 +367,8 @@ async def note_progress(worker: Worker) -> bool:
         if now - doing.started_at < SHOW_AFTER:
             continue
         lease = doing.lease
-        note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=doing.step)
+        step = doing.wire()
+        note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=step)
         await tools.engine.write(now, note, org=lease.org)
     return False
 

@@ -9,12 +9,15 @@ _SHAPE = re.compile(
     r"(?:\.([0-9]{1,9}))?(?:Z|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
 _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def wire_time(at: datetime) -> str:
     """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off (contract 1.2)."""
     if at.tzinfo is not UTC:
         at = at.astimezone(UTC)
+    if at >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
+        return wire_time_of((at - _EARLIEST) // _MILLISECOND)
     return at.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 

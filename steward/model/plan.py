@@ -149,10 +149,17 @@ class Plan:
     triggers: tuple[PlanTrigger, ...] = ()
     variables: tuple[Variable, ...] = ()
     inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
+    _into: Mapping[str, tuple[Edge, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        into: dict[str, tuple[Edge, ...]] = {}
+        for edge in self.edges:
+            into[edge.target] = (*into.get(edge.target, ()), edge)
+        object.__setattr__(self, "_into", into)
 
     def before(self, name: str) -> tuple[Edge, ...]:
         """The edges into the step `name`."""
-        return tuple(edge for edge in self.edges if edge.target == name)
+        return self._into.get(name, ())
 
     def after(self, name: str) -> tuple[str, ...]:
         """The steps `name` comes directly after."""

@@ -91,7 +91,8 @@ class Counts:
 
     def plus(self, other: "Counts") -> "Counts":
         """The sum, field by field."""
-        return Counts(*map(add, _all_counts(self), _all_counts(other)))
+        more = _all_counts(other)
+        return Counts(*map(add, _all_counts(self), more)) if any(more) else self
 
     def wire(self) -> dict[str, int]:
         """As answered."""

@@ -113,8 +113,8 @@ class Applying:
         if doing is None:
             return
         ended = sum(all(piece.key in self.known for piece in self.pieces(one)) for one in self.changes)
-        step = {**doing.step, "done": self.done + ended, "total": self.done + len(self.changes)}
-        self.tools.progress[self.lease.run] = replace(doing, step=step)
+        done, total = self.done + ended, self.done + len(self.changes)
+        self.tools.progress[self.lease.run] = replace(doing, done=done, total=total)
 
     def operation(self, part: Part) -> ChangeOp[Any]:
         """The connector's definition of what the part does."""

@@ -1,7 +1,6 @@
 """Writes what an ended step left behind, in one fenced transaction (engine 6); leaves walking to walk.py."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple
@@ -23,8 +22,7 @@ from steward.store.run_queue import Lease
 from steward.store.steps import StepRow, StepValue
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):  # as a checkpoint below
     """An execution that ended or began to wait, as its public row tells it (contract 3.3)."""
 
     step: PlanStep

@@ -9,7 +9,6 @@ from typing import TypeVar
 from steward.crashpoint import crashpoint
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId
-from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
 from steward.model.run import Counts, Run
@@ -97,15 +96,7 @@ class Walk:
 
     def show(self, step: PlanStep, started_at: datetime) -> None:
         """Lets the run's `current_step` tell what it is at (engine 3.5)."""
-        current: JsonObject = {
-            "name": step.name,
-            "title": step.title,
-            "kind": step.kind,
-            "started_at": wire_time(started_at),
-            "done": 0,
-            "total": None,
-        }
-        self.tools.progress[self.run.id] = Progress(self.lease, current, started_at)
+        self.tools.progress[self.run.id] = Progress(self.lease, step, started_at)
 
     def failing(self) -> dict[str, str]:
         """Since when reads fail, by execution; kept with the run while it sleeps."""

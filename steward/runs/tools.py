@@ -14,7 +14,9 @@ from steward.connectors.base import ChangeOp, Reader, WriteOutcome
 from steward.model.change import Batch
 from steward.model.connection import Connection
 from steward.model.ids import OrgId, RunId
+from steward.model.instants import wire_time
 from steward.model.json import JsonObject
+from steward.model.plan import PlanStep
 from steward.outbound.grant import WriteGrant
 from steward.outbound.web import WebReads
 from steward.runs.retention import Keeping
@@ -106,11 +108,24 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a run in hand is doing, as its `current_step` shows it."""
+    """What a run in hand is doing; `total` None: it is not known of how much."""
 
     lease: Lease
-    step: JsonObject
+    step: PlanStep
     started_at: datetime
+    done: int = 0
+    total: int | None = None
+
+    def wire(self) -> JsonObject:
+        """As `current_step` shows it (contract 3.2)."""
+        return {
+            "name": self.step.name,
+            "title": self.step.title,
+            "kind": self.step.kind,
+            "started_at": wire_time(self.started_at),
+            "done": self.done,
+            "total": self.total,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

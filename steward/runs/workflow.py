@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -347,7 +347,8 @@ class Rows:
 
     async def fail(self, execution: Execution, code: str, words: str) -> Ended:
         """The row of an execution that failed and ended the run."""
-        ended = replace(self.failed_row(execution, code, words), attempt=self.walk.lease.attempt)
+        failed = self.failed_row(execution, code, words)
+        ended = failed._replace(attempt=self.walk.lease.attempt)
         await self.walk.checkpoint(ended, None, state=ValueState.FAILED)
         return ended
 

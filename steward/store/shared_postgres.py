@@ -74,6 +74,7 @@ class Committer:
         self._fresh: dict[asyncio.Task[None], tuple[_Kind, asyncio.TimerHandle]] = {}
         self._about_to = False
         self._number = 0
+        self._loop = asyncio.get_running_loop()  # to ask for it asks the kernel whose process this is
 
     async def write(self, now: datetime, act: Shared[Any, Any], orgs: Collection[OrgId]) -> Any:
         """Waits for the commit that `act` shares."""
@@ -81,7 +82,7 @@ class Committer:
         if kind is None:
             kind = self._kinds[act.together] = _Kind(act.together.__module__.rpartition(".")[2])
         self._number += 1
-        one = _Waiting(now, act, orgs, asyncio.get_running_loop().create_future(), self._number)
+        one = _Waiting(now, act, orgs, self._loop.create_future(), self._number)
         kind.waiting.append(one)
         self._soon()
         return await one.answer
@@ -90,17 +91,16 @@ class Committer:
         """Looks what may set out when all that can go on now has done so, and waits where it waits."""
         if not self._about_to:
             self._about_to = True
-            asyncio.get_running_loop().call_soon(self._set_out)
+            self._loop.call_soon(self._set_out)
 
     def _set_out(self) -> None:
         self._about_to = False
-        loop = asyncio.get_running_loop()
         while (kind := self._next()) is not None:
             batch = [kind.waiting.popleft() for _ in range(_size(kind))]
             kind.under_way += 1
-            task = loop.create_task(self._commit(kind, batch))
+            task = self._loop.create_task(self._commit(kind, batch))
             self._under_way.add(task)
-            self._fresh[task] = kind, loop.call_later(PATIENCE_S, self._grown_old, task)
+            self._fresh[task] = kind, self._loop.call_later(PATIENCE_S, self._grown_old, task)
             task.add_done_callback(self._ended)
 
     def _next(self) -> _Kind | None:

@@ -4,6 +4,7 @@ import re
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import TypeVar
 
@@ -32,36 +33,39 @@ class Metrics:
 
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Adds to a counter."""
+        key = _labels(labels)
         with self._turn:
-            series = _series(self._counters, name, labels)
-            key = _labels(labels)
+            series = _series(self._counters, name, key)
             series[key] = series.get(key, 0) + by
 
     def set(self, name: str, value: float, **labels: str) -> None:
         """Sets a gauge."""
+        key = _labels(labels)
         with self._turn:
-            _series(self._gauges, name, labels)[_labels(labels)] = value
+            _series(self._gauges, name, key)[key] = value
 
     def observe(self, name: str, value: float, *, bounds: Sequence[float] = SECONDS, **labels: str) -> None:
         """Enters a value into a histogram; its bounds are those of its first value."""
+        key = _labels(labels)
         with self._turn:
-            series = _series(self._histograms, name, labels)
+            series = _series(self._histograms, name, key)
             edges = self._bounds.setdefault(name, tuple(bounds))
             # The last two places hold the sum and the number of values.
-            row = series.setdefault(_labels(labels), [0.0] * (len(edges) + 3))
+            row = series.setdefault(key, [0.0] * (len(edges) + 3))
             row[bisect_left(edges, value)] += 1
             row[-2] += value
             row[-1] += 1
 
     def total(self, name: str, value: float, **labels: str) -> None:
         """Sets a counter to what somebody has counted by themselves."""
+        key = _labels(labels)
         with self._turn:
-            _series(self._counters, name, labels)[_labels(labels)] = value
+            _series(self._counters, name, key)[key] = value
 
     def recorder(self, name: str, bounds: Sequence[float] = SECONDS) -> Callable[[float], None]:
         """`observe` of one histogram without labels, for what happens with every request; of one thread."""
         edges = self._bounds.setdefault(name, tuple(bounds))
-        row = _series(self._histograms, name, {}).setdefault((), [0.0] * (len(edges) + 3))
+        row = _series(self._histograms, name, ()).setdefault((), [0.0] * (len(edges) + 3))
 
         def record(value: float) -> None:
             row[bisect_left(edges, value)] += 1
@@ -116,20 +120,29 @@ def _help(name: str) -> list[str]:
     return [f"# HELP {name} {KNOWN[name]}"] if name in KNOWN else []
 
 
-def _series(table: dict[str, dict[Labels, T]], name: str, labels: dict[str, str]) -> dict[Labels, T]:
-    if not _NAME.fullmatch(name) or not all(_NAME.fullmatch(label) for label in labels):
-        raise ValueError(f"{name!r} is no name of a metric")
-    series = table.setdefault(name, {})
-    if len(series) >= _SERIES and _labels(labels) not in series:
+def _series(table: dict[str, dict[Labels, T]], name: str, labels: Labels) -> dict[Labels, T]:
+    series = table.get(name)
+    if series is None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a metric")
+        series = table[name] = {}
+    if len(series) >= _SERIES and labels not in series:
         raise ValueError(f"{name} has {_SERIES} series already: its labels are input")
     return series
 
 
 def _labels(labels: dict[str, str]) -> Labels:
-    for name, value in labels.items():
+    return _sorted(tuple(labels.items())) if labels else ()
+
+
+@lru_cache(maxsize=_SERIES)
+def _sorted(labels: Labels) -> Labels:
+    for name, value in labels:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a label")
         if not _VALUE.fullmatch(value):
             raise ValueError(f"the label {name} does not take such text")
-    return tuple(sorted(labels.items()))
+    return tuple(sorted(labels))
 
 
 def _shown(labels: Labels) -> str:

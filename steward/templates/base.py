@@ -322,21 +322,19 @@ class Template:
     finish: Callable[[Ended], LastWords]
     check_world: Callable[[JsonObject, World], FieldErrors] = nothing_more
     automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = names_none
+    plan: Plan = field(init=False, repr=False, compare=False)  # its steps one after the other
+
+    def __post_init__(self) -> None:
+        steps = (
+            PlanStep(step.name, step.title, step.kind, f"{self.template_id}.{step.name}")
+            for step in self.facts.steps
+        )
+        object.__setattr__(self, "plan", in_line(tuple(steps)))
 
     @property
     def template_id(self) -> str:
         """Its id."""
         return self.facts.template_id
-
-    @property
-    def plan(self) -> Plan:
-        """Its steps one after the other."""
-        return in_line(
-            tuple(
-                PlanStep(step.name, step.title, step.kind, f"{self.template_id}.{step.name}")
-                for step in self.facts.steps
-            )
-        )
 
     def check_inputs(self, inputs: JsonValue) -> Checked:
         """The inputs with defaults filled in, or all faults at once by dotted path (contract 1.4 step 9)."""
