@@ -20,7 +20,16 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.run import EventRef
 from steward.runs.tools import Tools
-from steward.store import automations, catch_ups, connections, events, last_seen, own_changes, subscriptions
+from steward.store import (
+    automations,
+    catch_ups,
+    connections,
+    events,
+    lanes,
+    last_seen,
+    own_changes,
+    subscriptions,
+)
 from steward.store.engine import AtOnce, Tx
 from steward.store.events import KeptEvent
 from steward.store.last_seen import Seen
@@ -49,6 +58,21 @@ class Topical:
     def event(self) -> Event | None:
         """What its body says."""
         return self.read.event
+
+
+@dataclass(frozen=True, slots=True)
+class FromStore:
+    """What events of one store tell: its topics, whom each of them starts, and what those changed."""
+
+    store: Connection
+    topical: Sequence[Topical]
+    waiting: Mapping[str, Sequence[AutomationId]]
+    echoes: Echoes
+
+    @property
+    def started(self) -> set[AutomationId]:
+        """The automations these topics start."""
+        return {automation for names in self.waiting.values() for automation in names}
 
 
 @dataclass(slots=True)
@@ -142,22 +166,31 @@ async def _commit(
     for one in read:
         if one.kept.id in locked:
             by_store.setdefault(one.kept.integration, []).append(one)
+    told: list[FromStore] = []
     for integration, own in sorted(by_store.items()):
         store = stores.get(integration)
         source = _source(tools, store)
         if store is None or source is None:
             done.matched |= {one.kept.id: {} for one in own}
         else:
-            await _match_store(tx, tools, store, source, own, done=done)
+            told.append(await _hear(tx, tools, store, source, own, done=done))
+    # From here on nobody pauses one of them before the commit. All at once, and before one is paused here or
+    # anything is stamped: schedules come first (engine 2).
+    started = {automation for from_store in told for automation in from_store.started}
+    if started:
+        await lanes.lock(tx, org, started)
+    for from_store in told:
+        await _start(tx, tools, from_store, done=done)
     await events.matched(tx, org, done.matched)
     if done.later:
         await events.postpone(tx, org, done.later, until=tx.now + WAIT_FOR_OUTCOME)
     return done
 
 
-async def _match_store(
+async def _hear(
     tx: Tx, tools: Tools, store: Connection, source: EventSource, read: Sequence[Read], *, done: Outcome
-) -> None:
+) -> FromStore:
+    """What a store's events tell; those of objects that are being written at this moment wait."""
     org, integration = store.org, store.integration_id
     offered = tools.vault.connectors[store.kind].topics
     waiting = await subscriptions.waiting_for(tx, org, integration, offered)
@@ -170,15 +203,24 @@ async def _match_store(
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
     if any(one.kept.native in source.of_keys for one in ready):
         await connections.check_soon(tx, org, [integration])  # an event is a pointer: the keys are tried
-    wanted = sorted({topic for one in topical for topic in one.topics if topic in waiting})
-    if not wanted:
+    told = {topic for one in topical for topic in one.topics}
+    wanted = {topic: names for topic, names in waiting.items() if topic in told}
+    own = await own_changes.of(tx, org, integration, everyone) if wanted else []
+    return FromStore(store, topical, wanted, Echoes(own))
+
+
+async def _start(tx: Tx, tools: Tools, told: FromStore, *, done: Outcome) -> None:
+    """Offers the runs of what a store told, all lanes locked, but for automations paused by now."""
+    org, topical, echoes = told.store.org, told.topical, told.echoes
+    if not told.waiting:
         return
-    own = await own_changes.of(tx, org, integration, everyone)
-    echoes = Echoes(own)
-    for automation, reason in echoes.loops(waiting, topical):
+    for automation, reason in echoes.loops(told.waiting, topical):
         await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=tools.automation_rules)
-    # Locked from here on: none of these automations is paused before the commit, and none that was is left.
-    waiting = await subscriptions.waiting_for(tx, org, integration, wanted, lock=True)
+    still = await subscriptions.waiting_for(tx, org, told.store.integration_id, told.waiting)
+    # What began to wait since it was looked at first did so after these events had come, and is not locked.
+    waiting = {
+        topic: [one for one in names if one in still.get(topic, ())] for topic, names in told.waiting.items()
+    }
     offers: dict[AutomationId, list[EventOffer]] = {}
     for one in topical:
         for automation, topic in _started(one, waiting):
@@ -277,13 +319,13 @@ async def _offer(
         return
     found = await automations.among(tx, org, offers)
     obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=tools.templates)
-    lanes = await lane.lock_many(tx, org, sorted(offers))
+    held = await lane.read_many(tx, org, sorted(offers))
     for automation, own in sorted(offers.items()):
         what = obstacles.get(automation)
         if what is not None:
             own = [EventOffer(one.event, one.refused or (what.code, what.message)) for one in own]
         made = await lane.offer_events(
-            tx, found[automation], lanes[automation], own, most_waiting=tools.rules.max_waiting_events
+            tx, found[automation], held[automation], own, most_waiting=tools.rules.max_waiting_events
         )
         done.not_run.update(one.code for one in made if one.code is not None)
 

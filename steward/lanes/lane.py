@@ -66,6 +66,11 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
 async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
     """As `lock`, for several automations of an organisation, in order of their ids."""
     await lanes.lock(tx, org, automations)
+    return await read_many(tx, org, automations)
+
+
+async def read_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
+    """Which live runs hold lanes that this transaction has locked already."""
     held = await lanes.holders(tx, org, automations)
     return {automation: Lane(*held.get(automation, (None, None))) for automation in automations}
 

@@ -124,13 +124,13 @@ async def topics_wanted(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
 
 
 async def waiting_for(
-    tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str], *, lock: bool = False
+    tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str]
 ) -> dict[str, list[AutomationId]]:
-    """The active automations each topic starts. Locked, none of them can be paused before the commit."""
+    """The active automations each topic starts; who has an automation's schedule locked finds it as it is."""
     rows = await tx.all(
         "SELECT topic, automation_id FROM automation_topics"
         " WHERE org_id = :org AND integration_id = :integration AND topic IN (:topics)"
-        f" ORDER BY automation_id, topic{' {for_update}' if lock else ''}",
+        " ORDER BY automation_id, topic",
         {"org": org, "integration": integration, "topics": sorted(topics)},
     )
     found: dict[str, list[AutomationId]] = {}

@@ -1,0 +1,46 @@
+"""Matching beside whoever pauses what it would start: neither waits for what the other has."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.store import schedules
+from steward.store.engine import Tx
+from tests.events.world import Ears, order
+from tests.fake_clock import FakeClock
+from tests.occurrences.stepping import BLOCKED
+
+
+async def test_an_event_is_matched_while_its_automation_is_paused(
+    ears: Ears, database_url: str, clock: FakeClock
+) -> None:
+    """engine 2 "Lock order": schedules first; who was told to pause is not started by what comes after"""
+    if ears.shop.engine.dialect == "sqlite":
+        pytest.skip("SQLite has one writer, and no rows to lock")
+    made = await ears.automation("orders/create")
+    await ears.deliver("order.created", order(1))
+    watcher = await asyncpg.connect(database_url)
+
+    async def both_wait(tx: Tx) -> list["asyncio.Task[Any]"]:
+        await schedules.lock(tx, ears.shop.owner.org, made["id"])
+        going: list[asyncio.Task[Any]] = []
+        for act in (partial(ears.act, made, "pause"), partial(ears.tick, "match")):
+            going.append(asyncio.create_task(act()))
+            while await watcher.fetchval(BLOCKED) < len(going):
+                assert not going[-1].done()
+        return going
+
+    going = await ears.shop.write(both_wait)
+    retried = asyncio.create_task(clock.until_sleeping())  # what a deadlock has ended waits to begin anew
+    both = asyncio.gather(*going)
+    waits: set[asyncio.Future[Any]] = {both, retried}
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    assert not retried.done()
+    retried.cancel()
+    await watcher.close()
+    assert (await both)[0].status == 200
+    assert await ears.runs(made) == []
+    assert await ears.rows("SELECT state FROM events WHERE org_id = :org") == [{"state": "matched"}]
