@@ -125,6 +125,9 @@ class Committer:
     async def _commit(self, kind: _Kind, batch: list[_Waiting]) -> None:
         try:
             await self._write(kind, batch)
+        except Exception as error:  # whatever fails on the way, nobody waits for ever (engine 2)
+            for one in batch:
+                _fail(one, error)
         finally:
             kind.under_way -= 1
 
@@ -132,6 +135,7 @@ class Committer:
         """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
         self._told(len(batch))
         first, items = batch[0], [one.act.item for one in batch]
+        failed: Exception | None = None
 
         async def together(tx: Tx) -> Sequence[Any]:
             return await first.act.together(tx, items)
@@ -145,13 +149,15 @@ class Committer:
                     _fail(one, error)
                 return
             except Exception as error:
-                self._split(kind.name, error)
+                failed = error
             else:
                 for one, answer in zip(batch, answers, strict=True):
                     _settle(one, answer)
                 return
         for one in batch:
             await self._by_itself(one)
+        if failed is not None:
+            self._split(kind.name, failed)  # last of all: where it is told, the disk may be full
 
     async def _by_itself(self, one: _Waiting) -> None:
         try:

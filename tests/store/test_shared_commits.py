@@ -145,6 +145,32 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
     await engine.close()
 
 
+async def refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Fails whatever it is given."""
+    raise ValueError("not together")
+
+
+async def forgetful(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Answers one fewer than asked."""
+    return items[:-1]
+
+
+async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: FakeClock) -> None:
+    """engine 2 "Group commit": every item is answered; what was done by itself, though it cannot be told"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+
+    def full(kind: str, error: Exception) -> None:
+        raise OSError(28, "No space left on device")
+
+    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, split=full)
+    for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
+        acts = [engine.write(clock.now(), Shared(item, mirrored, together)) for item in range(3)]
+        answers = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
+        assert [None if isinstance(one, ValueError) else one for one in answers] == expected
+    await engine.close()
+
+
 @pytest.mark.parametrize(
     ("count", "calls"),
     [
