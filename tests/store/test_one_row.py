@@ -20,6 +20,7 @@ ORG, AUTOMATION, RUN = (
     AutomationId("01JD3Z0AUTOMATION000000000"),
     RunId("01JD3Z0RUN0000000000000000"),
 )
+BARE = RunId("01JD3Z0RUN1111111111111111")  # whose facts somebody has taken away by hand
 BEFORE = 21
 VERSIONS = (
     "CREATE TABLE schema_version"
@@ -38,7 +39,8 @@ INSERT INTO lanes (org_id, automation_id, holder_run_id, dropped, dropped_at)
 VALUES ({ORG}, '{AUTOMATION}', NULL, 5, 9);
 INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq, leased_ms,
     queued_at, started_at, finished_at)
-VALUES ({ORG}, '{RUN}', '{AUTOMATION}', 'live', 'succeeded', 'done', 4, 1, 1, 2, 40, 1000, 2000, 3000);
+VALUES ({ORG}, '{RUN}', '{AUTOMATION}', 'live', 'succeeded', 'done', 4, 1, 1, 2, 40, 1000, 2000, 3000),
+    ({ORG}, '{BARE}', '{AUTOMATION}', 'live', 'expired', 'done', 4, 1, 1, 0, 0, 1000, NULL, 3000);
 INSERT INTO run_facts (org_id, run_id, automation_id, automation_name, automation_version, template_id,
     template_version, started_by, event_id, event_topic, event_received_at, created_by, message, summary,
     result)
@@ -81,6 +83,7 @@ async def test_what_an_installation_holds_stays(database_url: str, clock: FakeCl
     assert (done.before, done.applied[0]) == (BEFORE, "0022_one_row")
     engine = await _opened(database_url, clock)
     run = await engine.read(clock.now(), partial(runs.get, org=ORG, run=RUN), org=ORG)
+    bare = await engine.read(clock.now(), partial(runs.get, org=ORG, run=BARE), org=ORG)
     automation = await engine.read(
         clock.now(), partial(automations.get, org=ORG, automation=AUTOMATION), org=ORG
     )
@@ -89,5 +92,6 @@ async def test_what_an_installation_holds_stays(database_url: str, clock: FakeCl
     assert run.event == EventRef("01JD3Z0EVENT00000000000000", "orders/create", at(900))
     assert (run.automation_name, run.automation_version, run.template_version) == ("Hide", 3, 2)
     assert (run.message, run.summary, run.result) == ("Done.", {"seen": 1}, {"hidden": 2})
+    assert (bare.status, bare.automation_name, bare.summary) == (RunStatus.EXPIRED, "", None)
     assert isinstance(automation.trigger, EventTrigger)
     assert (automation.trigger.events_dropped, automation.trigger.events_dropped_at) == (5, at(9))

@@ -1,10 +1,11 @@
--- Of the release before none runs beside this: its functions go with the tables they wrote.
+-- Of the release before none runs beside this: its functions go with the tables they wrote and the rights they had.
 DROP FUNCTION steward_runs_succeed(bigint[], text[], bigint[], text[], boolean[], text[], text[], text[]);
 DROP FUNCTION steward_run_now(bigint, text, text, text, text, text, bigint, text, bigint, text, bigint, bigint, bigint,
     text, text);
 DROP FUNCTION steward_runs_begin(bigint[], text[], bigint[], text[], boolean[], bytea[]);
 DROP FUNCTION steward_checkpoints(bigint[], text[], bigint[], bigint[], text[], text[], bigint[], text[], bigint[],
     text[], text, bytea[], text[], text[]);
+DROP FUNCTION queue_claim(bigint, bigint, bigint[]);
 
 ALTER TABLE runs NO FORCE ROW LEVEL SECURITY;
 ALTER TABLE run_facts NO FORCE ROW LEVEL SECURITY;

@@ -4,7 +4,8 @@ UPDATE runs SET (automation_name, automation_version, template_id, template_vers
     = (SELECT f.automation_name, f.automation_version, f.template_id, f.template_version, f.started_by, f.event_id,
            f.event_topic, f.event_received_at, f.idempotency_key, f.created_by, f.created_via, f.api_client_id, f.code,
            f.message, f.current_step, f.summary, f.result
-       FROM run_facts AS f WHERE f.org_id = runs.org_id AND f.run_id = runs.id);
+       FROM run_facts AS f WHERE f.org_id = runs.org_id AND f.run_id = runs.id)
+    WHERE EXISTS (SELECT 1 FROM run_facts AS f WHERE f.org_id = runs.org_id AND f.run_id = runs.id);
 UPDATE schedules SET (dropped, dropped_at) = (SELECT l.dropped, l.dropped_at FROM lanes AS l
         WHERE l.org_id = schedules.org_id AND l.automation_id = schedules.automation_id)
     WHERE EXISTS (SELECT 1 FROM lanes AS l WHERE l.org_id = schedules.org_id
