@@ -158,7 +158,10 @@ def _stop(running: subprocess.Popen[bytes]) -> None:
 
 
 def _count(outcome: Outcome, told: Path, *, code: int | None) -> None:
-    """Adds what pytest tells, also of a round that was cut; one that could not even tell is a violation."""
+    """Adds what pytest tells; a round that told nothing, ran nothing or broke off is a violation.
+
+    Of a round that was cut what it had found counts; the test it was cut in is among its tests.
+    """
     ran, wrong = 0, []
     try:
         cases = list(ElementTree.parse(told).getroot().iter("testcase"))
