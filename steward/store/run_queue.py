@@ -42,6 +42,7 @@ class Hot:
     leased_ms: int
 
 
+_text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
 
 
@@ -315,7 +316,7 @@ async def set_facts(
 
 def kept(value: JsonObject | None) -> str | None:
     """A summary or result as it is kept."""
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+    return None if value is None else _text(value)
 
 
 async def ids_of(
