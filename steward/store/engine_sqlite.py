@@ -34,8 +34,8 @@ READERS = 4
 # With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
 # them back into the file.
 WRITER_CACHE_KIB = 64 * 1024
-# The rows of a large file that are due or run at one time lie in pages all over it, and asking the system for a
-# copy of each was an eighth of making a slot a run: the writer looks at them in place. It is for reading alone.
+# The rows of a large file that are due or run at one time lie in pages all over it, and asking the system for
+# a copy of each was an eighth of making a slot a run: the writer looks at them in place. For reading alone.
 WRITER_MAPPED_BYTES = 1024**3
 TRIES = 5
 
