@@ -8,7 +8,7 @@ from steward.model.account import BY_SERVICE, Maker
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
-from steward.store import fair, lanes, run_queue, runs, starting
+from steward.store import fair, lanes, run_queue, runs
 from steward.store.engine import Tx
 
 
@@ -103,7 +103,7 @@ async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
             )
         )
         vt += is_ready
-    await starting.insert_runs(tx, org, new)
+    await runs.insert_many(tx, org, new)
 
 
 async def offer_events(
@@ -148,7 +148,7 @@ async def offer_events(
                 refused=refused,
             )
         )
-    await starting.insert_runs(tx, org, new)
+    await runs.insert_many(tx, org, new)
     if dropped:
         await lanes.count_dropped(tx, org, automation.id, dropped)
     return [Offered(one.id, one.status, one.refused[0] if one.refused else None) for one in new]

@@ -1,6 +1,5 @@
 """Ends a run a worker has: status, last words, failures in a row, lane and promotion (engine 4.5)."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +21,6 @@ from steward.store.run_queue import Lease
 
 FAILURES_TO_PAUSE = 5
 RESULT_BYTES = 65_536
-_text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ async def _streak(
 
 def fitting(result: JsonObject | None) -> JsonObject | None:
     """A result of at most 64 KiB: its longest list is halved until it fits (contract 3.2)."""
-    while result is not None and len(_text(result).encode()) > RESULT_BYTES:
+    while result is not None and len((run_queue.kept(result) or "").encode()) > RESULT_BYTES:
         lists = {key: value for key, value in result.items() if _is_list(value)}
         longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
         if longest is None or not _items(lists[longest]):

@@ -14,7 +14,7 @@ from steward.model.json import JsonObject
 from steward.model.refusals import NotFound
 from steward.model.run import EventRef, Mode, Queue, Run, RunStatus, StartedBy
 from steward.store import steps
-from steward.store.engine import Both, Row, Tx, at, at_or_none
+from steward.store.engine import Both, Json, Row, Tx, at, at_or_none, ms
 
 COLUMNS = """
     runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
@@ -42,6 +42,22 @@ _SHOWN = Both(
     " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
     ") AS steps"
     " FROM runs WHERE runs.org_id = :org AND runs.id = :run",
+)
+
+_MANY_INTO = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
+    " template_id, template_version, started_by, code, message, event_id, event_topic, event_received_at)"
+    " SELECT :org, r.value ->> 0, r.value ->> 1, 'live', r.value ->> 2, r.value ->> 3,"
+)
+_MANY = Both(
+    _MANY_INTO + " r.value ->> 4, 0, 1, 0, r.value ->> 5, r.value ->> 6, 0, :now, r.value ->> 7,"
+    " r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12, r.value ->> 13,"
+    " r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17 FROM json_each(:rows) AS r",
+    _MANY_INTO + " (r.value ->> 4)::bigint, 0, 1, 0, (r.value ->> 5)::bigint, (r.value ->> 6)::bigint, 0,"
+    " :now, (r.value ->> 7)::bigint, r.value ->> 8, (r.value ->> 9)::bigint, r.value ->> 10,"
+    " (r.value ->> 11)::bigint, r.value ->> 12, r.value ->> 13, r.value ->> 14, r.value ->> 15,"
+    " r.value ->> 16, (r.value ->> 17)::bigint FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
 
 
@@ -102,6 +118,35 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
             "message": message,
         },
     )
+
+
+async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
+    """Stores live runs of slots or events, made by the service, in one statement."""
+    rows = [
+        [
+            run.id,
+            run.automation.id,
+            run.status,
+            run.queue,
+            run.vt,
+            run.automation.plan_version,
+            None if run.slot_at is None else ms(run.slot_at),
+            ms(tx.now) if run.refused else None,
+            run.automation.name,
+            run.automation.version,
+            run.automation.template_id,
+            run.automation.template_version,
+            run.started_by,
+            *(run.refused or (None, None)),
+            *(_event(run.event) if run.event else (None, None, None)),
+        ]
+        for run in new
+    ]
+    await tx.execute(_MANY, {"org": org, "rows": Json(rows)})
+
+
+def _event(event: EventRef) -> tuple[str, str, int]:
+    return event.id, event.topic, ms(event.received_at)
 
 
 async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
