@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 from steward.model.change import Batch
 from steward.model.json import JsonValue
+from steward.outbound.errors import CallError, ErrorKind, Invalid, NotSent, WriteFailed
 
 
 class WriteState(StrEnum):
@@ -33,7 +34,24 @@ class WriteOutcome:
     reason: str | None = None
     modified_at: datetime | None = None
     wait_s: float | None = None
-    error: str | None = None
+    error: ErrorKind | None = None
+
+    @classmethod
+    def of_error(cls, state: WriteState, error: CallError) -> Self:
+        """The outcome of a part whose call failed with `error`; a wait is kept for what was not sent."""
+        return cls(
+            state,
+            field=next(iter(error.fields), None) if isinstance(error, Invalid) else None,
+            reason=error.message,
+            wait_s=error.wait_s if state is WriteState.NOT_SENT else None,
+            error=error.kind,
+        )
+
+    @classmethod
+    def of_failure(cls, failure: WriteFailed) -> Self:
+        """The outcome of a part whose request left no answer that can be used."""
+        state = WriteState.NOT_SENT if isinstance(failure, NotSent) else WriteState.UNKNOWN
+        return cls.of_error(state, failure.cause)
 
 
 class Writer(Protocol):

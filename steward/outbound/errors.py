@@ -1,27 +1,50 @@
-"""What can go wrong with a call to a platform: one family for all connectors (connectors 4)."""
+"""What can go wrong with a call to a platform: one family of errors for all connectors."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import ClassVar
 
 PLATFORM_TEXT = 300
 
 
-class CallError(Exception):
-    """A failed call: `message` in our own words, the platform's text apart, cut and redacted."""
+class ErrorKind(StrEnum):
+    """The class of a call's error, as steps, outcomes of writes and logs carry it."""
 
-    kind: ClassVar[str] = ""
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    INVALID = "invalid"
+    STALE = "stale"
+    THROTTLED = "throttled"
+    UNAVAILABLE = "unavailable"
+    WRONG_ADDRESS = "wrong_address"
+    BROKEN = "broken"
+    REFUSED = "refused"
+
+
+class CallError(Exception):
+    """A failed call; only its subclasses are raised.
+
+    `message` is the product's own text. `platform_text` is the platform's text, redacted and cut.
+    `wait_s` is how many seconds to wait before the next try; null when nothing names a time.
+    """
+
+    kind: ClassVar[ErrorKind]
     words: ClassVar[str] = ""
 
-    def __init__(self, message: str | None = None, *, platform_text: str = "") -> None:
+    def __init__(
+        self, message: str | None = None, *, wait_s: float | None = None, platform_text: str = ""
+    ) -> None:
         super().__init__(message or self.words)
         self.message = message or self.words
+        self.wait_s = wait_s
         self.platform_text = platform_text[:PLATFORM_TEXT]
 
 
 class Unauthorized(CallError):
     """Key unknown, wrong, expired or revoked; http instead of https."""
 
-    kind = "unauthorized"
+    kind = ErrorKind.UNAUTHORIZED
     words = "The account did not accept its key. Reconnect it."
 
     def __init__(self, why: str | None = None, *, platform_text: str = "") -> None:
@@ -31,7 +54,7 @@ class Unauthorized(CallError):
 class Forbidden(CallError):
     """The key is good, the right is missing."""
 
-    kind = "forbidden"
+    kind = ErrorKind.FORBIDDEN
 
     def __init__(self, right: str, message: str | None = None, *, platform_text: str = "") -> None:
         super().__init__(message or f"The key lacks the right to {right}.", platform_text=platform_text)
@@ -41,14 +64,14 @@ class Forbidden(CallError):
 class NotFound(CallError):
     """The object is gone."""
 
-    kind = "not_found"
+    kind = ErrorKind.NOT_FOUND
     words = "It no longer exists."
 
 
 class Invalid(CallError):
     """The platform refused the value; `fields` maps its field names to reasons."""
 
-    kind = "invalid"
+    kind = ErrorKind.INVALID
 
     def __init__(
         self,
@@ -66,44 +89,46 @@ class Invalid(CallError):
 class Stale(CallError):
     """A compare-and-swap was refused: somebody changed the value meanwhile."""
 
-    kind = "stale"
+    kind = ErrorKind.STALE
     words = "It was changed meanwhile."
 
 
 class Throttled(CallError):
-    """Nothing was done; come again after `wait_s` seconds."""
+    """The platform did nothing and asks for a pause of `wait_s` seconds."""
 
-    kind = "throttled"
+    kind = ErrorKind.THROTTLED
+
+    words = "The account asks for a pause between calls."
+    wait_s: float
 
     def __init__(self, wait_s: float, *, platform_text: str = "") -> None:
-        super().__init__("The account asks for a pause between calls.", platform_text=platform_text)
-        self.wait_s = wait_s
+        super().__init__(wait_s=wait_s, platform_text=platform_text)
 
 
 class Unavailable(CallError):
     """Not reachable, under maintenance, or a 5xx without our reading."""
 
-    kind = "unavailable"
+    kind = ErrorKind.UNAVAILABLE
     words = "The account cannot be reached now."
-
-    def __init__(
-        self, message: str | None = None, *, wait_s: float | None = None, platform_text: str = ""
-    ) -> None:
-        super().__init__(message, platform_text=platform_text)
-        self.wait_s = wait_s
 
 
 class WrongAddress(CallError):
-    """Something else lives at the address."""
+    """Something else answers at the address; `field` is the setting to correct, when that is known."""
 
-    kind = "wrong_address"
+    kind = ErrorKind.WRONG_ADDRESS
     words = "Something else answers at this address. Check the address of the account."
+
+    def __init__(
+        self, message: str | None = None, *, field: str | None = None, platform_text: str = ""
+    ) -> None:
+        super().__init__(message, platform_text=platform_text)
+        self.field = field
 
 
 class Broken(CallError):
     """The answer is not as documented, too large or too deep."""
 
-    kind = "broken"
+    kind = ErrorKind.BROKEN
 
     def __init__(self, what: str, *, platform_text: str = "") -> None:
         super().__init__(f"The account's answer cannot be used: {what}.", platform_text=platform_text)
@@ -117,7 +142,7 @@ class TooLarge(Broken):
 class Refused(CallError):
     """Stopped by the guard before connecting; `rule` names the rule."""
 
-    kind = "refused"
+    kind = ErrorKind.REFUSED
 
     def __init__(self, rule: str, message: str | None = None) -> None:
         super().__init__(message or f"The call was stopped: {rule}.")
@@ -125,7 +150,7 @@ class Refused(CallError):
 
 
 class WriteFailed(Exception):
-    """A write without a usable answer; never repeated by itself (connectors 5.5)."""
+    """A write without a usable answer; never repeated by itself."""
 
     def __init__(self, cause: CallError) -> None:
         super().__init__(cause.message)

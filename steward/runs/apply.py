@@ -23,6 +23,7 @@ from steward.model.change import (
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
+from steward.outbound.errors import ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.runs import doubts
 from steward.runs.tools import CancelAsked, Fenced, Tools
@@ -248,7 +249,7 @@ def _verdict(operation: ChangeOp[Any], part: Part, current: Current) -> tuple[Ou
 
 
 async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError) -> None:
-    wait = getattr(error, "wait_s", None)
+    wait = error.wait_s
     if wait is not None and wait > SHORT_WAIT_SECONDS:
         raise MustWait(wait)
     await _doubt(applying, pieces, [error.kind])
@@ -256,7 +257,7 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
     await _settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
 
 
-async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[str | None]) -> None:
+async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]) -> None:
     asked = [piece.part.integration_id for piece in pieces]
     await doubts.look_soon(applying.tools, applying.lease.org, asked, kinds=kinds)
 

@@ -11,6 +11,7 @@ from steward.model.change import Change, Outcome, Part, Recovery, worst
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
+from steward.outbound.errors import ErrorKind
 from steward.runs import apply
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, own_changes, run_queue
@@ -24,7 +25,9 @@ SEARCH_AGAIN = timedelta(seconds=60)
 # An account remembers a key for 24 h; 4 h before that nothing is asked again under it (engine 11.3).
 KEY_TRUSTED = timedelta(hours=20)
 # An account that does not let us in now says nothing of what it did before.
-_SAYS_NOTHING = frozenset({"unauthorized", "forbidden", "wrong_address", "unavailable"})
+_SAYS_NOTHING = frozenset(
+    {ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.WRONG_ADDRESS, ErrorKind.UNAVAILABLE}
+)
 _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
 _OUTCOMES = {
     EffectState.DONE: Outcome.APPLIED,

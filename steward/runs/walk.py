@@ -330,7 +330,7 @@ async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, 
 
 async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
     """A read that failed for good fails the step; one that is asked to wait long sleeps the run."""
-    wait = getattr(error, "wait_s", None)
+    wait = error.wait_s
     if wait is not None and await walk.is_patient(step.name):
         raise MustWait(wait, reading=step.name) from error
     await doubts.look_soon(walk.tools, walk.run.org, walk.opened.touched, kinds=[error.kind])

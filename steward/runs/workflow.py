@@ -368,7 +368,7 @@ class Rows:
 
     async def call_failed(self, error: CallError) -> Ended:
         """A call that is asked to wait long sleeps the run; another one failed for good."""
-        wait = getattr(error, "wait_s", None)
+        wait = error.wait_s
         reading = "" if self.now_at is None else self.key(self.now_at)
         if wait is not None and await self.walk.is_patient(reading):
             raise MustWait(wait, reading=reading) from error

@@ -91,7 +91,7 @@ async def gathered(pages: AsyncIterator[Page[I]], most: int | None = None) -> li
 
 def in_words(error: CallError) -> Exception:
     """A call's failure as the item's own; one that is to be waited for stays as it is."""
-    return error if getattr(error, "wait_s", None) is not None else ItemFailed(error.message)
+    return error if error.wait_s is not None else ItemFailed(error.message)
 
 
 @dataclass(slots=True)

@@ -13,12 +13,12 @@ from steward.connectors.base import (
     TABS,
     VALUES,
     AppendRows,
-    CallError,
     NotFound,
     PostCard,
     Recovery,
     TabsAsk,
     Unauthorized,
+    Unavailable,
     ValuesAsk,
     WriteCells,
     WriteState,
@@ -255,6 +255,25 @@ async def test_what_teams_answers_is_never_asked_for_twice(
     assert not await teams.reader().find_marker(proposal.parts[0], "key")
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, "unauthorized"),
+        (403, "unauthorized"),
+        (404, "unauthorized"),
+        (400, "invalid"),
+        (500, "unavailable"),
+    ],
+)
+async def test_the_class_of_a_failed_message_follows_the_status(
+    teams: Connection, world: Outside, status: int, kind: str
+) -> None:
+    [proposal] = teams.plan("teams.post", PostCard("Reconnect")).proposals
+    world.world.state.faults.make({"method": "POST", "path": "/teams/**", "kind": "status", "status": status})
+    [outcome] = await teams.send(proposal.parts)
+    assert outcome.error == kind
+
+
 async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:
     """connectors 7.4, Pace"""
     for expected in (0, 1, 2):
@@ -315,5 +334,5 @@ def test_store_text_is_text(text: str, shown: str) -> None:
 def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:
     """connectors 5.6"""
     url = teams.secrets.sealed["webhook_url"].reveal()
-    error = CallError("x", platform_text=str(teams.secrets))
+    error = Unavailable("x", platform_text=str(teams.secrets))
     assert url not in f"{error} {error.platform_text} {teams.connector.link(teams.secrets)!r}"

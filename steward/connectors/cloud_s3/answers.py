@@ -122,7 +122,8 @@ def error_of(answer: Answer) -> CallError:
     region = told.get("Region") or answer.headers.get("x-amz-bucket-region", "")
     if 300 <= answer.status < 400 or code in _ELSEWHERE:
         where = f" It is in the region {region}." if _REGION.fullmatch(region) else ""
-        return WrongAddress(f"The bucket is not at this address and region.{where}", platform_text=text)
+        words = f"The bucket is not at this address and region.{where}"
+        return WrongAddress(words, field="region", platform_text=text)
     if answer.status in (400, 401, 403) and code in _KEYS:
         return Unauthorized("The storage does not know this key, or its secret is wrong.", platform_text=text)
     if code == "RequestTimeTooSkewed":
@@ -132,7 +133,7 @@ def error_of(answer: Answer) -> CallError:
     if answer.status == 403:
         return Forbidden("list and read this bucket", platform_text=text)
     if code == "NoSuchBucket":
-        return WrongAddress("There is no bucket of this name.", platform_text=text)
+        return WrongAddress("There is no bucket of this name.", field="bucket", platform_text=text)
     if answer.status == 404:
         return NotFound("There is no file of this name.", platform_text=text)
     if answer.status == 412:

@@ -241,8 +241,7 @@ class CloudS3:
             field = "secret_access_key" if isinstance(error, Unauthorized) else "bucket"
             return Health(ok=False, account_label=label, error=error, error_field=field)
         except WrongAddress as error:
-            field = "region" if "region" in error.message else "bucket"
-            return Health(ok=False, account_label=label, error=error, error_field=field)
+            return Health(ok=False, account_label=label, error=error, error_field=error.field or "bucket")
         except CallError as error:
             return Health(ok=False, account_label=label, error=error)
         return Health(ok=True, account_label=label, name=label, rights=("read",))

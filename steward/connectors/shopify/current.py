@@ -201,7 +201,7 @@ async def confirm(ask: Asking, part: Part, op: ChangeOp[Any]) -> WriteOutcome:
     try:
         [now] = await values(ask, [part])
     except CallError as error:
-        return WriteOutcome(WriteState.UNKNOWN, reason=error.message, error=error.kind)
+        return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     if now.gone:
         return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
     if op.same(part.after, now.value):

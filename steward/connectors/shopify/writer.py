@@ -8,7 +8,6 @@ from steward.connectors.base import (
     CallError,
     ChangeOp,
     Forbidden,
-    Invalid,
     NotFound,
     Part,
     Stale,
@@ -49,7 +48,7 @@ from steward.connectors.shopify.current import (
 from steward.connectors.shopify.requests import Request, request_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer
-from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.errors import ErrorKind, WriteFailed
 
 _DONE_ELSEWHERE = "The store answered with another value than the one sent."
 _TO_BE_SEEN = "The store has taken it on and does it by and by."
@@ -77,36 +76,31 @@ class ShopifyWriter:
                 operation=batch.parts[0].operation,
                 points=request.document.points,
             )
-        except NotSent as failure:
-            wait = getattr(failure.cause, "wait_s", None)
-            return _all(batch, WriteState.NOT_SENT, failure.cause, wait_s=wait)
-        except OutcomeUnknown as failure:
-            return _all(batch, WriteState.UNKNOWN, failure.cause)
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)] * len(batch.parts)
         try:
             return self._read(batch, request, answer)
         except CallError as error:
-            return _all(batch, WriteState.UNKNOWN, error)
+            return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
     def _read(self, batch: Batch, request: Request, answer: Answer) -> list[WriteOutcome]:
         """Raises CallError for an answer that does not tell what was done."""
         try:
             payload = sub(data_of(answer), request.root)
         except Throttled as error:
-            return _all(batch, WriteState.NOT_SENT, error, wait_s=error.wait_s)
+            return [WriteOutcome.of_error(WriteState.NOT_SENT, error)] * len(batch.parts)
         except (Unauthorized, Forbidden, WrongAddress) as error:
-            return _all(batch, WriteState.REFUSED, error)
+            return [WriteOutcome.of_error(WriteState.REFUSED, error)] * len(batch.parts)
         if not payload:
             raise Broken("it does not say what was done")
         errors = user_errors(payload, request.errors)
         if any(error.code == BUSY for error in errors):
             # An earlier request under this key still runs: the same batch is asked again (connectors 4).
-            return _all(
-                batch, WriteState.NOT_SENT, Unavailable("The store is still at it.", wait_s=2.0), wait_s=2.0
-            )
+            busy = Unavailable("The store is still working on this change.", wait_s=2.0)
+            return [WriteOutcome.of_error(WriteState.NOT_SENT, busy)] * len(batch.parts)
         if any(error.code in KEY_DEFECTS for error in errors):
-            return [WriteOutcome(WriteState.UNKNOWN, reason=_KEY_DEFECT, error="key_defect")] * len(
-                batch.parts
-            )
+            defect = WriteOutcome(WriteState.UNKNOWN, reason=_KEY_DEFECT, error=ErrorKind.BROKEN)
+            return [defect] * len(batch.parts)
         echo = _ECHOES.get(batch.parts[0].operation, _Echo.one)
         return echo(_Echo(batch, errors, self._changes), payload)
 
@@ -312,16 +306,5 @@ def _refused(error: UserError) -> WriteOutcome:
     """A refusal of one part: gone and changed meanwhile are conflicts (connectors 4)."""
     cause = error.as_error()
     if isinstance(cause, Stale | NotFound):
-        return _outcome(WriteState.CONFLICT, cause)
-    return _outcome(WriteState.REFUSED, cause)
-
-
-def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
-    field = next(iter(error.fields), None) if isinstance(error, Invalid) else None
-    return WriteOutcome(state, field=field, reason=error.message, wait_s=wait_s, error=error.kind)
-
-
-def _all(
-    batch: Batch, state: WriteState, error: CallError, *, wait_s: float | None = None
-) -> list[WriteOutcome]:
-    return [_outcome(state, error, wait_s=wait_s)] * len(batch.parts)
+        return WriteOutcome.of_error(WriteState.CONFLICT, cause)
+    return WriteOutcome.of_error(WriteState.REFUSED, cause)

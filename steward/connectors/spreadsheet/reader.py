@@ -87,7 +87,7 @@ class SpreadsheetReader:
         try:
             seen = await self._value(part)
         except CallError as error:
-            return WriteOutcome(WriteState.UNKNOWN, reason=error.message, error=error.kind)
+            return WriteOutcome.of_error(WriteState.UNKNOWN, error)
         if op.same(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen)
         if op.same(part.before, seen) or (part.before is None and seen is None):

@@ -17,7 +17,7 @@ from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_
 from steward.connectors.spreadsheet.reader import error_of, object_of, path_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer, Decoded
-from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.errors import NotSent, WriteFailed
 
 # How the service words it that cells are protected, and that a spreadsheet has as many as it may have.
 _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
@@ -35,19 +35,16 @@ class SpreadsheetWriter:
         [part] = batch.parts
         try:
             answer = await self._send(part, batch)
-        except NotSent as failure:
-            wait = getattr(failure.cause, "wait_s", None)
-            return [_outcome(WriteState.NOT_SENT, failure.cause, wait_s=wait)]
-        except OutcomeUnknown as failure:
-            return [_outcome(WriteState.UNKNOWN, failure.cause)]
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
         if not answer.ok:
             error = error_of(answer)
             state = WriteState.UNKNOWN if answer.status >= 500 else WriteState.REFUSED
-            return [_outcome(state, _told(error) if answer.status == 400 else error)]
+            return [WriteOutcome.of_error(state, _told(error) if answer.status == 400 else error)]
         try:
             return [_compared(part, object_of(answer))]
         except CallError as error:
-            return [_outcome(WriteState.UNKNOWN, error)]
+            return [WriteOutcome.of_error(WriteState.UNKNOWN, error)]
 
     async def _send(self, part: Part, batch: Batch) -> Answer:
         try:
@@ -152,7 +149,3 @@ def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
         if same_rows(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen)
     return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not answer with the values sent.")
-
-
-def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
-    return WriteOutcome(state, reason=error.message, wait_s=wait_s, error=error.kind)

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 from steward.connectors.base import (
     Action,
     BadSettings,
-    CallError,
     ChangeOp,
     Current,
     Destination,
@@ -49,7 +48,7 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
 from steward.outbound.address import Origin, origin_of
 from steward.outbound.answer import Answer
-from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.errors import Invalid, Throttled, Unauthorized, Unavailable, WriteFailed
 from steward.outbound.link import AddressSecret, PaceRule
 
 _PACE = PaceRule(at_once=1, seconds_apart=1.0)
@@ -150,11 +149,8 @@ class TeamsWriter:
                 key=batch.key,
                 operation=part.operation,
             )
-        except NotSent as failure:
-            wait = getattr(failure.cause, "wait_s", None)
-            return [_failed(WriteState.NOT_SENT, failure.cause, wait)]
-        except OutcomeUnknown as failure:
-            return [_failed(WriteState.UNKNOWN, failure.cause, None)]
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
         return [_outcome(answer)]
 
 
@@ -266,21 +262,14 @@ def _outcome(answer: Answer) -> WriteOutcome:
     hidden = _HIDDEN.search(answer.body[:4000])
     if answer.ok and hidden is not None:
         if hidden[1] == b"429":
-            return WriteOutcome(
-                WriteState.NOT_SENT, reason="Teams asks for a pause.", wait_s=30.0, error="throttled"
-            )
+            return WriteOutcome.of_error(WriteState.NOT_SENT, Throttled(30.0))
         return WriteOutcome(WriteState.UNKNOWN, reason="Teams answered with an error of its own.")
     if answer.ok:
         return WriteOutcome(WriteState.APPLIED)
+    if answer.status in (401, 403, 404):
+        gone = Unauthorized("Teams does not know this address any more. Reconnect it.")
+        return WriteOutcome.of_error(WriteState.REFUSED, gone)
     if answer.status < 500:
-        words = f"Teams refused the message (status {answer.status})."
-        if answer.status in (401, 403, 404):
-            words = "Teams does not know this address any more. Reconnect it."
-        return WriteOutcome(
-            WriteState.REFUSED, reason=words, error="unauthorized" if "Reconnect" in words else "invalid"
-        )
-    return WriteOutcome(WriteState.UNKNOWN, reason="Teams failed to answer.", error="unavailable")
-
-
-def _failed(state: WriteState, error: CallError, wait_s: float | None) -> WriteOutcome:
-    return WriteOutcome(state, reason=error.message, wait_s=wait_s, error=error.kind)
+        refusal = Invalid([], f"Teams refused the message (status {answer.status}).")
+        return WriteOutcome.of_error(WriteState.REFUSED, refusal)
+    return WriteOutcome.of_error(WriteState.UNKNOWN, Unavailable("Teams failed to answer."))

@@ -23,7 +23,7 @@ from steward.connectors.base import (
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.errors import Invalid, Unavailable, WriteFailed
 from steward.outbound.web import NO_CONNECTION, WebSends
 
 
@@ -113,15 +113,11 @@ class RequestWriter:
                 effect_keys=batch.effect_keys,
                 key=batch.key,
             )
-        except NotSent as failure:
-            wait = getattr(failure.cause, "wait_s", None)
-            error = failure.cause
-            return [WriteOutcome(WriteState.NOT_SENT, reason=error.message, wait_s=wait, error=error.kind)]
-        except OutcomeUnknown as failure:
-            return [WriteOutcome(WriteState.UNKNOWN, reason=failure.cause.message, error=failure.cause.kind)]
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
         if answer.ok:
             return [WriteOutcome(WriteState.APPLIED)]
         words = f"The address refused the request (status {answer.status})."
         if answer.status < 500:
-            return [WriteOutcome(WriteState.REFUSED, reason=words, error="invalid")]
-        return [WriteOutcome(WriteState.UNKNOWN, reason=words, error="unavailable")]
+            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words))]
+        return [WriteOutcome.of_error(WriteState.UNKNOWN, Unavailable(words))]

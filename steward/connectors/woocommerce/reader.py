@@ -174,9 +174,9 @@ class WooCommerceReader:
         try:
             [now] = await self.current([part])
         except CallError as error:
-            return WriteOutcome(WriteState.UNKNOWN, reason=error.message, error=error.kind)
+            return WriteOutcome.of_error(WriteState.UNKNOWN, error)
         if now.gone:
-            return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
+            return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
         op = self._changes[part.operation]
         if op.same(part.after, now.value):
             return WriteOutcome(WriteState.APPLIED, seen=now.value)

@@ -31,7 +31,7 @@ from steward.connectors.woocommerce.reader import note_mark, value_of
 from steward.model.change import Batch
 from steward.outbound.answer import Answer
 from steward.outbound.client import WriteHttp
-from steward.outbound.errors import NotSent, OutcomeUnknown
+from steward.outbound.errors import NotSent, WriteFailed
 
 _BATCHED = frozenset({"variant.set_price", "inventory.set"})
 _ECHO = {
@@ -59,11 +59,8 @@ class WooCommerceWriter:
         operation = batch.parts[0].operation
         try:
             answer = await self._send(operation, batch)
-        except NotSent as failure:
-            wait = getattr(failure.cause, "wait_s", None)
-            return _all(batch, WriteState.NOT_SENT, failure.cause, wait_s=wait)
-        except OutcomeUnknown as failure:
-            return _all(batch, WriteState.UNKNOWN, failure.cause)
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)] * len(batch.parts)
         if operation in _BATCHED:
             return self._of_batch(batch, answer)
         if operation == "product_tag.create":
@@ -125,7 +122,7 @@ class WooCommerceWriter:
                 raise Broken("the echo has another number of items")
             return [self._of_item(part, row) for part, row in zip(batch.parts, rows, strict=True)]
         except CallError as error:
-            return _all(batch, WriteState.UNKNOWN, error)
+            return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
     def _of_item(self, part: Part, row: object) -> WriteOutcome:
         if not isinstance(row, dict) or id_of(row) != part.target.rpartition("/")[2]:
@@ -135,7 +132,7 @@ class WooCommerceWriter:
             return self._echo(part, row)
         code = error.get("code") if isinstance(error, dict) else None
         if isinstance(code, str) and is_gone(code):
-            return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
+            return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
         if isinstance(code, str) and not code.startswith("woocommerce_rest_cannot"):
             return WriteOutcome(
                 WriteState.REFUSED, reason=f"The shop refused it ({code[:80]}).", error=Invalid.kind
@@ -151,7 +148,7 @@ class WooCommerceWriter:
                 raise Broken("the echo is of another object")
             return self._echo(part, row)
         except CallError as error:
-            return _outcome(WriteState.UNKNOWN, error)
+            return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
     def _of_tag(self, part: Part, answer: Answer) -> WriteOutcome:
         code, data = error_code(answer)
@@ -164,7 +161,7 @@ class WooCommerceWriter:
         try:
             [(name, number)] = names_of({"tags": [row_of(answer)]}, "tags")
         except CallError as error:
-            return _outcome(WriteState.UNKNOWN, error)
+            return WriteOutcome.of_error(WriteState.UNKNOWN, error)
         seen: JsonValue = {"name": name, "id": number}
         if not self._changes[part.operation].same(part.after, seen):
             return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason="The shop made another tag.")
@@ -200,7 +197,7 @@ def _of_note(sent: str, answer: Answer) -> WriteOutcome:
         if text_of(row, "note") == sent:
             return WriteOutcome(WriteState.APPLIED)
     except CallError as error:
-        return _outcome(WriteState.UNKNOWN, error)
+        return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     return WriteOutcome(WriteState.UNKNOWN, reason="The shop answered with another note than the one sent.")
 
 
@@ -212,18 +209,7 @@ def _refused(answer: Answer) -> WriteOutcome:
     """A 4xx or 3xx refuses; a 5xx may have done anything (connectors 4)."""
     error = error_of(answer, write=True)
     if answer.status >= 500 and answer.status != 501:
-        return _outcome(WriteState.UNKNOWN, error)
+        return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     if isinstance(error, NotFound):
-        return _outcome(WriteState.CONFLICT, error)
-    return _outcome(WriteState.REFUSED, error)
-
-
-def _outcome(state: WriteState, error: CallError, *, wait_s: float | None = None) -> WriteOutcome:
-    field = next(iter(error.fields), None) if isinstance(error, Invalid) else None
-    return WriteOutcome(state, field=field, reason=error.message, wait_s=wait_s, error=error.kind)
-
-
-def _all(
-    batch: Batch, state: WriteState, error: CallError, *, wait_s: float | None = None
-) -> list[WriteOutcome]:
-    return [_outcome(state, error, wait_s=wait_s)] * len(batch.parts)
+        return WriteOutcome.of_error(WriteState.CONFLICT, error)
+    return WriteOutcome.of_error(WriteState.REFUSED, error)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steward.connectors.base import CallError
+from steward.connectors.base import CallError, Unavailable
 from steward.connectors.web_request.connector import CHANGES, SendRequest
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -135,7 +135,7 @@ async def _reads(call: FlowCall) -> FlowResult:
     try:
         answer = await web.read(_method(call.value("method")), whole_address(call.text("url")), headers)
     except CallError as error:
-        if call.text("on_server_error") == "ignore" and error.kind == "unavailable":
+        if call.text("on_server_error") == "ignore" and isinstance(error, Unavailable):
             return FlowResult({"statusCode": None, "headers": {}, "body": None})
         raise in_words(error) from error
     tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"

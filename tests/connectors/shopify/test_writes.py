@@ -19,6 +19,7 @@ from steward.connectors.base import (
     WriteState,
 )
 from steward.model.change import Batch, batch_key
+from steward.outbound.errors import ErrorKind
 from tests.connectors.shopify.bench import NUMBER, Bench
 from tests.connectors.shopify.each import OPERATIONS, furnish, one_of_each
 from tests.fake_clock import FakeClock
@@ -218,7 +219,7 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
     assert [each.state for each in await bench.send(batch)] == [APPLIED]
     misused = Batch((second,), batch.effect_keys, batch.key)
     [defect] = await bench.send(misused)
-    assert (defect.state, defect.error) == (UNKNOWN, "key_defect")
+    assert (defect.state, defect.error) == (UNKNOWN, ErrorKind.BROKEN)
     assert [each.state for each in await bench.send(batch)] == [APPLIED]
     await clock.advance(timedelta(hours=25).total_seconds())
     [late] = await bench.send(batch)

@@ -1,0 +1,80 @@
+"""A call's error carries its class and its waiting time as attributes, and so does the outcome of a write."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from steward.connectors.writing import WriteOutcome, WriteState
+from steward.outbound.errors import (
+    CallError,
+    ErrorKind,
+    Invalid,
+    NotFound,
+    NotSent,
+    OutcomeUnknown,
+    Throttled,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from tests.source import name_of, python_files, tree_of
+
+
+def _classes(root: type[CallError]) -> Iterator[type[CallError]]:
+    for each in root.__subclasses__():
+        yield each
+        yield from _classes(each)
+
+
+def test_every_class_has_a_kind_and_every_kind_a_class() -> None:
+    """`TooLarge` is told apart from its parent by type alone."""
+    kinds = [each.kind for each in _classes(CallError) if each is not TooLarge]
+    assert sorted(kinds) == sorted(ErrorKind)
+
+
+def test_every_error_names_its_wait_or_null() -> None:
+    assert Throttled(7.0).wait_s == 7.0
+    assert Unavailable(wait_s=600.0).wait_s == 600.0
+    assert Unavailable().wait_s is None
+    assert NotFound().wait_s is None
+    assert Invalid(["price"]).wait_s is None
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"), [(Throttled(7.0), 7.0), (Unavailable(wait_s=600.0), 600.0), (Unauthorized(), None)]
+)
+def test_what_was_not_sent_keeps_class_and_wait(error: CallError, wait_s: float | None) -> None:
+    outcome = WriteOutcome.of_failure(NotSent(error))
+    assert (outcome.state, outcome.error, outcome.wait_s) == (WriteState.NOT_SENT, error.kind, wait_s)
+
+
+def test_an_unknown_outcome_names_no_wait() -> None:
+    """What may have been done is looked for at once, whatever pause the answer names."""
+    outcome = WriteOutcome.of_failure(OutcomeUnknown(Unavailable(wait_s=600.0)))
+    assert (outcome.state, outcome.error, outcome.wait_s) == (WriteState.UNKNOWN, "unavailable", None)
+
+
+def test_a_refused_value_names_its_field() -> None:
+    outcome = WriteOutcome.of_error(WriteState.REFUSED, Invalid({"price": "too low"}))
+    assert (outcome.field, outcome.error) == ("price", ErrorKind.INVALID)
+
+
+def test_nobody_asks_an_error_for_an_attribute_by_name_or_searches_its_message() -> None:
+    """Both hide from the type checker that a class of errors lost what was looked for."""
+    wrong = []
+    for path in python_files("steward"):
+        for node in ast.walk(tree_of(path)):
+            searches = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn)
+            if _asks_by_name(node) or (searches and _is_message(node.comparators[0])):
+                wrong.append(f"{name_of(path)}:{getattr(node, 'lineno', 0)}")
+    assert wrong == []
+
+
+def _asks_by_name(node: ast.AST) -> bool:
+    called = isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"
+    return called and ast.unparse(node).partition(", ")[2].startswith("'wait_s'")
+
+
+def _is_message(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in ("message", "reason")
