@@ -4,8 +4,10 @@ import json
 from functools import partial
 from typing import Any
 
+import pytest
+
 from steward.store import plans
-from tests.imports.exports import BEGIN, chain, code, drafted, node, told
+from tests.imports.exports import BEGIN, chain, code, drafted, node, told, wires
 from tests.service import Service
 
 PATH = "/v1/automations/imports"
@@ -72,6 +74,49 @@ async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> No
     assert over.status == 422
     at = await member.post(PATH, body({"nodes": [BEGIN, *names[:999]], "connections": {}}))
     assert at.status == 201, at.body
+
+
+WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {
+    "nothing": [],
+    "no objects": [None, "Set", 3],
+    "only notes": [node("Note", "stickyNote", 1, {}), node("Another", "stickyNote", 1, {})],
+    "only a trigger": [BEGIN],
+    "only triggers": [BEGIN, node("Hook", "webhook", 1, {}), node("Hourly", "scheduleTrigger", 1, {})],
+    "only disabled steps": [node("Off", "noOp", 1, {}, disabled=True)],
+    "a trigger and disabled steps": [
+        BEGIN,
+        node("Off", "noOp", 1, {}, disabled=True),
+        node("Unknown", "slack", 2, {}, disabled=True),
+    ],
+    "a disabled trigger and a note": [{**BEGIN, "disabled": True}, node("Note", "stickyNote", 1, {})],
+    "a step without a type": [BEGIN, {"name": "What", "parameters": {}}],
+    "an untyped step and a disabled one": [{"name": "What"}, node("Off", "noOp", 1, {}, disabled=True)],
+}
+
+
+@pytest.mark.parametrize("nodes", WITHOUT_A_USABLE_STEP.values(), ids=WITHOUT_A_USABLE_STEP.keys())
+async def test_an_export_without_a_usable_step_is_refused(service: Service, nodes: list[Any]) -> None:
+    """contract 2.8 no step in it: whatever wraps the workflow, when keeping and when previewing"""
+    member = await service.token("member")
+    export = {"nodes": nodes, "connections": wires([one for one in nodes if isinstance(one, dict)])}
+    for content in (export, {"workflow": export}, [export], json.dumps(export)):
+        for path, sent in ((PATH, body(content)), (f"{PATH}/preview", body(content))):
+            if path != PATH:
+                del sent["name"]
+            refused = await member.post(path, sent)
+            assert (refused.status, refused.code) == (422, "validation_failed"), refused.body
+            assert list(refused.errors) == ["content"]
+    assert (await member.get(PATH)).data["imports"] == []
+
+
+async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> None:
+    """contract 2.8: kept also when it cannot run, so that its report can be read"""
+    member = await service.token("member")
+    disabled = node("Off", "noOp", 1, {}, disabled=True)
+    for number, usable in enumerate((node("Odd", "slack", 2, {}), node("Nothing", "noOp", 1, {}))):
+        for nodes in ([usable], [BEGIN, disabled, usable]):
+            content = {"nodes": nodes, "connections": {}, "name": f"{number}"}
+            assert (await member.post(PATH, body(content))).status == 201
 
 
 async def test_secrets_are_named_and_never_kept(service: Service) -> None:

@@ -96,7 +96,9 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
         words = "no trigger" if not triggers else f"{len(triggers)} triggers"
         raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
     if len(tasks) < 2:
-        raise Unreadable("There is no step in this export but its trigger.")
+        raise Unreadable("This export holds only a trigger. Add a step in Shopify Flow and export it again.")
+    if not any(task.task for task in tasks if task.type != TRIGGER):
+        raise Unreadable("No step of this export says what it does. Export it from Shopify Flow again.")
     flow = Flow(
         name=plain(_text(root.get("workflow_name"))),
         version=_version(_mapping(value.get("__metadata")).get("version")),

@@ -38,6 +38,8 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None, *
     found = unwrap.unwrapped(value)
     cleaned, paths = without_secrets(found)
     workflow = unwrap.workflow_of(cleaned)
+    if depth == 0:
+        _check_has_usable_step(workflow)
     reading = _Reading(workflow, {node.name: node for node in workflow.nodes})
     reading.secrets(paths, cleaned)
     for was, given in workflow.renamed:
@@ -220,6 +222,20 @@ class _Reading:
         if given.get("timezone") and _timezone(self.workflow) is None and given["timezone"] != "DEFAULT":
             words = "The file's timezone is not known. Choose one when you set it up."
             self.find(None, Level.WARNING, "parameter", words)
+
+
+def _check_has_usable_step(workflow: Workflow) -> None:
+    """Raises Unreadable unless a node other than a trigger names its type and is not disabled.
+
+    A workflow called by a step is exempt: one that is only a trigger hands its items back.
+    """
+    steps = [node for node in workflow.nodes if not triggers.is_trigger(node)]
+    if not steps:
+        raise Unreadable("This export holds only triggers. Add a step that does something and export it again.")
+    if all(node.disabled for node in steps):
+        raise Unreadable("Every step of this export is disabled. Enable one in n8n and export it again.")
+    if not any(node.type and not node.disabled for node in steps):
+        raise Unreadable("No enabled step of this export says what type it is. Export it from n8n again.")
 
 
 def _picks_fields(held: Any) -> bool:

@@ -67,7 +67,7 @@ def workflow_of(found: Mapping[str, Any]) -> Workflow:
     raw = [node for node in found["nodes"] if isinstance(node, Mapping)]
     raw = [node for node in raw if bare(str(node.get("type", ""))) != STICKY]
     if not raw:
-        raise Unreadable("There is no step in this export.")
+        raise Unreadable("This export holds no step. Add one in n8n and export the workflow again.")
     if len(raw) > MOST_STEPS:
         raise Unreadable(f"This export has {len(raw)} steps; at most {MOST_STEPS} can be imported.")
     settings = found.get("settings")
@@ -119,7 +119,7 @@ def _node(raw: Mapping[str, Any], was: str, name: str) -> Node:
     return Node(
         name=name,
         was=was,
-        type=bare(str(raw.get("type", ""))),
+        type=bare(str(raw.get("type") or "")),
         version=_number(raw.get("typeVersion"), 1),
         parameters=parameters if isinstance(parameters, Mapping) else {},
         place=_place(raw.get("position")),

@@ -59,6 +59,29 @@ async def connected(service: Service, kind: str) -> int:
     return await service.write(act, org=org)
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [None, 3],
+        [began()],
+        [began(), {**task(2, ""), "task_id": None}],
+        [began(), task(2, "  "), "step"],
+    ],
+    ids=["nothing", "no objects", "only a trigger", "a step without a task", "a blank task"],
+)
+async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: list[Any]) -> None:
+    """contract 2.8 no step in it: when keeping and when previewing"""
+    member = await service.token("member")
+    content = text_of({"__metadata": {"version": 0.1}, "root": {"steps": steps, "links": []}})
+    for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
+        refused = await member.post(path, {"source": "store_flow", "content": content, **more})
+        assert (refused.status, refused.code) == (422, "validation_failed"), refused.body
+        assert list(refused.errors) == ["content"]
+    usable = flow(began(), task(2, "some_app::unknown"))
+    assert (await member.post(PATH, body(usable))).status == 201
+
+
 async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
     """The import that was kept."""
     heard = await member.post(PATH, {**body(value), **more})
