@@ -115,17 +115,20 @@ class Checked:
 def check(schema: JsonObject, inputs: JsonValue) -> Checked:
     """Checks `inputs` and fills in the defaults of what is not required (templates 1, "Inputs").
 
-    All faults are named at once (contract 1.4 step 9); with faults, `inputs` is as it came.
+    All faults are named at once (contract 1.4 step 9); with faults, `inputs` is as it came. A default that
+    the schema refuses beside the other inputs stays out, so the answered inputs always pass this check.
     """
     errors: dict[str, list[str]] = {}
-    for fault in _validator(schema).iter_errors(inputs):
-        for path, words in _faults(fault):
-            if words not in errors.setdefault(path, []):
-                errors[path].append(words)
+    for path, words in _all_faults(schema, inputs):
+        if words not in errors.setdefault(path, []):
+            errors[path].append(words)
     if errors or not isinstance(inputs, Mapping):
         return Checked(inputs if isinstance(inputs, Mapping) else {}, dict(sorted(errors.items())))
     filled = _filled(schema, inputs, schema)
-    return Checked(filled if isinstance(filled, Mapping) else {}, {})
+    if not isinstance(filled, Mapping):
+        return Checked({}, {})
+    refused = {path.split(".")[1] for path, _ in _all_faults(schema, filled) if "." in path}
+    return Checked({name: filled[name] for name in filled if name in inputs or name not in refused}, {})
 
 
 def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str, int, str]]:
@@ -227,6 +230,11 @@ def _validator(schema: JsonObject) -> Any:
             _validators.clear()
         known = _validators[id(schema)] = schema, _Validator(schema)
     return known[1]
+
+
+def _all_faults(schema: JsonObject, inputs: JsonValue) -> Iterator[tuple[str, str]]:
+    for fault in _validator(schema).iter_errors(inputs):
+        yield from _faults(fault)
 
 
 def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:

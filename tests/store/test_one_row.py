@@ -1,19 +1,15 @@
 """What migration 0022 makes of an installation's rows, on both engines: a run and its facts become one."""
 
-import sqlite3
 from functools import partial
-
-import asyncpg
 
 from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.run import EventRef, RunStatus, StartedBy
 from steward.model.trigger import EventTrigger
 from steward.store import automations, runs
-from steward.store.engine import Engine, at
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, migrate, migrations, sqlite_path
+from steward.store.engine import at
+from steward.store.migrate import migrate
 from tests.fake_clock import FakeClock
+from tests.store.earlier import make_earlier, open_engine
 
 ORG, AUTOMATION, RUN = (
     OrgId(7),
@@ -22,10 +18,6 @@ ORG, AUTOMATION, RUN = (
 )
 BARE = RunId("01JD3Z0RUN1111111111111111")  # whose facts somebody has taken away by hand
 BEFORE = 21
-VERSIONS = (
-    "CREATE TABLE schema_version"
-    " (version bigint PRIMARY KEY, applied_at bigint NOT NULL, sha256 text NOT NULL)"
-)
 ROWS = f"""
 INSERT INTO automations (org_id, id, version, kind, template_id, template_version, store_label, name,
     name_folded, state, inputs, schedule, timezone, spread_minutes, trigger_json, connections, bindings,
@@ -49,39 +41,12 @@ VALUES ({ORG}, '{RUN}', '{AUTOMATION}', 'Hide', 3, 'hide', 2, 'event', '01JD3Z0E
 """
 
 
-async def _before(url: str) -> None:
-    """Makes the database one of the schema before, with rows; what they refer to beyond is not looked at."""
-    texts = [one for one in migrations("sqlite" if is_sqlite(url) else "postgresql") if one.version <= BEFORE]
-    kept = [f"INSERT INTO schema_version VALUES ({one.version}, 1, '{one.sha256}')" for one in texts]
-    parts = [*(one.text for one in texts), VERSIONS, *kept]
-    if is_sqlite(url):
-        path = sqlite_path(url)
-        path.unlink()
-        file = sqlite3.connect(path)
-        file.executescript(";\n".join([*parts, ROWS]))
-        file.close()
-        return
-    connection = await asyncpg.connect(url)
-    await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    for text in parts:
-        await connection.execute(text)
-    await connection.execute("SET session_replication_role = replica")
-    await connection.execute(ROWS)
-    await connection.close()
-
-
-async def _opened(url: str, clock: FakeClock) -> Engine:
-    if is_sqlite(url):
-        return SqliteEngine(sqlite_path(url), clock=clock)
-    return await PostgresEngine.open(url, size=2, clock=clock, test=True)
-
-
 async def test_what_an_installation_holds_stays(database_url: str, clock: FakeClock) -> None:
     """engine 2 "Migrations": a run reads as it did; interface 2.5: dropped events stay counted"""
-    await _before(database_url)
+    await make_earlier(database_url, BEFORE, ROWS)
     done = await migrate(database_url, clock.now())
     assert (done.before, done.applied[0]) == (BEFORE, "0022_one_row")
-    engine = await _opened(database_url, clock)
+    engine = await open_engine(database_url, clock)
     run = await engine.read(clock.now(), partial(runs.get, org=ORG, run=RUN), org=ORG)
     bare = await engine.read(clock.now(), partial(runs.get, org=ORG, run=BARE), org=ORG)
     automation = await engine.read(

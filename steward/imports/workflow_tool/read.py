@@ -231,7 +231,9 @@ def _check_has_usable_step(workflow: Workflow) -> None:
     """
     steps = [node for node in workflow.nodes if not triggers.is_trigger(node)]
     if not steps:
-        raise Unreadable("This export holds only triggers. Add a step that does something and export it again.")
+        raise Unreadable(
+            "This export holds only triggers. Add a step that does something and export it again."
+        )
     if all(node.disabled for node in steps):
         raise Unreadable("Every step of this export is disabled. Enable one in n8n and export it again.")
     if not any(node.type and not node.disabled for node in steps):

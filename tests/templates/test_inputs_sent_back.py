@@ -1,0 +1,100 @@
+"""Inputs as answered can be sent back: 200, and nothing changes (interface 2.3, contract 2.2)."""
+
+from typing import Any
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.store import connections
+from steward.store.engine import Tx
+from steward.templates import ALL
+from steward.templates.base import Template, Use
+from tests.people import Caller
+from tests.service import Service
+from tests.templates.schema_inputs import Inputs
+from tests.templates.stage import connection
+
+PATH = "/v1/automations"
+MANUAL = {"cadence": "manual"}
+# What the check of a connection found: the names that inputs of these tests give.
+FACTS: dict[str, Any] = {
+    "shopify": {
+        "channels": [["1", "Online Store", True], ["2", "Name", True]],
+        "locations": [["1", "Name", True]],
+        "rights": ["read_all_orders"],
+    },
+    "spreadsheet": {"subject": "1AbC"},
+}
+
+
+async def _connected(service: Service, kind: str) -> int:
+    org = service.own.organization.id
+
+    async def act(tx: Tx) -> int:
+        number = await connections.new_integration_id(tx, org)
+        made = connection(kind, IntegrationId(number), org=OrgId(org), facts=FACTS.get(kind, {}))
+        await connections.insert(tx, org, made, subject=str(number))
+        return int(number)
+
+    return await service.write(act, org=org)
+
+
+def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
+    """What automations of the template can run on: a store of each of its platforms, or what they read."""
+    if template.facts.platforms:
+        return [{"integration_id": number[kind]} for kind in template.facts.platforms]
+    kinds = {need.kind for need in template.facts.connections if need.use is Use.READ}
+    read = ("woocommerce", "shopify") if "store" in kinds else ("spreadsheet",)
+    return [{"connections": [{"integration_id": number[kind], "kind": kind} for kind in read]}]
+
+
+async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
+    """contract 2.2: a body that changes nothing answers 200; every template on each of its platforms"""
+    kinds = ("woocommerce", "shopify", "spreadsheet", "teams", "cloud_s3")
+    number = {kind: await _connected(service, kind) for kind in kinds}
+    other_store = await _connected(service, "woocommerce")
+    owner = await service.token("owner")
+    sale = {"template_id": "sale-start", "name": "Sale", "schedule": MANUAL}
+    started = {
+        kind: await _created(
+            owner,
+            {**sale, "integration_id": number[kind], "inputs": {"products": {"all": True}, "percent": 5}},
+        )
+        for kind in ("woocommerce", "shopify")
+    }
+    known: dict[str, Any] = {
+        "sheet": {"integration_id": number["spreadsheet"]},
+        "place": {"spreadsheet_id": "1AbC", "tab": "Prices"},
+        "teams": {"integration_id": number["teams"]},
+        "file": {"integration_id": number["cloud_s3"], "path": "feed.csv"},
+        "source_integration_id": other_store,
+        "products": {"tags_any": ["tea"]},
+    }
+    for template in ALL:
+        body = {"template_id": template.template_id, "name": template.template_id, "schedule": MANUAL}
+        for home in _homes(template, number):
+            sale_of = {number[kind]: made["id"] for kind, made in started.items()}
+            made = Inputs(
+                template, {**known, "sale_automation_id": sale_of.get(home.get("integration_id", 0))}
+            )
+            for each in (made.fewest(), made.fullest()):
+                answers = [await _sent_back(owner, {**body, **home, "inputs": inputs}) for inputs in each]
+                assert any(answers), (template.template_id, home)
+
+
+async def _created(owner: Caller, body: dict[str, Any]) -> dict[str, Any]:
+    heard = await owner.post(PATH, body)
+    assert heard.status == 201, (body, heard.body)
+    made: dict[str, Any] = heard.data["automation"]
+    return made
+
+
+async def _sent_back(owner: Caller, body: dict[str, Any]) -> bool:
+    """Sends back the inputs that creating answered; False when the store does not take these inputs."""
+    heard = await owner.post(PATH, body)
+    if heard.status == 422:
+        return False
+    made = heard.data["automation"]
+    heard = await owner.patch(f"{PATH}/{made['id']}", {"version": made["version"], "inputs": made["inputs"]})
+    assert heard.status == 200, (made, heard.body)
+    assert heard.data["automation"]["version"] == made["version"], (made, heard.data)
+    assert heard.data["automation"]["inputs"] == made["inputs"]
+    return True
