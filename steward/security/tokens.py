@@ -31,6 +31,9 @@ TOKEN_BYTES = 4096
 CACHED = 10_000
 _MOST = 2**53 - 1
 _SIGNATURE_BYTES = 64
+# The order of P-256. With (r, s) a signature, (r, n - s) is one too: only the smaller s is taken, so that a
+# token has one signature.
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _CLAIMS = frozenset({"iss", "aud", "sub", "org", "cid", "scope", "epoch", "jti", "iat", "nbf", "exp"})
 _HEADER = frozenset({"alg", "typ", "kid"})
 _PART = re.compile(r"[A-Za-z0-9_-]+")
@@ -123,7 +126,9 @@ class Signer:
             "exp": now + LIFE_S,
         }
         headers = {"kid": self._key.kid, "typ": TYPE}
-        return jwt.encode(claims, self._key.private, algorithm=ALGORITHM, headers=headers)
+        token = jwt.encode(claims, self._key.private, algorithm=ALGORITHM, headers=headers)
+        signed, _, signature = token.rpartition(".")
+        return f"{signed}.{_encoded(_low_s(_decoded(signature)))}"
 
 
 class Verifier:
@@ -176,7 +181,8 @@ class Verifier:
             raise BadToken("form")
         header = _object(_decoded(parts[0]))
         key = self._key(header)
-        if len(_decoded(parts[2])) != _SIGNATURE_BYTES:
+        signature = _decoded(parts[2])
+        if len(signature) != _SIGNATURE_BYTES or _s_of(signature) > _ORDER // 2:
             raise BadToken("signature")
         payload = _object(_decoded(parts[1]))
         try:
@@ -221,6 +227,16 @@ class Verifier:
 def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:
     """The table a Verifier takes."""
     return {key.kid: key.private.public_key() for key in keys}
+
+
+def _s_of(signature: bytes) -> int:
+    return int.from_bytes(signature[32:], "big")
+
+
+def _low_s(signature: bytes) -> bytes:
+    """The one of a signature's two equivalent forms whose s is at most half the order of the curve."""
+    s = min(_s_of(signature), _ORDER - _s_of(signature))
+    return signature[:32] + s.to_bytes(32, "big")
 
 
 def _whole(value: object) -> int:

@@ -30,6 +30,8 @@ from steward.security.tokens import (
 NOW = 1_800_000_000
 ISSUER, AUDIENCE = "https://auth.example", "https://api.example"
 SCOPES = frozenset({"automations:read", "automations:write"})
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 JTI = "01KAH1B0M4N7P9Q2R5S8T1V3W6"
 KEY = load_signing_key("k1", new_signing_key())
 OLD = load_signing_key("k0", new_signing_key())
@@ -53,9 +55,14 @@ def coded(raw: bytes) -> str:
 
 
 def raw_signature(key: SigningKey, text: bytes) -> bytes:
-    """ECDSA in its 64-byte form."""
+    """ECDSA in its 64-byte form, with the smaller of the two values s may have."""
     r, s = decode_dss_signature(key.private.sign(text, ec.ECDSA(hashes.SHA256())))
-    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+    return r.to_bytes(32, "big") + min(s, ORDER - s).to_bytes(32, "big")
+
+
+def mirrored(raw: bytes) -> bytes:
+    """The other signature that the same key and text have: (r, n - s)."""
+    return raw[:32] + (ORDER - int.from_bytes(raw[32:], "big")).to_bytes(32, "big")
 
 
 def made(header: Json | bytes = HEADER, claims: Json | bytes = CLAIMS, *, key: SigningKey = KEY) -> str:
@@ -91,8 +98,7 @@ def hs256_with_the_public_key() -> str:
 
 def spare_bits(token: str) -> str:
     """The same signature in another spelling of base64."""
-    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-    return token[:-1] + alphabet[alphabet.index(token[-1]) ^ 1]
+    return token[:-1] + ALPHABET[ALPHABET.index(token[-1]) ^ 1]
 
 
 def der_signature(token: str) -> str:
@@ -148,6 +154,8 @@ FORGERIES: dict[str, str] = {
     "signature in DER": der_signature(GOOD),
     "signature turned": resigned(GOOD, lambda raw: raw[32:] + raw[:32]),
     "signature one bit": resigned(GOOD, lambda raw: bytes([raw[0] ^ 1]) + raw[1:]),
+    "mirrored": resigned(GOOD, mirrored),
+    "s over the order": resigned(GOOD, lambda raw: raw[:32] + b"\xff" * 32),
     "another s": resigned(GOOD, lambda raw: raw[:32] + bytes(31) + b"\0"),
     "padding": GOOD + "=",
     "padding inside": GOOD.replace(".", "=.", 1),
@@ -210,6 +218,39 @@ def test_what_is_signed_is_what_is_read() -> None:
     assert verifier().verify(token, NOW) == claims
     assert jwt.get_unverified_header(token) == HEADER
     assert len(token) < 1000
+
+
+def test_every_changed_added_or_missing_character_invalidates_a_token() -> None:
+    """Any change to a token's characters is another token, whatever bytes it stands for."""
+    held = verifier()
+    held.verify(GOOD, NOW)
+    swapped = [
+        GOOD[:at] + ALPHABET[ALPHABET.index(here) ^ bit] + GOOD[at + 1 :]
+        for at, here in enumerate(GOOD)
+        if here != "."
+        for bit in (1, 2, 32)
+    ]
+    longer = [GOOD[:at] + extra + GOOD[at:] for at in range(len(GOOD) + 1) for extra in "A= \n."]
+    shorter = [GOOD[:at] + GOOD[at + 1 :] for at in range(len(GOOD))]
+    for changed_token in [*swapped, *longer, *shorter]:
+        with pytest.raises(BadToken):
+            held.verify(changed_token, NOW)
+
+
+def test_what_is_signed_always_has_the_smaller_s() -> None:
+    """Of each pair of equivalent signatures one is made and one is taken."""
+    signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
+    for epoch in range(1, 41):
+        token = signer.sign(
+            person=7, org=3, client_id="st_X", scopes=["automations:read"], epoch=epoch, jti=JTI, now=NOW
+        )
+        assert verifier().verify(token, NOW).epoch == epoch
+        assert (
+            int.from_bytes(base64.urlsafe_b64decode(token.rpartition(".")[2] + "==")[32:], "big")
+            <= ORDER // 2
+        )
+        with pytest.raises(BadToken):
+            verifier().verify(resigned(token, mirrored), NOW)
 
 
 def test_exp_is_exact_and_a_clock_may_be_five_seconds_behind() -> None:
