@@ -4,29 +4,33 @@ import asyncio
 import ipaddress
 import re
 import socket
-import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
+import httpx
+
 from steward.outbound.errors import Refused, Unavailable
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# What `is_global` lets through in some Python versions, or what holds any IPv4 address inside.
-_NEVER = tuple(
-    ipaddress.ip_network(text)
+# What the IANA registries of special-purpose addresses call not globally reachable, and multicast.
+# Written out: `ipaddress` knows the registries as they were when its Python was made.
+_SPECIAL_IPV4 = tuple(
+    ipaddress.IPv4Network(text)
     for text in (
-        "224.0.0.0/4", "240.0.0.0/4", "ff00::/8",
-        "64:ff9b::/96", "64:ff9b:1::/48",
-        "2002::/16", "2001::/32",
-        "::/96",
-        "fec0::/10",
-        "100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24",
-        "168.63.129.16/32",
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+        "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+        "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        "168.63.129.16/32",  # the host of a virtual machine in Azure
     )
 )  # fmt: skip
+# Everything else of IPv6 is reserved, local, multicast, or holds an IPv4 address inside.
+_UNICAST_IPV6 = ipaddress.IPv6Network("2000::/3")
+_SPECIAL_IPV6 = tuple(
+    ipaddress.IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)
 _NUMBER = re.compile(r"(?:[0-9]+|0[xX][0-9a-fA-F]*)")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _PORTS = {"https": 443, "http": 80}
@@ -68,14 +72,17 @@ def is_allowed(address: Address) -> bool:
     """Whether a public call may go to `address`; an IPv4-mapped IPv6 address counts as its IPv4 one."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    if not address.is_global or address.is_multicast or address.is_reserved:
-        return False
-    return not any(address.version == net.version and address in net for net in _NEVER)
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _SPECIAL_IPV4)
+    return address in _UNICAST_IPV6 and not any(address in network for network in _SPECIAL_IPV6)
 
 
 def looks_like_address(host: str) -> bool:
-    """Whether some resolver would read `host` as an address: dotted, decimal, octal, hex or full-width."""
-    plain = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".")
+    """Whether some resolver reads `host` as an address: dotted, decimal, octal, hex, in any Unicode form."""
+    try:
+        plain = normalized(host)
+    except Refused:
+        return False  # no resolver reads it as anything
     if ":" in plain:
         return True
     return _NUMBER.fullmatch(plain.rpartition(".")[2]) is not None
@@ -96,11 +103,16 @@ def origin_of(url: str, private: Collection[str]) -> Origin:
         raise Refused("only https addresses are called")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise Refused("an address carries no user part and no fragment")
-    origin = Origin(parts.scheme, _named(parts.hostname), port or _PORTS[parts.scheme])
+    origin = Origin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
+    is_plain = parts.hostname.isascii()
+    if is_plain and origin.entry in private:
+        return origin
+    if looks_like_address(origin.host):
+        raise Refused("a host is given by name, not as an address")
+    if not is_plain and _called_host(url) != origin.host:
+        raise Refused("the host is not a name")
     if origin.entry in private:
         return origin
-    if looks_like_address(parts.hostname):
-        raise Refused("a host is given by name, not as an address")
     if not all(_LABEL.fullmatch(label) for label in origin.host.split(".")):
         raise Refused("the host is not a name")
     if origin.scheme != "https" or origin.port != 443:
@@ -127,12 +139,17 @@ async def vetted(host: str, port: int, resolver: Resolver, private: Collection[s
     return found
 
 
-def _named(host: str) -> str:
-    """The host in the form it is looked up and compared in."""
-    lowered = host.lower().rstrip(".")
-    if lowered.isascii():
-        return lowered
+def _called_host(url: str) -> str:
+    """The host the HTTP library calls: its newer IDNA keeps some letters that were replaced before."""
     try:
-        return lowered.encode("idna").decode("ascii")
+        return httpx.URL(url).raw_host.decode("ascii").rstrip(".")
+    except httpx.InvalidURL:
+        return ""
+
+
+def normalized(host: str) -> str:
+    """The host as resolvers get it: ASCII, lower case, without the dot at its end. Raises Refused."""
+    try:
+        return host.encode("idna").decode("ascii").lower().rstrip(".")
     except UnicodeError:
         raise Refused("the host is not a name") from None

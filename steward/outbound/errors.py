@@ -148,6 +148,11 @@ class Refused(CallError):
         super().__init__(message or f"The call was stopped: {rule}.")
         self.rule = rule
 
+    @property
+    def sentence(self) -> str:
+        """The rule as a sentence of its own."""
+        return f"{self.rule[:1].upper()}{self.rule[1:]}."
+
 
 class WriteFailed(Exception):
     """A write without a usable answer; never repeated by itself."""

@@ -64,6 +64,20 @@ def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outsid
     assert errors_of(world, "woocommerce", {**GOOD, "url": url}) == {"url"}
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "127。0。0。1", "[::1]", "0x7f.1", "8.8.8.8", "ⓞ⒈"])
+def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
+    """What is said of an address that may not be called begins with a capital letter, each sentence of it."""
+    for kind, field, given in (
+        ("woocommerce", "url", GOOD),
+        ("cloud_s3", "endpoint_url", {}),
+        ("teams", "webhook_url", {}),
+    ):
+        with pytest.raises(BadSettings) as refused:
+            world.connectors[kind].settings({**given, field: f"https://{host}/a"})
+        for words in refused.value.errors[field]:
+            assert all(sentence[0].isupper() for sentence in words.split(". ")), words
+
+
 def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
     """contract 6.4"""
     assert errors_of(world, "woocommerce", {}) == set(GOOD)

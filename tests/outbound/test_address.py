@@ -16,13 +16,31 @@ REFUSED = [
     "64:ff9b::7f00:1", "64:ff9b::808:808", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1",
     "2002:7f00:1::", "2002:808:808::1", "fc00::1", "fd12:3456::1", "fe80::1", "fec0::1", "ff02::1", "ff0e::1",
 ]  # fmt: skip
+# IANA's registries of special-purpose addresses: what is not globally reachable or may hold an IPv4 address.
+SPECIAL = [
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+    "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24",
+    "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "240.0.0.0/4", "224.0.0.0/4",
+    "::1/128", "::/128", "::ffff:0:0/108", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64",
+    "2001::/23", "2001::/32", "2001:2::/48", "2001:10::/28", "2001:db8::/32", "2002::/16", "3fff::/20",
+    "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "::/96", "4000::/3", "e000::/4",
+]  # fmt: skip
 ALLOWED = ["1.1.1.1", "8.8.8.8", "100.63.255.255", "100.128.0.0", "168.63.129.15", "168.63.129.17",
            "172.15.255.255", "172.32.0.0", "192.88.98.1", "223.255.255.255", "2606:4700::1111",
-           "2a00:1450::1", "::ffff:8.8.8.8"]  # fmt: skip
+           "2a00:1450::1", "::ffff:8.8.8.8", "2001:200::1", "2003::1", "3ffe:ffff::1", "3fff:1000::1",
+           "1.0.0.0", "100.128.0.0", "191.255.255.255", "192.0.1.0", "198.20.0.0",
+           "223.255.255.255"]  # fmt: skip
 SPELLINGS = [
     "127.0.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.1", "017700000001", "0x7f.0.0.1",
     "127.0.0.1.", "１２７.０.０.１", "[::1]", "[::ffff:127.0.0.1]", "0", "0x",
     "１２７．１", "[fe80::1%25eth0]",
+    "127。0。0。1", "8。8。8。8", "１２７｡０｡０｡１", "127.0.0.1。", "⒏⒏⒏⒏", "8\u00ad.8.8.8",
+    "８.８.８.８", "⑧.⑧.⑧.⑧", "𝟪.𝟪.𝟪.𝟪",
+    "１３４７４４０７２", "０ｘ０８０８０８０８", "0x08。0x08。0x08。0x08",
+    "０１０。０１０。０１０。０１０", "8.8.2056", "8.526344",
+    "134744072", "0X8080808", "8.8.8.8.", "[::ffff:8.8.8.8]", "[2606:4700::1111]", "[64:ff9b::8.8.8.8]",
+    "[2002:808:808::]", "[::8.8.8.8]",
 ]  # fmt: skip
 
 
@@ -47,6 +65,14 @@ def test_an_address_that_is_not_public_is_refused(text: str) -> None:
     assert not is_allowed(ipaddress.ip_address(text))
 
 
+@pytest.mark.parametrize("text", SPECIAL)
+def test_no_address_of_a_special_range_is_called(text: str) -> None:
+    """The IANA registries of special-purpose addresses, at both ends of each range and inside."""
+    network = ipaddress.ip_network(text)
+    for number in (0, network.num_addresses // 2, network.num_addresses - 1):
+        assert not is_allowed(network[number])
+
+
 @pytest.mark.parametrize("text", ALLOWED)
 def test_a_public_address_beside_each_range_is_allowed(text: str) -> None:
     """connectors 5.1, table"""
@@ -57,7 +83,7 @@ def test_a_public_address_beside_each_range_is_allowed(text: str) -> None:
 def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> None:
     """connectors 5.1 rule 5"""
     assert looks_like_address(host)
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match="by name, not as an address"):
         origin_of(f"https://{host}/", ())
 
 
@@ -65,6 +91,25 @@ def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> Non
 def test_a_name_is_not_taken_for_an_address(host: str) -> None:
     """connectors 5.1 rule 5"""
     assert origin_of(f"https://{host}/path?x=1", ()) == Origin("https", host, 443)
+
+
+def test_a_name_in_unicode_is_the_name_that_is_looked_up() -> None:
+    """One form is judged, compared and called."""
+    for url, host in (
+        ("https://münchen.example/", "xn--mnchen-3ya.example"),
+        ("https://Bücher。example/", "xn--bcher-kva.example"),
+        ("https://Shop.Example./", "shop.example"),
+    ):
+        assert origin_of(url, ()).host == host
+
+
+@pytest.mark.parametrize(
+    "url", ["https://straße.example/", "https://sh\u200dop.example/", "https://βόλος.example/"]
+)
+def test_a_name_that_two_editions_of_idna_read_differently_is_refused(url: str) -> None:
+    """What is judged is what is called."""
+    with pytest.raises(Refused):
+        origin_of(url, ())
 
 
 @pytest.mark.parametrize(

@@ -271,7 +271,7 @@ class CloudS3:
                 raise Refused("an endpoint has no query")
             origin: Origin = origin_of(url, self._private)
         except Refused as refusal:
-            errors["endpoint_url"] = [f"Give the https address of the storage. {refusal.rule}."]
+            errors["endpoint_url"] = [f"Give the https address of the storage. {refusal.sentence}"]
             return ""
         path = parts.path.rstrip("/")
         if any(each in (".", "..") for each in path.split("/")) or "//" in path:

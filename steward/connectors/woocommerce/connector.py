@@ -169,7 +169,9 @@ class WooCommerce:
         try:
             origin = origin_of(url, self._private)
         except Refused as refusal:
-            errors["url"] = [f"Give the shop's https address, such as https://shop.example. {refusal.rule}."]
+            errors["url"] = [
+                f"Give the shop's https address, such as https://shop.example. {refusal.sentence}"
+            ]
             return ""
         path = parts.path.partition("/wp-json")[0].rstrip("/")
         if any(mark in path for mark in ("//", "\\", "/..", "/.")):

@@ -3,6 +3,8 @@
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from steward.outbound.address import is_allowed
+
 # What WordPress sends requests to by itself (`wp_http_validate_url`).
 PORTS = (80, 443, 8080)
 _LOCAL = ("localhost", "local", "internal", "lan", "home.arpa")
@@ -23,6 +25,6 @@ def why_not_reached(address: str) -> str | None:
 
 def _is_private(host: str) -> bool:
     try:
-        return not ip_address(host).is_global
+        return not is_allowed(ip_address(host))
     except ValueError:
         return "." not in host or host.endswith(tuple(f".{name}" for name in _LOCAL))
