@@ -1,5 +1,6 @@
 """Who may hold a connection, and how long a request's head may take (safety 6); bodies are reading.py's."""
 
+import re
 from asyncio import BaseTransport, TimerHandle, Transport
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +24,26 @@ from steward.telemetry.metrics import Metrics
 
 # What a request's line and headers may take, far beyond what is answered with 414 or 431 (contract 1.2).
 MOST_HEAD = 128 * 1024
+
+# RFC 9112, section 3.2, and RFC 3986, section 3.2.2: a name, an address, or nothing; and a port.
+_HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~!$&'()*+,;=-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
+_MAY_LACK_HOST = ("0.9", "1.0")
+
+
+class BadHost(Exception):
+    """A request without the one valid Host header that its version of HTTP requires."""
+
+
+def check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
+    """Raises BadHost for a request of an HTTP version with these headers, their names in lower case."""
+    hosts = [value for name, value in headers if name == b"host"]
+    if len(hosts) == 1:
+        if _HOST.fullmatch(hosts[0]) is None:
+            raise BadHost("The Host header is no host name. Send the name of this service.")
+    elif hosts:
+        raise BadHost("The request has more than one Host header. Send exactly one.")
+    elif version not in _MAY_LACK_HOST:
+        raise BadHost("The request has no Host header. Send exactly one.")
 
 
 def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -133,10 +154,13 @@ class _Guarded(HttpToolsProtocol):
                 self.parser = upgrades.body_parser(self, self.headers)
             if rest := data[offered.args[0] :]:
                 self._parse(rest)
-        except HttpParserError:
-            self._end_unread()
+        except HttpParserError as error:
+            cause = error.__context__
+            self._end_unread(
+                str(cause) if isinstance(cause, BadHost) else "This is no HTTP request that can be read."
+            )
 
-    def _end_unread(self) -> None:
+    def _end_unread(self, words: str) -> None:
         """What cannot be read ends the connection, once what was asked before it is answered."""
         cycle = self.cycle
         if self.pipeline:
@@ -144,7 +168,7 @@ class _Guarded(HttpToolsProtocol):
         elif cycle is not None and not (cycle.response_complete or cycle.more_body):
             cycle.keep_alive = False
         else:
-            self._refuse(Malformed("This is no HTTP request that can be read."))
+            self._refuse(Malformed(words))
 
     def _refuse(self, refusal: Refusal) -> None:
         self.transport.write(_raw(answers.refuse(refusal), new_id(self.edge.clock.now())))
@@ -153,6 +177,7 @@ class _Guarded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_whole = True
         self._head_is_there()
+        check_host(self.headers, self.parser.get_http_version())
         self._asked_at = self.loop.time()
         super().on_headers_complete()
 

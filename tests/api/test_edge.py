@@ -126,6 +126,58 @@ async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
         writer.close()
 
 
+async def _told(port: int, sent: bytes) -> tuple[list[int], dict[str, object]]:
+    """The statuses of what a connection answers to some bytes until it ends, and the last body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+    heard = await reader.read()
+    writer.close()
+    last: dict[str, object] = json.loads(heard.rpartition(b"\r\n\r\n")[2])
+    return [int(piece[:3]) for piece in heard.split(b"HTTP/1.1 ")[1:]], last
+
+
+async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
+    """RFC 9112, section 3.2: 400 without one, with two, or with one that is none; HTTP/1.0 may go without."""
+    good = [
+        b"HTTP/1.1\r\nHost: localhost",
+        b"HTTP/1.1\r\nhOST:localhost:8400",
+        b"HTTP/1.1\r\nHost: [::1]:8400",
+        b"HTTP/1.1\r\nHost:",
+        b"HTTP/1.0\r\nHost: localhost",
+        b"HTTP/1.0",
+    ]
+    bad = [
+        b"HTTP/1.1",
+        b"HTTP/1.1\r\nX-Forwarded-Host: localhost",
+        b"HTTP/1.1\r\nHost: localhost\r\nHost: localhost",
+        b"HTTP/1.1\r\nHost: localhost\r\nhost: evil.example",
+        b"HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nHost:",
+        b"HTTP/1.0\r\nHost: localhost\r\nHost: localhost",
+        b"HTTP/1.1\r\nHost: local host",
+        b"HTTP/1.1\r\nHost: user@localhost",
+        b"HTTP/1.1\r\nHost: localhost/path",
+        b"HTTP/1.1\r\nHost: localhost:port",
+    ]
+    async with listening(service, Edge()) as port:
+        for path in (b"/healthz", b"http://localhost/healthz"):
+            for head in good:
+                assert (await _told(port, b"GET " + path + b" " + head + b"\r\nConnection: close\r\n\r\n"))[
+                    0
+                ] == [200]
+            for head in bad:
+                statuses, body = await _told(port, b"GET " + path + b" " + head + b"\r\n\r\n")
+                assert (statuses, body["code"], body["success"]) == ([400], "malformed", False), head
+                assert "Host" in str(body["message"])
+        # On a connection that was kept, nothing is answered after it.
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await answered((reader, writer)) == 200
+        writer.write(b"GET /healthz HTTP/1.1\r\n\r\n" + ASKED)
+        heard = await reader.read()
+        assert heard.startswith(b"HTTP/1.1 400 ")
+        assert heard.count(b"HTTP/1.1 ") == 1
+        writer.close()
+
+
 async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller) -> None:
     """contract 1.4 step 4: an unknown path is 404 whatever the method; an id's place answers 405"""
     for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
