@@ -27,11 +27,11 @@ WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html we
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema \
 	web web-check types wheel browser
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  make %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV) $(READABLE) ## install everything for running, testing and changing Steward into .venv
 	@echo "Steward is installed in $(VENV)"

@@ -1,13 +1,9 @@
 """Wiring only: settings become engine, keys, connectors, API and worker tools; nothing is decided here."""
 
-import base64
-import os
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from steward import connectors, templates
@@ -23,19 +19,18 @@ from steward.confined.pool import Children
 from steward.connections.opening import RunAccess
 from steward.connections.sign_in import SignInRules
 from steward.connections.vault import Vault
-from steward.connectors import Options
-from steward.connectors.base import ChangeOp, Connector
+from steward.connectors.base import Connector
 from steward.events.receive import Intake
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
+from steward.platforms import connector_options
 from steward.runs.retention import Keeping
 from steward.runs.tools import RunRules, Tools
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
+from steward.startup import master_keys, open_engine
 from steward.store.engine import Engine
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
 from steward.store.space import Space, Spared
 from steward.store.wakeups import Wakeups
@@ -46,7 +41,6 @@ from steward.templates.base import Template
 from steward.version import __version__
 from steward.worker import Hints
 
-KEY_FILE = "master.keys"
 QUIET_S = 60.0  # between two log lines of what may happen with every write
 
 
@@ -104,7 +98,7 @@ async def build(
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
     outbound = _outbound(settings, clock, register, log, transport)
-    made = connectors.build(_options(settings))
+    made = connectors.build(connector_options(settings))
     vault = Vault(masters, made, outbound, register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
@@ -205,75 +199,6 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
 def _answers(metrics: Metrics, gate: Gate) -> None:
     for status, count in gate.answered.items():
         metrics.total("steward_requests_total", count, status=str(status))
-
-
-async def open_engine(
-    settings: Settings,
-    clock: Clock,
-    *,
-    serve: bool,
-    told: Callable[[int], None] = lambda count: None,
-    split: Callable[[str, Exception], None] = lambda kind, error: None,
-) -> Engine:
-    """The database the settings name. Raises AlreadyServed, Unavailable."""
-    if is_sqlite(settings.database_url):
-        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, told=told)
-    return await PostgresEngine.open(
-        settings.database_url,
-        size=settings.database_pool,
-        clock=clock,
-        test=settings.env is Environment.TEST,
-        told=told,
-        split=split,
-    )
-
-
-def master_keys(settings: Settings) -> list[MasterKey]:
-    """The key-encryption keys: given, or outside production made once in the data folder (contract 8)."""
-    if settings.master_keys:
-        return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
-    file = settings.data_dir / KEY_FILE
-    if not file.exists():
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
-        made = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
-        _write_private(file, f"local:{made}\n")
-    key_id, _, text = file.read_text("ascii").strip().partition(":")
-    return [MasterKey(key_id, base64.b64decode(text))]
-
-
-def _write_private(file: Path, text: str) -> None:
-    """Writes a file only its owner may read; the first of two processes wins."""
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as out:
-        out.write(text)
-    try:
-        os.link(fresh, file)
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-
-
-def operations(settings: Settings) -> dict[str, Mapping[str, ChangeOp[Any]]]:
-    """What can be written to each kind of account, for commands that look after a copy."""
-    return {kind: made.changes for kind, made in connectors.build(_options(settings)).items()}
-
-
-def _options(settings: Settings) -> Options:
-    return Options(
-        private_hosts=frozenset(settings.allow_private_hosts),
-        read_s=float(settings.outbound_timeout_seconds),
-        sheets_url=settings.google_sheets_url,
-        token_url=settings.google_token_url,
-        google_client_id=settings.google_client_id,
-        google_client_secret=settings.google_client_secret,
-        teams_hosts=settings.teams_hosts,
-        bounded=settings.env is Environment.TEST,
-        shopify_version=settings.shopify_api_version,
-        shopify_url=settings.shopify_url,
-        own_address=settings.base_url,
-    )
 
 
 def _rules(settings: Settings) -> Rules:

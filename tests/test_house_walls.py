@@ -30,7 +30,7 @@ ONLY = {
     "starlette": ("steward/api/", "steward/app.py", "steward/sandbox/"),
     "quickjs": ("steward/confined/",),
     "liquid": ("steward/confined/",),
-    "steward.config": ("steward/app.py", "steward/cli/"),
+    "steward.config": ("steward/app.py", "steward/startup.py", "steward/platforms.py", "steward/cli/"),
     "steward.connectors.writing": ("steward/runs/apply.py", "steward/connectors/"),
 }
 

@@ -1,7 +1,6 @@
 """Organisations: made and switched by the operator (contract 7), their settings changed by owners (6.7)."""
 
 from dataclasses import dataclass, replace
-from zoneinfo import available_timezones
 
 from steward.accounts.names import folded_name
 from steward.model.account import Actor, Organization
@@ -37,8 +36,8 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
     name = ask.name.strip()
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
         raise ValidationFailed(f"Give a name of 1 to {LONGEST_NAME} characters.", errors={"name": []})
-    if ask.zone not in available_timezones():
-        raise ValidationFailed(f"{ask.zone} is not an IANA time zone.", errors={"timezone": []})
+    if zones.zone(ask.zone) is None:
+        raise ValidationFailed(f"“{ask.zone}”: {zones.NO_SUCH_ZONE}", errors={"timezone": []})
     org = await organizations.enlist(tx, name, folded_name(name))
     if org is None:
         raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
@@ -92,8 +91,8 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
         ),
     )
     faults: dict[str, list[str]] = {}
-    if wanted.zone not in zones.zone_names() and wanted.zone != before.zone:
-        faults["timezone"] = ["There is no such time zone. Give an IANA name such as Europe/Berlin."]
+    if zones.zone(wanted.zone) is None and wanted.zone != before.zone:
+        faults["timezone"] = [zones.NO_SUCH_ZONE]
     if not wanted.name.isprintable():
         faults["name"] = ["Leave out characters that cannot be seen."]
     elif wanted.name != before.name and not await organizations.rename(

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from steward import app
 from steward.accounts.keys import KeyRing, open_ring
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal
+from steward.scheduling.zones import use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
+from steward.startup import master_keys, open_engine
 from steward.store.engine import Act, Engine, T
 from steward.store.migrate import migrate
 
@@ -117,14 +118,15 @@ class Desk:
 @asynccontextmanager
 async def desk(asked: Asked) -> AsyncIterator[Desk]:
     """The database, migrated; closed afterwards. Raises CommandFailed while migrations are pending."""
+    use_packaged_zones()
     settings = asked.settings
     found = await migrate(settings.database_url, asked.now(), only_look=True)
     if found.pending:
         names = ", ".join(found.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
-    engine = await app.open_engine(settings, asked.clock, serve=False)
+    engine = await open_engine(settings, asked.clock, serve=False)
     try:
-        yield Desk(engine, asked, app.master_keys(settings))
+        yield Desk(engine, asked, master_keys(settings))
     finally:
         await engine.close()
 

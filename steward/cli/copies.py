@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from steward import app
 from steward.accounts.keys import open_ring
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
 from steward.config import Settings
 from steward.model.instants import wire_time
+from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
+from steward.startup import KEY_FILE, master_keys
 from steward.store import copies, organizations
 from steward.store import restored as kept
 from steward.store.copies import Copy, NotACopy
@@ -22,7 +23,7 @@ from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, migrations,
 
 RESTORING = ".restoring"
 # What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.
-_UNTOUCHED = frozenset({app.KEY_FILE})
+_UNTOUCHED = frozenset({KEY_FILE})
 
 
 async def backup(asked: Asked) -> Facts:
@@ -81,13 +82,13 @@ async def _prepare(asked: Asked, settings: Settings, fresh: Path, copy: Copy) ->
     await migrate(f"sqlite:///{fresh}", asked.now())
     engine = SqliteEngine(fresh, clock=asked.clock)
     try:
-        now, masters = asked.now(), app.master_keys(settings)
+        now, masters = asked.now(), master_keys(settings)
         await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
-        operations = app.operations(settings)
+        known = operations(settings)
         await engine.write(now, kept.end_workers)
         return sum(
             [
-                await engine.write(now, partial(restored.check_first, org=org, operations=operations))
+                await engine.write(now, partial(restored.check_first, org=org, operations=known))
                 for org in await engine.read(now, organizations.every)
             ]
         )

@@ -204,6 +204,7 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
         ("spreadsheet", "Buying prices", {**account, "spreadsheet_id": "sheet-prices"}),
         ("spreadsheet", "Log", {**account, "spreadsheet_id": "sheet-log"}),
         ("teams", "Shop floor", {"webhook_url": sandbox["teams"]["webhook_url"]}),
+        ("cloud_s3", "Supplier files", dict(sandbox["cloud_s3"])),
     ]
     made = []
     vault = service.fittings.vault

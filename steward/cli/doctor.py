@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from steward import app
 from steward.accounts import keys
 from steward.cli.command import Asked, Command, CommandFailed, Facts
 from steward.config import Settings
@@ -20,6 +19,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
+from steward.startup import KEY_FILE, master_keys, open_engine
 from steward.store import events_kept, health, organizations, schedules, slot_audits, stats
 from steward.store.engine import Act, Engine, T
 from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
@@ -29,7 +29,7 @@ MOST_SKEW = timedelta(seconds=30)
 LOST_WITHIN = timedelta(days=7)
 GRACE = timedelta(minutes=5)
 POISONED = 5
-PACKAGE = Path(app.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 BUILT = {
     "confined/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
     "confined/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
@@ -293,15 +293,15 @@ async def _opened(asked: Asked, settings: Settings) -> tuple[Engine | None, str]
         found = await migrate(settings.database_url, asked.now(), only_look=True)
         if found.before == 0:
             return None, "The database is empty. Run: steward migrate."
-        return await app.open_engine(settings, asked.clock, serve=False), ""
+        return await open_engine(settings, asked.clock, serve=False), ""
     except (Unavailable, SchemaDiffers) as error:
         return None, str(error)
 
 
 def _masters(settings: Settings) -> list[MasterKey]:
     """The master keys, but none made where none is kept yet."""
-    is_there = settings.master_keys or (settings.data_dir / app.KEY_FILE).exists()
-    return app.master_keys(settings) if is_there else []
+    is_there = settings.master_keys or (settings.data_dir / KEY_FILE).exists()
+    return master_keys(settings) if is_there else []
 
 
 async def _checked(patient: Patient, name: str) -> dict[str, object]:

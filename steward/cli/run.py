@@ -12,7 +12,7 @@ from typing import NoReturn, TextIO
 import uvloop
 
 from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
-from steward.cli.table import COMMANDS
+from steward.cli.table import commands
 from steward.config import Settings, SettingsError, read, read_env_file
 from steward.model.refusals import Refusal
 from steward.store.engine_sqlite import AlreadyServed
@@ -92,7 +92,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     parser.add_argument("--json", action="store_true", help="answer with one JSON object")
     parser.add_argument("--env-file", metavar="PATH", help="read settings from this file too")
     groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
-    for command in COMMANDS:
+    for command in commands(next((word for word in argv if not word.startswith("-")), None)):
         *before, last = command.name.split()
         made = _group(groups, before).add_parser(last, help=command.words, description=command.words)
         for argument in command.arguments:

@@ -92,12 +92,23 @@ def test_names_of_organisations_are_unique_however_they_are_written(steward: Ste
     """contract 7, engine 3.1: case folded, inner blanks one"""
     steward("org", "create", "--name", "Demo Shop")
     assert steward("org", "create", "--name", " DEMO  shop").refused == (1, "validation_failed")
-    assert steward("org", "create", "--name", "x", "--timezone", "Mars/Base").refused == (
-        1,
-        "validation_failed",
-    )
     assert steward("org", "automations", "on", "--org", "99").refused == (1, "not_found")
     assert len(steward("org", "list").facts["organizations"]) == 1
+
+
+NO_ZONES = (
+    "Mars/Base", "localtime", "Factory", "posixrules", "europe/berlin", "EUROPE/BERLIN", " UTC", "", "UTC+2",
+    "posix/Europe/Berlin", "right/Europe/Berlin", "../UTC", "/usr/share/zoneinfo/UTC", "tzdata.zi",
+)  # fmt: skip
+
+
+def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None:
+    """schedule.md 4: names of the IANA database, exact in case, none that stands for the machine's own"""
+    for zone in NO_ZONES:
+        said = steward("org", "create", "--name", "Shop", "--timezone", zone)
+        assert said.refused == (1, "validation_failed"), zone
+        assert "Europe/Berlin" in said.facts["error"]["message"]
+    assert steward("org", "list").facts["organizations"] == []
 
 
 def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:

@@ -1,0 +1,31 @@
+"""The connectors as the settings configure them, for the service and for commands that look after a copy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward import connectors
+from steward.config import Environment, Settings
+from steward.connectors import Options
+from steward.connectors.base import ChangeOp
+
+
+def operations(settings: Settings) -> dict[str, Mapping[str, ChangeOp[Any]]]:
+    """What can be written to each kind of account, for commands that look after a copy."""
+    return {kind: made.changes for kind, made in connectors.build(connector_options(settings)).items()}
+
+
+def connector_options(settings: Settings) -> Options:
+    """What the settings say to every connector."""
+    return Options(
+        private_hosts=frozenset(settings.allow_private_hosts),
+        read_s=float(settings.outbound_timeout_seconds),
+        sheets_url=settings.google_sheets_url,
+        token_url=settings.google_token_url,
+        google_client_id=settings.google_client_id,
+        google_client_secret=settings.google_client_secret,
+        teams_hosts=settings.teams_hosts,
+        bounded=settings.env is Environment.TEST,
+        shopify_version=settings.shopify_api_version,
+        shopify_url=settings.shopify_url,
+        own_address=settings.base_url,
+    )

@@ -1,0 +1,68 @@
+"""Opens the database and the master keys the settings name, for the service and for operator commands.
+
+It imports neither connectors nor the API, so that a command that needs the database alone starts fast.
+"""
+
+import base64
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from steward.clock import Clock
+from steward.config import Environment, Settings
+from steward.security.envelope import MasterKey
+from steward.store.engine import Engine
+from steward.store.engine_postgres import PostgresEngine
+from steward.store.engine_sqlite import SqliteEngine
+from steward.store.migrate import is_sqlite, sqlite_path
+
+KEY_FILE = "master.keys"
+
+
+async def open_engine(
+    settings: Settings,
+    clock: Clock,
+    *,
+    serve: bool,
+    told: Callable[[int], None] = lambda count: None,
+    split: Callable[[str, Exception], None] = lambda kind, error: None,
+) -> Engine:
+    """The database the settings name. Raises AlreadyServed, Unavailable."""
+    if is_sqlite(settings.database_url):
+        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, told=told)
+    return await PostgresEngine.open(
+        settings.database_url,
+        size=settings.database_pool,
+        clock=clock,
+        test=settings.env is Environment.TEST,
+        told=told,
+        split=split,
+    )
+
+
+def master_keys(settings: Settings) -> list[MasterKey]:
+    """The key-encryption keys: given, or outside production made once in the data folder (contract 8)."""
+    if settings.master_keys:
+        return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
+    file = settings.data_dir / KEY_FILE
+    if not file.exists():
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        made = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
+        _write_private(file, f"local:{made}\n")
+    key_id, _, text = file.read_text("ascii").strip().partition(":")
+    return [MasterKey(key_id, base64.b64decode(text))]
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Writes a file only its owner may read; the first of two processes wins."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+    try:
+        os.link(fresh, file)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()

@@ -1,0 +1,82 @@
+"""Operator commands start without the service, and the lists of commands are whole."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from steward.cli.command import Command
+from steward.cli.table import FILES, commands
+
+ROOT = Path(__file__).resolve().parents[2]
+# What makes the service slow to load: the web framework, the API, the worker, templates, and the HTTP client.
+HEAVY = {
+    "starlette", "uvicorn", "httptools", "pydantic", "jsonschema", "httpx", "quickjs", "liquid", "selectolax",
+    "steward.app", "steward.api", "steward.worker", "steward.runs", "steward.templates", "steward.connectors",
+    "steward.sandbox", "steward.imports", "steward.steps",
+}  # fmt: skip
+SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
+LIGHT = ("org", "user", "credential", "keys", "migrate")
+WITHOUT_SERVICE = (*LIGHT, "backup", "restore", "doctor")
+
+LOADED_BY = (
+    "import sys; from steward.__main__ import main; from steward.cli.table import commands;"
+    " commands(sys.argv[1]); import json; print(json.dumps(sorted(sys.modules)))"
+)
+
+
+def _loaded(word: str) -> set[str]:
+    """The modules a fresh process has loaded once the commands that begin with `word` are ready to run."""
+    command = [sys.executable, "-c", LOADED_BY, word]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=60)
+    return set(json.loads(ended.stdout))
+
+
+def test_every_word_of_the_table_leads_to_its_commands() -> None:
+    """A command in a file whose line in the table lacks its first word could not be called."""
+    every: list[Command] = commands()
+    for word in {command.name.split()[0] for command in every}:
+        wanted = {command.name for command in every if command.name.split()[0] == word}
+        assert wanted <= {command.name for command in commands(word)}, word
+    assert {word for words in FILES.values() for word in words} == {one.name.split()[0] for one in every}
+    assert set(WITHOUT_SERVICE) | {"serve", "worker", "demo", "sandbox"} == {
+        word for words in FILES.values() for word in words
+    }
+
+
+@pytest.mark.parametrize("word", ["keys", "user", "migrate", "backup", "doctor"])
+def test_operator_commands_do_not_load_the_service(word: str) -> None:
+    """One command of each file; `keys`, `org`, `user`, `credential` and `migrate` load the database alone."""
+    loaded = _loaded(word)
+    assert loaded & (HEAVY if word in LIGHT else SERVICE) == set()
+
+
+def test_a_new_key_takes_half_a_second_of_cpu_at_most() -> None:
+    """`steward keys new`: the least of three, as another process may slow one of them."""
+    taken = []
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "steward", "keys", "new", "--json"],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert process.stdout is not None
+        with process.stdout as out:
+            assert "key" in json.loads(out.read())
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        taken.append(usage.ru_utime + usage.ru_stime)
+    assert min(taken) <= 0.5, taken
+
+
+def test_make_lists_every_target_that_says_what_it_does() -> None:
+    """The list of bare `make`: also `n8n-cases` and `try-s3`, whose names hold digits."""
+    text = (ROOT / "Makefile").read_text("utf-8")
+    described = set(re.findall(r"^([^\s:#]+):[^=\n]*?## ", text, re.MULTILINE))
+    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.split()[1] for line in shown.splitlines() if line.strip()} == described
+    assert {"n8n-cases", "try-s3", "help"} <= described
