@@ -178,13 +178,11 @@ def _answered(state: State, asked: Asked, service: str | None) -> Answer:
             return state.teams.answer(asked)
         case "s3":
             return state.store.answer(asked)
-    if asked.path == "/":
-        return api.answer(state.shop, asked)
     if asked.path == "/google/authorize" and asked.method == "GET":
         return state.google.authorize(asked)
     if asked.path == "/google/token" and asked.method == "POST":
         return state.google.token(asked)
-    return answer_text(404, "Nothing lives here.")
+    return api.answer(state.shop, asked)
 
 
 def _faulty(fault: Fault, service: str | None) -> Answer:

@@ -21,7 +21,7 @@ _NOW = datetime(2026, 11, 20, 17, 45, tzinfo=UTC)
 _RIGHTS = {"read_write": "read_write", "read_only": "read", "write_only": "write", "customer_user": "person"}
 _OFFERED = re.compile(
     r"/wc/v3/(products(/\d+(/variations(/(\d+|batch))?)?|/batch|/(tags|categories)(/(\d+|batch))?)?"
-    r"|orders(/\d+(/(notes|refunds)(/\d+)?)?|/batch)?|customers(/(\d+|batch))?|webhooks(/(\d+|batch))?"
+    r"|orders(/\d+(/(notes|refunds)(/\d+)?)?|/batch)?|customers(/(\d+|batch))?|variations|webhooks(/(\d+|batch))?"
     r"|system_status|settings/\w+(/\w+)?|data/currencies/current)/?$"
 )
 # What a recording nobody thought of may lead to: told as a difference, and gone on with the next one.
@@ -128,7 +128,12 @@ def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
     ]
     if exchange["request"]["method"] == "HEAD":
         return found + (["a body was sent"] if answer.content else [])
-    theirs, ours = recorded.get("body"), answer.json()
+    is_json = "json" in answer.headers.get("content-type", "")
+    if is_json != ("body" in recorded):
+        return [*found, f"{'JSON' if is_json else 'a page'} here, and not in the recording"]
+    if not is_json:
+        return found
+    theirs, ours = recorded["body"], answer.json()
     if recorded["status"] >= 400 and theirs.get("code") != ours.get("code"):
         return [*found, f"code {theirs.get('code')} in the recording, {ours.get('code')} here"]
     found += shape_differences(theirs, ours)

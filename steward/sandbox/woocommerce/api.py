@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from steward.sandbox.exchange import Answer, Asked, Row, answer_json
+from steward.sandbox.exchange import Answer, Asked, Row, answer_json, answer_text
 from steward.sandbox.woocommerce import (
     customers,
     errors,
@@ -199,6 +199,7 @@ ROUTES: list[Route] = [
     *_term_routes("categories"),
     *_resource("products", products, lambda c: products.get(c.shop, c.ids[0])),
     *_variation_routes(),
+    _route("variations", get=lambda c: variations.listed_of_all(c.shop, c.query)),
     *_resource("orders", orders, lambda c: orders.show(c.shop, orders.find(c.shop, c.ids[0], 404))),
     *_order_part_routes(),
     *_resource(
@@ -290,7 +291,11 @@ def _called(shop: Shop, asked: Asked, path: str) -> Result:
             break
         ids = tuple(int(value) for name, value in match.groupdict().items() if name.startswith("id"))
         words = tuple(value for name, value in match.groupdict().items() if not name.startswith("id"))
-        _refuse(shop, asked, one=bool(ids))
+        try:
+            _refuse(shop, asked, one=bool(ids))
+        except ShopError as refusal:
+            if not (refusal.code.startswith("woocommerce_rest_cannot") and _is_unknown(shop, path)):
+                raise
         query = _query(asked)
         try:
             body = _body(asked)
@@ -320,22 +325,63 @@ def _completed(
     return Result(200, found, headers)
 
 
+_PREFIX = "/wp-json/wc/v3/"
+# Where an object is looked for before the key: an unknown one is refused as unknown whoever asks.
+_LOOKED_FOR_FIRST = re.compile(r"(products|products/tags|products/categories|orders|customers)/(\d+)/?")
+
+
+def _is_unknown(shop: Shop, path: str) -> bool:
+    match = _LOOKED_FOR_FIRST.fullmatch(path)
+    if match is None:
+        return False
+    tables = {
+        "products": {**shop.products, **shop.variations},
+        "products/tags": shop.terms["tags"],
+        "products/categories": shop.terms["categories"],
+        "orders": shop.orders,
+        "customers": shop.customers,
+    }
+    return int(match[2]) not in tables[match[1]]
+
+
+def page_not_found(shop: Shop) -> Answer:
+    """What WordPress answers at an address it does not know: a page of the site."""
+    html = (
+        f"<!DOCTYPE html><html><head><title>Page not found – {shop.title}</title></head><body></body></html>"
+    )
+    return answer_text(404, html, kind="text/html; charset=UTF-8")
+
+
+def _by_query(shop: Shop, route: str) -> Result:
+    """The form `/?rest_route=…`, which all sites have. The key is not read there (store_info recording)."""
+    if route.rstrip("/") == "":
+        return Result(200, settings.site_index(shop), {"allow": "GET"})
+    inner = route.removeprefix("/wc/v3/")
+    if inner == route or not any(known.pattern.fullmatch(inner) for known in ROUTES):
+        raise errors.no_route()
+    raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
+
+
+def _answered(shop: Shop, asked: Asked, path: str) -> Result:
+    if path == "/":
+        return _by_query(shop, asked.first("rest_route") or "/")
+    if path.rstrip("/") == "/wp-json" and asked.method in _READS:
+        index = only_fields(settings.site_index(shop), asked.first("_fields"), keep_links=False)
+        return Result(200, index, {"allow": "GET"})
+    if path.startswith(_PREFIX):
+        return _called(shop, asked, path[len(_PREFIX) :])
+    raise errors.no_route()
+
+
 def answer(shop: Shop, asked: Asked) -> Answer:
     """Serves one request of the shop, `/wp-json/…` or the address form `/?rest_route=…`."""
-    prefix = "/wp-json/wc/v3/"
-    headers = _link_to_index(shop)
+    path = asked.path.removeprefix("/index.php")
+    if path != "/" and (shop.plain_permalinks or not (path + "/").startswith("/wp-json/")):
+        return page_not_found(shop)
     try:
-        if asked.path == "/":
-            # The key is not read in this form of the address (store_info recording).
-            raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
-        if asked.path.rstrip("/") == "/wp-json" and asked.method in _READS:
-            index = only_fields(settings.site_index(shop), asked.first("_fields"), keep_links=False)
-            result = Result(200, index, {"allow": "GET"})
-        elif asked.path.startswith(prefix):
-            result = _called(shop, asked, asked.path[len(prefix) :])
-        else:
-            raise errors.no_route()
+        result = _answered(shop, asked, path)
     except ShopError as refusal:
         result = Result(refusal.status, refusal.body())
     touched = shop.take_touched()
-    return answer_json(result.status, result.value, headers | result.headers, touched=touched)
+    headers = _link_to_index(shop) | result.headers
+    return answer_json(result.status, result.value, headers, touched=touched)

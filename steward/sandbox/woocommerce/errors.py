@@ -18,6 +18,26 @@ class ShopError(Exception):
         return {"code": self.code, "message": self.message, "data": self.data}
 
 
+class ShopFailure(ShopError):
+    """A failure of the shop's program: WordPress adds a list of further errors to its answer."""
+
+    def body(self) -> Row:
+        """`{code, message, data, additional_errors}`."""
+        return {**super().body(), "additional_errors": []}
+
+
+def critical() -> ShopError:
+    """An error nobody caught in the shop's program."""
+    words = "<p>There has been a critical error on this website.</p>"
+    return ShopFailure(500, "internal_server_error", words)
+
+
+def refund_refused(code: str, message: str, data: int) -> ShopError:
+    """A refusal of the refunds resource: it gives its status as a bare number, which WordPress does not read,
+    so that the answer is always 500 (recorded)."""
+    return ShopError(500, f"woocommerce_rest_{code}", message, data)
+
+
 def no_route() -> ShopError:
     """A path or a method the shop does not know."""
     return ShopError(404, "rest_no_route", "No route was found matching the URL and request method.")

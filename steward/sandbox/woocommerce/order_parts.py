@@ -38,17 +38,23 @@ def notes_listed(shop: Shop, order_id: int, query: Row) -> Result:
 
 def note_found(shop: Shop, order_id: int, note_id: int) -> Row:
     """One note; raises ShopError 404."""
-    orders.find(shop, order_id, 404)
+    _noted(shop, order_id)
     for note in shop.notes.get(order_id, []):
         if note["id"] == note_id:
             return _linked(shop, order_id, "notes", note)
-    raise errors.ShopError(404, "woocommerce_rest_order_note_invalid_id", "Invalid resource ID.")
+    raise errors.ShopError(404, "woocommerce_rest_invalid_id", "Invalid resource ID.")
+
+
+def _noted(shop: Shop, order_id: int) -> None:
+    """Raises ShopError 404 for an unknown order, by another code than the list of notes."""
+    if order_id not in shop.orders:
+        raise errors.ShopError(404, "woocommerce_rest_order_invalid_id", "Invalid order ID.")
 
 
 def note_created(shop: Shop, order_id: int, body: Row) -> Row:
     """A new note; neither moves the order's modified time nor tells a webhook (recorded)."""
     values = checked(body, _NOTE, required=("note",))
-    orders.find(shop, order_id, 404)
+    _noted(shop, order_id)
     customer_note = bool(values.get("customer_note", False))
     note = orders.add_note(shop, order_id, values["note"], customer_note=customer_note)
     shop.touch("order_note", note["id"], None, note, ("note", "customer_note"))
@@ -57,9 +63,9 @@ def note_created(shop: Shop, order_id: int, body: Row) -> Row:
 
 def note_deleted(shop: Shop, order_id: int, note_id: int, *, force: bool) -> Row:
     """Removes a note for good; without force 501."""
-    shown = note_found(shop, order_id, note_id)
     if not force:
         raise errors.trash_unsupported("Webhooks")
+    shown = note_found(shop, order_id, note_id)
     shop.notes[order_id] = [note for note in shop.notes[order_id] if note["id"] != note_id]
     shop.touch("order_note", note_id, shown, None, ("note",))
     return shown
@@ -86,21 +92,23 @@ def _refund_row(shop: Shop, order_id: int, amount: str, values: Row) -> Row:
 
 
 def refunds_listed(shop: Shop, order_id: int, query: Row) -> Result:
-    """The refunds of an order."""
+    """The refunds of an order. The order is a filter: under an unknown one the list is empty."""
     listing = Listing({}, _SORT, "date", shop.zone)
     asked = listing.read(query)
-    orders.find(shop, order_id, 404)
     rows = [row for row in shop.refunds.values() if row["order_id"] == order_id]
     url = f"{shop.url}/wp-json/wc/v3/orders/{order_id}/refunds"
     return listing.answer(rows, asked, query, url=url, show=lambda r: _linked(shop, order_id, "refunds", r))
 
 
 def refund_found(shop: Shop, order_id: int, refund_id: int) -> Row:
-    """One refund; raises ShopError 404."""
-    orders.find(shop, order_id, 404)
+    """One refund; raises ShopError: 404 where there is no such refund, 500 where the order is another."""
     row = shop.refunds.get(refund_id)
-    if row is None or row["order_id"] != order_id:
+    if row is None and refund_id not in shop.orders:
         raise errors.invalid_id("shop_order_refund", 404)
+    if order_id not in shop.orders:
+        raise errors.refund_refused("invalid_order_id", "Invalid order ID.", 404)
+    if row is None or row["order_id"] != order_id:
+        raise errors.refund_refused("invalid_order_refund_id", "Invalid order refund ID.", 404)
     return _linked(shop, order_id, "refunds", row)
 
 
@@ -112,16 +120,20 @@ def _noted_on_order(order: Row, refund: Row, amount: float) -> None:
 def refund_created(shop: Shop, order_id: int, body: Row) -> Row:
     """A new refund; one that is too high is 500 and leaves an empty refund behind (recorded)."""
     values = checked(body, _REFUND)
-    order = orders.find(shop, order_id, 404)
+    order = shop.orders.get(order_id)
+    if order is None:
+        raise errors.refund_refused("invalid_order_id", "Invalid order ID.", 404)
     before = dict(order)
     amount = stock.number(values.get("amount", "")) or 0.0
     left = float(order["total"]) + sum(float(held["total"]) for held in order["refunds"])
-    if amount < 0 or amount > round(left, 2):
+    if amount < 0:
+        words = "Refund amount must be greater than zero."
+        raise errors.refund_refused("invalid_order_refund", words, 400)
+    if amount > round(left, 2):
         ghost = _refund_row(shop, order_id, "0.00", {})
         _noted_on_order(order, ghost, 0.0)
         shop.touch("order", order_id, before, order, ("refunds",))
-        code, words = "woocommerce_rest_cannot_create_order_refund", "Invalid refund amount."
-        raise errors.ShopError(500, code, words, 500)
+        raise errors.refund_refused("cannot_create_order_refund", "Invalid refund amount.", 500)
     row = _refund_row(shop, order_id, orders.money(amount), values)
     if "meta_data" in values:
         shop.merge_meta(row, values["meta_data"])

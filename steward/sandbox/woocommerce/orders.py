@@ -24,11 +24,12 @@ STATES += ("checkout-draft",)
 TAKES_STOCK = ("processing", "completed", "on-hold")
 META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
 ADDRESS = {name: Arg() for name in blank.address(email=False)} | {"email": Arg("email")}
+_BILLING = ADDRESS | {"email": Arg("email", nullable=True)}
 _LINE = {
     "id": Arg("integer"),
     "name": Arg(),
     "sku": Arg(),
-    "product_id": Arg("integer", nullable=True),
+    "product_id": Arg("any"),
     "variation_id": Arg("integer"),
     "quantity": Arg("integer"),
     "subtotal": Arg(),
@@ -41,7 +42,7 @@ ARGS: dict[str, Arg] = {
     "currency": Arg(),
     "customer_id": Arg("integer"),
     "customer_note": Arg(),
-    "billing": Arg("object", inside=ADDRESS),
+    "billing": Arg("object", inside=_BILLING),
     "shipping": Arg("object", inside=ADDRESS),
     "payment_method": Arg(),
     "payment_method_title": Arg(),
@@ -118,45 +119,54 @@ def money(value: float) -> str:
     return f"{value:.2f}"
 
 
-def line(shop: Shop, ask: Row) -> Row:
-    """A new order line; raises ShopError when it means no product."""
-    product_id, variation_id = ask.get("product_id") or 0, ask.get("variation_id") or 0
-    if not product_id and ask.get("sku"):
-        found = next(shop.with_sku(str(ask["sku"])), None)
-        if found is not None:
-            variation_id = found["id"] if found["type"] == "variation" else 0
-            product_id = found["parent_id"] if variation_id else found["id"]
-    if not product_id:
+def _product_meant(shop: Shop, ask: Row) -> Row | None:
+    """The product or variation a line names, by SKU, then by variation, then by product; None when the shop
+    has none such, which it does not refuse. Raises ShopError when the line names nothing."""
+    if ask.get("sku"):
+        return next(shop.with_sku(str(ask["sku"])), None)
+    number = ask.get("variation_id") or ask.get("product_id")
+    if not number:
         words = "Product ID or SKU is required."
         raise errors.ShopError(400, "woocommerce_rest_required_product_reference", words)
-    sold = shop.sellable(product_id, variation_id)
-    if sold is None:
-        raise errors.ShopError(400, "woocommerce_rest_invalid_product_id", "Invalid product ID.")
-    parent = shop.products[product_id]
+    key = int(number) if isinstance(number, int | float) or str(number).isdigit() else 0
+    return shop.variations.get(key) or shop.products.get(key)
+
+
+def line(shop: Shop, ask: Row) -> Row:
+    """A new order line; one for an unknown product is empty (recorded by its totals of 0.00)."""
+    sold = _product_meant(shop, ask)
+    is_variation = sold is not None and sold["type"] == "variation"
+    parent = shop.products[sold["parent_id"]] if sold is not None and is_variation else sold
+    name = "" if parent is None else parent["name"]
+    if sold is not None and is_variation:
+        name = f"{name} - {sold['name']}"
     quantity = int(ask.get("quantity", 1))
-    name = f"{parent['name']} - {sold['name']}" if variation_id else str(ask.get("name") or parent["name"])
-    price = stock.number(sold["price"]) or 0.0
-    subtotal = stock.number(str(ask.get("subtotal", ""))) if "subtotal" in ask else price * quantity
-    total = stock.number(str(ask.get("total", ""))) if "total" in ask else subtotal
+    price = (stock.number(sold["price"]) or 0.0) if sold is not None else 0.0
+    total = _amount(ask, "total", price * quantity)
+    subtotal = max(_amount(ask, "subtotal", price * quantity), total)
     return {
         "id": shop.next_id("line"),
-        "name": name,
-        "product_id": product_id,
-        "variation_id": variation_id,
+        "name": str(ask.get("name") or name),
+        "product_id": 0 if parent is None else parent["id"],
+        "variation_id": sold["id"] if sold is not None and is_variation else 0,
         "quantity": quantity,
         "tax_class": "",
-        "subtotal": money(subtotal or 0.0),
+        "subtotal": money(subtotal),
         "subtotal_tax": "0.00",
-        "total": money(total or 0.0),
+        "total": money(total),
         "total_tax": "0.00",
         "taxes": [],
         "meta_data": [],
-        "sku": sold["sku"],
-        "global_unique_id": sold["global_unique_id"],
-        "price": _unit(total or 0.0, quantity),
-        "image": {"id": "", "src": ""},
-        "parent_name": parent["name"] if variation_id else None,
+        "sku": None if sold is None else sold["sku"],
+        "global_unique_id": None if sold is None else sold["global_unique_id"],
+        "price": _unit(total, quantity),
+        "image": {"id": 0 if sold is None else "", "src": ""},
+        "parent_name": parent["name"] if parent is not None and is_variation else None,
     }
+
+
+def _amount(ask: Row, name: str, otherwise: float) -> float:
+    return (stock.number(str(ask[name])) or 0.0) if name in ask else otherwise
 
 
 def _unit(total: float, quantity: int) -> float | int:
@@ -168,20 +178,41 @@ def _set_lines(shop: Shop, row: Row, wanted: list[Row]) -> None:
     """Lines as written: with an id changed, without one ADDED, each time anew (recorded)."""
     lines: list[Row] = [dict(line) for line in row["line_items"]]
     for ask in wanted:
+        is_removed = ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
         held = next((one for one in lines if one["id"] == ask.get("id")), None)
-        if ask.get("id") and held is None:
+        if held is None and (ask.get("id") or is_removed):
             words = "Order item ID provided is not associated with order."
             raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
         if held is None:
             lines.append(line(shop, ask))
-        elif ask.get("quantity") == 0 or ask.get("product_id", "") is None:
+        elif is_removed:
             lines.remove(held)
-        elif "quantity" in ask or "total" in ask:
-            quantity = int(ask["quantity"] if "quantity" in ask else held["quantity"])
-            total = (stock.number(ask["total"]) or 0.0) if "total" in ask else held["price"] * quantity
-            held.update(quantity=quantity, total=money(total), price=_unit(total, quantity))
-            held["subtotal"] = money(total)
+        else:
+            _change_line(held, ask)
     row["line_items"] = lines
+
+
+def _change_line(held: Row, ask: Row) -> None:
+    """Takes over what an ask names of a line; a quantity alone leaves the total as it was."""
+    total = _amount(ask, "total", float(held["total"]))
+    subtotal = max(_amount(ask, "subtotal", float(held["subtotal"])), total)
+    quantity = int(ask["quantity"] if "quantity" in ask else held["quantity"])
+    held |= {"quantity": quantity, "total": money(total), "subtotal": money(subtotal)}
+    held["price"] = _unit(total, quantity)
+    if ask.get("name"):
+        held["name"] = str(ask["name"])
+
+
+def needs_processing(shop: Shop, row: Row) -> bool:
+    """Whether something is to be shipped: a line with a product that is not both virtual and downloadable."""
+    sold = [shop.sellable(each["product_id"], each["variation_id"]) for each in row["line_items"]]
+    return any(one is not None and not (one["virtual"] and one["downloadable"]) for one in sold)
+
+
+def _paid_status(shop: Shop, row: Row) -> str:
+    """The status a payment leads to: cash on delivery counts as paid once completed (recorded)."""
+    ships = row["payment_method"] != "cod" and needs_processing(shop, row)
+    return "processing" if ships else "completed"
 
 
 def derive(shop: Shop, row: Row) -> None:
@@ -194,7 +225,7 @@ def derive(shop: Shop, row: Row) -> None:
     )
     row["is_editable"] = row["status"] in ("pending", "on-hold", "auto-draft")
     row["needs_payment"] = row["status"] in ("pending", "failed") and total > 0
-    row["needs_processing"] = bool(row["line_items"])
+    row["needs_processing"] = needs_processing(shop, row)
 
 
 def reduce_stock(shop: Shop, row: Row) -> None:
@@ -227,11 +258,10 @@ def add_note(shop: Shop, order_id: int, text: str, *, customer_note: bool = Fals
 
 
 def set_status(shop: Shop, row: Row, status: str, *, noted: bool = True) -> None:
-    """Moves an order: dates, stock and a note follow; paid by cash counts only when completed (recorded)."""
+    """Moves an order: dates, stock and a note follow."""
     old, row["status"] = row["status"], status
     local, gmt = shop.stamp()
-    paid = status == "completed" or (status == "processing" and row["payment_method"] != "cod")
-    if paid and not row["date_paid_gmt"]:
+    if status in (_paid_status(shop, row), "completed") and not row["date_paid_gmt"]:
         row["date_paid"], row["date_paid_gmt"] = local, gmt
     if status == "completed" and old != "completed":
         row["date_completed"], row["date_completed_gmt"] = local, gmt
@@ -263,7 +293,10 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
 
 
 def _values(body: Row, *, loose: bool) -> Row:
-    return taken_loosely(body, ARGS, fallback="pending") if loose else checked(body, ARGS)
+    if not loose:
+        return checked(body, ARGS)
+    values = taken_loosely(body, ARGS, fallback="pending")
+    return values | ({"status": "trash"} if body.get("status") == "trash" else {})
 
 
 def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
@@ -279,7 +312,9 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
     row["payment_url"] = pay
     shop.orders[row["id"]] = row
-    wanted = values.get("status", "processing" if values.get("set_paid") else "pending")
+    wanted = values.get("status") or "pending"
+    if values.get("set_paid") and wanted in ("pending", "on-hold", "failed", "cancelled"):
+        wanted = _paid_status(shop, row)
     shop.touch("order", row["id"], None, {**row, "status": wanted}, _written(values))
     shop.tell("order.created", row["id"])
     shop.tell("order.updated", row["id"])
@@ -299,9 +334,11 @@ def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
     before, draft = dict(row), dict(row)
     _apply(shop, draft, values)
     row.update(draft)
-    status = values.get("status")
-    if values.get("set_paid") and status is None and row["status"] in ("pending", "on-hold", "failed"):
-        status = "processing"
+    status = values.get("status") or None
+    if values.get("set_paid"):
+        derive(shop, row)
+        is_open = (status or row["status"]) in ("pending", "failed")
+        status = _paid_status(shop, row) if is_open and float(row["total"]) > 0 else status
     shop.touch("order", order_id, before, {**row, "status": status or row["status"]}, _written(values))
     shop.tell("order.updated", order_id)
     if status is not None:

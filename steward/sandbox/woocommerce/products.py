@@ -29,10 +29,10 @@ PRICED: dict[str, Arg] = {
     "global_unique_id": Arg(),
     "regular_price": Arg(),
     "sale_price": Arg(),
-    "date_on_sale_from": Arg("date", nullable=True),
-    "date_on_sale_from_gmt": Arg("date", nullable=True),
-    "date_on_sale_to": Arg("date", nullable=True),
-    "date_on_sale_to_gmt": Arg("date", nullable=True),
+    "date_on_sale_from": Arg("text date", nullable=True),
+    "date_on_sale_from_gmt": Arg("text date", nullable=True),
+    "date_on_sale_to": Arg("text date", nullable=True),
+    "date_on_sale_to_gmt": Arg("text date", nullable=True),
     "virtual": Arg("boolean"),
     "downloadable": Arg("boolean"),
     "download_limit": Arg("integer"),
@@ -74,6 +74,9 @@ ARGS: dict[str, Arg] = {
     "default_attributes": Arg("objects"),
     **PRICED,
 }
+# What an empty text becomes where the shop knows a list of words.
+_DEFAULTS = {"status": "draft", "type": "simple", "stock_status": "instock", "tax_status": "taxable"}
+_DEFAULTS |= {"backorders": "no"}
 _DERIVED = {"regular_price", "sale_price", "dimensions", "categories", "tags", "images", "attributes"}
 _DERIVED |= {"meta_data"}
 _DERIVED |= {"manage_stock", "stock_quantity", "stock_status", "backorders", "low_stock_amount", "sku"}
@@ -218,9 +221,9 @@ def set_sale_dates(shop: Shop, row: Row, values: Row) -> None:
     """Keeps both forms of the sale's dates in step."""
     for name in ("date_on_sale_from", "date_on_sale_to"):
         for given in (name, f"{name}_gmt"):
-            if given not in values:
+            if values.get(given) is None:
                 continue
-            found = moment(values[given] or "")
+            found = moment(values[given])
             if found is None:
                 row[name] = row[f"{name}_gmt"] = None
             else:
@@ -229,9 +232,14 @@ def set_sale_dates(shop: Shop, row: Row, values: Row) -> None:
 
 
 def set_common(shop: Shop, row: Row, values: Row, *, derived: set[str]) -> None:
-    """Takes over what products and variations share."""
+    """Takes over what products and variations share; an emptied choice falls back to its default."""
+    if values.get("catalog_visibility") == "":
+        words = "Invalid catalog visibility option."
+        raise errors.ShopError(400, "product_invalid_catalog_visibility", words)
+    defaults = {name: _DEFAULTS[name] for name in _DEFAULTS.keys() & values.keys() if values[name] == ""}
+    values = {**values, **defaults}
     for name, value in values.items():
-        if name not in derived:
+        if name not in derived and not name.startswith("date_on_sale"):
             row[name] = value
     if "sku" in values:
         shop.refuse_taken_sku(values["sku"], row["id"])
@@ -321,6 +329,8 @@ def delete(shop: Shop, product_id: int, *, force: bool) -> Row:
     if row["status"] == "trash":
         raise errors.already_trashed("product")
     row["status"] = "trash"
+    for one in row["variations"]:
+        shop.variations[one]["status"] = "trash"
     shop.mark_modified(row)
     shop.touch("product", product_id, before, row, ("status",))
     shop.tell("product.deleted", product_id)

@@ -113,7 +113,8 @@ def system_status(shop: Shop) -> Row:
         "HPOS_sync_enabled": False,
         "enabled_features": ["analytics", "order_attribution"],
     }
-    environment = {"home_url": shop.url, "site_url": shop.url, "version": "11.0.1", "wp_version": "7.1"}
+    version = ".".join(map(str, shop.version))
+    environment = {"home_url": shop.url, "site_url": shop.url, "version": version, "wp_version": "7.1"}
     return {"environment": environment, "settings": settings}
 
 

@@ -41,6 +41,8 @@ class Shop:
         self.zone = ZoneInfo(zone)
         self.title = "Pretend shop"
         self.orders_in_own_tables = False
+        self.version = (11, 0, 1)
+        self.plain_permalinks = False
         self.keys: dict[str, Key] = {}
         self.products: dict[int, Row] = {}
         self.variations: dict[int, Row] = {}

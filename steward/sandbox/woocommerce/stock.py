@@ -44,7 +44,7 @@ def set_stock(row: Row, values: Row) -> None:
     if row["manage_stock"]:
         row["stock_quantity"] = values.get("stock_quantity", row["stock_quantity"]) or 0
     else:
-        row["stock_quantity"] = None
+        row |= {"stock_quantity": None, "low_stock_amount": None, "backorders": "no"}
         row["stock_status"] = values.get("stock_status", row["stock_status"])
     derive_stock(row)
 

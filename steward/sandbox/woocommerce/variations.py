@@ -54,20 +54,31 @@ def show(shop: Shop, row: Row) -> Row:
 
 
 def listed(shop: Shop, parent_id: int, query: Row) -> Result:
-    """The variations of one product; raises ShopError for an unknown parent."""
+    """The variations of one product. The parent is a filter: under an unknown one the list is empty."""
+    parent = shop.products.get(parent_id, {})
+    rows = [shop.variations[one] for one in parent.get("variations", ())]
+    return _answer(shop, rows, query, path=f"products/{parent_id}/variations")
+
+
+def listed_of_all(shop: Shop, query: Row) -> Result:
+    """The variations of all products, which shops have from WooCommerce 10.3 on."""
+    if shop.version < (10, 3):
+        raise errors.no_route()
+    return _answer(shop, list(shop.variations.values()), query, path="variations")
+
+
+def _answer(shop: Shop, rows: list[Row], query: Row, *, path: str) -> Result:
     listing = Listing(_LIST, _SORT, "date", shop.zone)
     asked = listing.read(query)
-    parent = products.find(shop, parent_id, 404)
-    rows = [shop.variations[one] for one in parent["variations"]]
     if asked.get("sku"):
         wanted = {sku.strip() for sku in asked["sku"].split(",")}
         rows = [row for row in rows if row["sku"] in wanted]
-    if asked.get("status", "any") != "any":
-        rows = [row for row in rows if row["status"] == asked["status"]]
+    state = asked.get("status", "any")
+    rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
     for name in ("on_sale", "stock_status"):
         if name in asked:
             rows = [row for row in rows if row[name] == asked[name]]
-    url = f"{shop.url}/wp-json/wc/v3/products/{parent_id}/variations"
+    url = f"{shop.url}/wp-json/wc/v3/{path}"
     return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
 
 
@@ -92,7 +103,7 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
             for one in values["attributes"]
         ]
     if "image" in values:
-        row["image"] = products.images(shop, [values["image"]])[0]
+        row["image"] = products.images(shop, [values["image"]])[0] if values["image"] else None
     row["name"] = ", ".join(one["option"] for one in row["attributes"])
     chosen = "&".join(f"attribute_{one['slug']}={quote_plus(one['option'])}" for one in row["attributes"])
     row["permalink"] = f"{parent['permalink']}?{chosen}"
@@ -102,7 +113,13 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
 def create(shop: Shop, parent_id: int, body: Row, *, loose: bool = False) -> Row:
     """A new variation; raises ShopError."""
     values = _values(body, loose=loose)
-    parent = products.find(shop, parent_id, 404)
+    parent = shop.products.get(parent_id)
+    if parent is None:
+        # The shop looks for the parent where it sets attributes, and nowhere else: without them it fails.
+        if "attributes" not in values:
+            raise errors.critical()
+        words = "Cannot set attributes due to invalid parent product."
+        raise errors.ShopError(404, "woocommerce_rest_product_variation_invalid_parent", words)
     shop.refuse_taken_sku(values.get("sku", ""), 0)
     row = blank.variation()
     row["id"], row["parent_id"] = shop.next_id("post"), parent_id

@@ -25,6 +25,7 @@ HOOKS: dict[str, list[str]] = {
     "customer.created": ["user_register", "woocommerce_created_customer", "woocommerce_new_customer"],
     "customer.updated": ["profile_update", "woocommerce_update_customer"],
     "customer.deleted": ["delete_user"],
+    "customer.restored": [],
     "order.created": ["woocommerce_new_order"],
     "order.updated": ["woocommerce_update_order", "woocommerce_order_refunded"],
     "order.deleted": ["wp_trash_post", "woocommerce_trash_order"],
@@ -77,13 +78,17 @@ def listed(shop: Shop, query: Row) -> Result:
 
 
 def _refuse_bad(values: Row, *, new: bool) -> None:
-    if (new or "topic" in values) and values.get("topic") not in HOOKS:
+    """Raises ShopError for what a webhook cannot have; a change leaves alone what it names empty."""
+    if (new or values.get("topic")) and values.get("topic") not in HOOKS:
         code = "woocommerce_rest_shop_webhook_invalid_topic"
         raise errors.ShopError(400, code, "Webhook topic is required and must be valid.")
     is_address = re.match(r"https?://[^/\s\[\]]+", values.get("delivery_url", ""))
-    if (new or "delivery_url" in values) and not is_address:
+    if (new or values.get("delivery_url")) and not is_address:
         words = "Webhook delivery URL must be a valid URL starting with http:// or https://."
         raise errors.ShopError(400, "woocommerce_rest_shop_webhook_invalid_delivery_url", words)
+    if not new and values.get("status") and values["status"] not in STATES:
+        code = "woocommerce_rest_shop_webhook_invalid_status"
+        raise errors.ShopError(400, code, "Webhook status must be valid.")
 
 
 def _set_topic(row: Row, topic: str) -> None:
@@ -100,7 +105,8 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     local, gmt = shop.stamp()
     named = shop.now().strftime("Webhook created on %b %d, %Y @ %I:%M %p")
     row: Row = {"id": shop.next_id("webhook"), "name": values.get("name") or named}
-    row["status"] = values.get("status", "active")
+    # Whatever status is asked for: a webhook is paused only later.
+    row["status"] = "active"
     _set_topic(row, values["topic"])
     row |= {"delivery_url": values["delivery_url"], "date_created": local, "date_created_gmt": gmt}
     # The first ping that is answered well sets the modified time (webhooks_manage recording).
@@ -114,14 +120,16 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
 
 def update(shop: Shop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
     """Changes a webhook; a new address and enabling it send a ping; the failure count stays (recorded)."""
-    values = taken_loosely(body, ARGS, fallback="active") if loose else checked(body, ARGS)
+    if loose and body.get("status") not in (None, "", *STATES):
+        _refuse_bad({"status": body["status"]}, new=False)
+    values = taken_loosely(body, ARGS, fallback="") if loose else checked(body, ARGS)
     row = find(shop, webhook_id, 400)
     _refuse_bad(values, new=False)
     before = dict(row)
     for name in ("name", "status", "delivery_url"):
-        if name in values:
+        if values.get(name):
             row[name] = values[name]
-    if "topic" in values:
+    if values.get("topic"):
         _set_topic(row, values["topic"])
     if values.get("secret"):
         shop.webhook_secrets[webhook_id] = values["secret"]
@@ -135,9 +143,9 @@ def update(shop: Shop, webhook_id: int, body: Row, *, loose: bool = False) -> Ro
 
 def delete(shop: Shop, webhook_id: int, *, force: bool) -> Row:
     """Removes a webhook for good; without force 501, for they know no trash."""
-    row = find(shop, webhook_id, 404)
     if not force:
         raise errors.trash_unsupported("Webhooks")
+    row = find(shop, webhook_id, 404)
     shown = show(shop, row)
     del shop.webhooks[webhook_id]
     shop.webhook_secrets.pop(webhook_id, None)
