@@ -18,14 +18,14 @@ from steward.model.change import (
     batch_key,
     effect_key,
     request_hash,
-    worst,
 )
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
 from steward.outbound.grant import WriteGrant
-from steward.runs import doubts
+from steward.runs import doubts, partly
+from steward.runs.partly import OUTCOME_OF_EFFECT
 from steward.runs.tools import CancelAsked, Fenced, Tools
 from steward.store import changes, effects, own_changes, run_queue
 from steward.store.effects import Effect, EffectState, Intent
@@ -40,13 +40,6 @@ SHORT_WAIT_SECONDS = 2.0
 CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
 GONE = "It no longer exists."
 UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
-
-_AS_OUTCOME = {
-    EffectState.DONE: Outcome.APPLIED,
-    EffectState.REFUSED: Outcome.FAILED,
-    EffectState.CONFLICT: Outcome.CONFLICT,
-    EffectState.UNKNOWN: Outcome.UNKNOWN,
-}
 
 
 class MustWait(Exception):
@@ -126,8 +119,8 @@ class Applying:
 def remember(applying: Applying, found: Sequence[Effect]) -> None:
     """Takes over what the ledger says of effects that are settled."""
     for effect in found:
-        if effect.state in _AS_OUTCOME:
-            applying.known[effect.key] = (_AS_OUTCOME[effect.state], effect.message)
+        if effect.state in OUTCOME_OF_EFFECT:
+            applying.known[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
 async def apply(applying: Applying) -> None:
@@ -300,7 +293,7 @@ async def _send(applying: Applying, pieces: list[Piece], *, reread_at: float) ->
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome.state is not WriteState.NOT_SENT:
             state, words = _effect_of(outcome)
-            applying.known[piece.key] = (_AS_OUTCOME[state], words)
+            applying.known[piece.key] = (OUTCOME_OF_EFFECT[state], words)
     waits = [outcome.wait_s or 1.0 for outcome in outcomes if outcome.state is WriteState.NOT_SENT]
     return max(waits) if waits else None
 
@@ -384,7 +377,7 @@ async def _settle(tx: Tx, *, applying: Applying, pieces: list[Piece], outcomes: 
         state, words = _effect_of(outcome)
         await effects.settle(tx, lease.org, piece.key, state=state, by="call", message=words)
         if state is not EffectState.NOT_SENT:
-            known[piece.key] = (_AS_OUTCOME[state], words)
+            known[piece.key] = (OUTCOME_OF_EFFECT[state], words)
     for change in {piece.change.id: piece.change for piece in pieces}.values():
         await _settle_change(tx, applying, change, known)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
@@ -441,15 +434,14 @@ async def _settle_unsent(applying: Applying, verdicts: Sequence[tuple[Piece, Out
 async def _settle_change(
     tx: Tx, applying: Applying, change: Change, known: Mapping[str, tuple[Outcome, str | None]]
 ) -> None:
-    """Writes the change's outcome once every part of it is known: the worst of them (engine 11)."""
-    parts = [known.get(piece.key) for piece in applying.pieces(change)]
-    complete = [part for part in parts if part is not None]
-    if len(complete) < len(parts):
+    """Writes the change's outcome once every part of it is known (runs/partly.py)."""
+    results = [known.get(piece.key) for piece in applying.pieces(change)]
+    result = partly.change_result(change.proposal.parts, results, goes_on=True)
+    if result is None or None in results:
         return
-    outcome = worst([found for found, _ in complete])
-    words = next((said for found, said in complete if said and found is not Outcome.APPLIED), None)
+    outcome, message = result
     await changes.settle(
-        tx, applying.lease.org, applying.lease.run, change.id, outcome=outcome, message=words
+        tx, applying.lease.org, applying.lease.run, change.id, outcome=outcome, message=message
     )
 
 

@@ -12,8 +12,9 @@ from steward.model.change import Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
+from steward.runs import partly
 from steward.runs.tools import Fenced
-from steward.store import changes, checkpoints, lanes, plain_runs, run_queue, streaks
+from steward.store import checkpoints, lanes, plain_runs, run_queue, streaks
 from steward.store.checkpoints import Point
 from steward.store.engine import Engine, Shared, Tx
 from steward.store.plain_runs import Closed, Success
@@ -52,7 +53,7 @@ async def finish(
         result=end.result if end.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) else None,
     )
     if end.status is not RunStatus.SUCCEEDED:
-        await changes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
+        await partly.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
     if mode is Mode.TEST:
         return
     await lane.release(tx, org, automation)

@@ -12,7 +12,7 @@ from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.runs import apply, checkpoint, reconcile
+from steward.runs import apply, checkpoint, partly, reconcile
 from steward.runs.apply import Applying, MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
@@ -21,7 +21,7 @@ from steward.steps.base import MemoryWrite, Produced, TooManyChanges
 from steward.store import approvals, changes, effects, run_queue, steps
 from steward.store.effects import OPEN, Effect
 from steward.store.engine import Tx
-from steward.store.steps import StepValue, ValueState
+from steward.store.steps import StepValue, TooMuchData, ValueState
 
 MOST_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -30,7 +30,7 @@ WAITING = (Outcome.PROPOSED,)
 NEVER_ASKED = 0
 TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
 UNDONE = (*TO_APPLY, Outcome.DECLINED)
-UNTOUCHED = (Outcome.PROPOSED, Outcome.APPROVED, Outcome.DECLINED)
+NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,25 +316,30 @@ def _same_as_hashed(items: Sequence[Change]) -> None:
         raise ApprovalMismatch
 
 
-async def stop_step(walk: Walk, step: PlanStep, iteration: str = "") -> None:
-    """Tells what became of a decided step that will not be applied to its end. Raises Fenced.
+async def stop_steps(walk: Walk) -> None:
+    """Ends what is still open of a run that stops, and writes the last row of each held step that was begun.
 
-    What was written stays and is remembered; what was not is cancelled; what is open stays unknown.
+    What was written stays and is remembered; what was not is cancelled; what is in doubt stays unknown.
+    Raises Fenced.
     """
-    items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
-    if all(item.outcome in UNTOUCHED for item in items):
-        return
 
     async def drop(tx: Tx) -> None:
         ours, _ = await run_queue.held_by(tx, walk.lease)
         if not ours:
             raise Fenced(walk.lease)
-        await changes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
+        await partly.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
 
     await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
     crashpoint("after_drop")
-    with suppress(CancelAsked):  # asked already: this is the end of it
-        await _end(walk, step, walk.tools.clock.now(), iteration)
+    for value in list(walk.journal.values()):
+        if value.state is not ValueState.HELD:
+            continue
+        step = walk.plan.step(value.name)
+        items = await walk.read(partial(of_step, walk=walk, step=step, iteration=value.iteration))
+        if all(item.outcome in NOT_BEGUN for item in items):
+            continue
+        with suppress(CancelAsked, TooMuchData):  # the run ends in any case
+            await _end(walk, step, walk.tools.clock.now(), value.iteration)
 
 
 async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:

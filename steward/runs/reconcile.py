@@ -7,12 +7,12 @@ from functools import partial
 
 from steward.connectors.base import CallError, WriteOutcome, WriteState
 from steward.crashpoint import crashpoint
-from steward.model.change import Change, Outcome, Part, Recovery, worst
+from steward.model.change import Change, Part, Recovery
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
-from steward.runs import apply
+from steward.runs import apply, partly
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, own_changes, run_queue
 from steward.store.effects import OPEN, Effect, EffectState
@@ -29,12 +29,6 @@ _SAYS_NOTHING = frozenset(
     {ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN, ErrorKind.WRONG_ADDRESS, ErrorKind.UNAVAILABLE}
 )
 _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=1))
-_OUTCOMES = {
-    EffectState.DONE: Outcome.APPLIED,
-    EffectState.REFUSED: Outcome.FAILED,
-    EffectState.CONFLICT: Outcome.CONFLICT,
-    EffectState.UNKNOWN: Outcome.UNKNOWN,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,29 +214,16 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
             mine = Touched(effect.integration, thing.type, thing.id, None, moved=False)
             await own_changes.note(tx, org, change.run_id, [mine], at=effect.intent_at)
         known = await effects.of_change(tx, org, change.id)
-        await _tell(tx, org, change, known, message=verdict.message, goes_on=lease is not None)
+        await _tell(tx, org, change, known, goes_on=lease is not None)
 
 
-async def _tell(
-    tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, message: str | None, goes_on: bool
-) -> None:
-    """The change gets the outcome that was found out, also in a finished run (engine 11.4).
-
-    Parts go in order, and one only after all before it went well: with the last one the change is whole.
-    One that stopped before is left to its run while that goes on; else it was made in part.
-    """
-    outcomes = [_OUTCOMES[effect.state] for effect in known if effect.state in _OUTCOMES]
-    if not outcomes:
-        return
-    outcome = worst(outcomes)
-    is_whole = any(effect.part == len(change.proposal.parts) for effect in known)
-    if outcome is Outcome.APPLIED and not is_whole:
-        if goes_on:
-            return
-        outcome, message = Outcome.FAILED, changes.HALF_DONE
-    if outcome is Outcome.UNKNOWN:
-        message = changes.STILL_OPEN
-    await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
+async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, goes_on: bool) -> None:
+    """The change gets the outcome that was found out, also in a finished run (engine 11.4)."""
+    results = partly.part_results(change, known)
+    result = partly.change_result(change.proposal.parts, results, goes_on=goes_on)
+    if result is not None:
+        outcome, message = result
+        await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
 
 
 async def settle_finished(tools: Tools, org: OrgId, run: RunId) -> None:

@@ -177,9 +177,7 @@ async def _close(walk: Walk, end: End) -> None:
     if until is not None:
         await _sleep(walk.tools, walk.taken, until, leased_ms=walk.leased_ms(), settles=True)
         return
-    for value in list(walk.journal.values()):
-        if value.state is ValueState.HELD:
-            await held.stop_step(walk, walk.plan.step(value.name), value.iteration)
+    await held.stop_steps(walk)
     await _end(walk.tools, walk.taken, replace(end, summary=_summary(walk)))
 
 

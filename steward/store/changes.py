@@ -197,7 +197,6 @@ _BEGUN = (
     " AND e.state = 'done')"
 )
 STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."
-HALF_DONE = "It was stopped half-way: a part of it was made. Look at it in the store."
 _NO_WORDS = "''"
 
 
@@ -207,19 +206,27 @@ def _beside(words: str) -> str:
     return f"nullif(trim({said} || ' ' || {words}), '')"
 
 
+async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
+    """Returns the changes without a final outcome of which a part was written and none is in doubt."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes WHERE org_id = :org AND run_id = :run"
+        f" AND outcome IN ('approved', 'unknown') AND {_BEGUN} AND NOT {_OPEN} ORDER BY seq, position",
+        {"org": org, "run": run},
+    )
+    return [_change(row) for row in rows]
+
+
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
     """What was never applied of an ended run becomes `to`; how many rows.
 
-    The ledger goes before: a change whose write is still open is unknown, one made in part has failed.
+    The ledger goes before: a change whose write is still open is unknown.
     """
     return await tx.execute(
-        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' WHEN {_BEGUN} THEN 'failed'"
-        " ELSE :to END,"
-        f" message = CASE WHEN {_OPEN} THEN {_beside(':open')} WHEN {_BEGUN} THEN {_beside(':half')}"
-        f" ELSE {_beside(_NO_WORDS)} END"
+        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :to END,"
+        f" message = CASE WHEN {_OPEN} THEN {_beside(':open')} ELSE {_beside(_NO_WORDS)} END"
         " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
         f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
-        {"org": org, "run": run, "to": to, "open": STILL_OPEN, "half": HALF_DONE},
+        {"org": org, "run": run, "to": to, "open": STILL_OPEN},
     )
 
 

@@ -1,0 +1,115 @@
+"""Works out the outcome of a change from those of its parts, and names what was written when not all was."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.model.change import Change, Outcome, Part, worst
+from steward.model.ids import OrgId, RunId
+from steward.store import changes, effects
+from steward.store.effects import Effect, EffectState
+from steward.store.engine import Tx
+
+PartResult = tuple[Outcome, str | None]
+
+OUTCOME_OF_EFFECT: Mapping[EffectState, Outcome] = {
+    EffectState.DONE: Outcome.APPLIED,
+    EffectState.REFUSED: Outcome.FAILED,
+    EffectState.CONFLICT: Outcome.CONFLICT,
+    EffectState.UNKNOWN: Outcome.UNKNOWN,
+}
+_STOPPED = "The run ended before the rest."
+# Operations whose name does not say what they write.
+_NAMES = {
+    "inventory.set": "the stock",
+    "product.set_visible": "the visibility",
+    "product.set_published": "the visibility",
+    "fulfillment.hold": "the hold",
+}
+
+
+def part_results(change: Change, known: Sequence[Effect]) -> list[PartResult | None]:
+    """Returns what the ledger says of each part of the change, in order; None for a part not yet settled."""
+    results = {
+        effect.part: (OUTCOME_OF_EFFECT[effect.state], effect.message)
+        for effect in known
+        if effect.state in OUTCOME_OF_EFFECT
+    }
+    return [results.get(number) for number in range(1, len(change.proposal.parts) + 1)]
+
+
+def change_result(
+    parts: Sequence[Part], results: Sequence[PartResult | None], *, goes_on: bool
+) -> PartResult | None:
+    """Returns the outcome and message of a change from the results of its parts.
+
+    Parts are made in order, each after those before it went well. While the run goes on, a change whose last
+    part is open has no outcome yet: None. Once the run has stopped, such a change has failed if one of its
+    parts was written. The message of a failed change names the parts that were written.
+    """
+    known = [result for result in results if result is not None]
+    if not known:
+        return None
+    outcome = worst([each for each, _ in known])
+    if outcome is Outcome.UNKNOWN:
+        return outcome, changes.STILL_OPEN
+    written = [part for part, result in zip(parts, results, strict=True) if _is(result, Outcome.APPLIED)]
+    if outcome in (Outcome.FAILED, Outcome.CONFLICT):
+        words = next((said for each, said in known if said and each is not Outcome.APPLIED), None)
+    elif results[-1] is not None:
+        return outcome, None
+    elif goes_on or not written:
+        return None
+    else:
+        words = _STOPPED
+    if not written:
+        return outcome, words
+    missing = [
+        part
+        for part, result in zip(parts, results, strict=True)
+        if not _is(result, Outcome.APPLIED) and not _is(result, Outcome.UNCHANGED)
+    ]
+    return Outcome.FAILED, _partly_made(written, missing, words)
+
+
+def _is(result: PartResult | None, outcome: Outcome) -> bool:
+    return result is not None and result[0] is outcome
+
+
+def _partly_made(written: Sequence[Part], missing: Sequence[Part], reason: str | None) -> str:
+    sentences = [
+        f"Only a part of it was made: {_names(written)}.",
+        f"Not made: {_names(missing)}.",
+        reason,
+        "Look at it in the store.",
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _names(parts: Sequence[Part]) -> str:
+    return ", ".join(dict.fromkeys(_name(part) for part in parts))
+
+
+def _name(part: Part) -> str:
+    """Returns what a part writes, as a person knows it."""
+    if part.operation == "product_tag.create":
+        return f"the new tag “{part.target}”"
+    if part.operation in _NAMES:
+        return _NAMES[part.operation]
+    for argument, verb in (("add", "put on"), ("remove", "taken off")):
+        tags = part.arguments.get(argument)
+        if isinstance(tags, Sequence) and not isinstance(tags, str):
+            return f"tags {verb} ({', '.join(str(tag) for tag in tags)})"
+    _, _, action = part.operation.partition(".")
+    for prefix in ("set_", "change_", "add_"):
+        action = action.removeprefix(prefix)
+    return f"the {action.replace('_', ' ')}"
+
+
+async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> None:
+    """Ends every change of the run that is still open: as `to`, as unknown, or as failed when partly made."""
+    for change in await changes.partly_written(tx, org, run):
+        results = part_results(change, await effects.of_change(tx, org, change.id))
+        result = change_result(change.proposal.parts, results, goes_on=False)
+        if result is not None:
+            outcome, message = result
+            await changes.settle(tx, org, run, change.id, outcome=outcome, message=message)
+    await changes.drop_open(tx, org, run, to=to)
