@@ -221,11 +221,11 @@ async def unsubscribe(call: Call) -> None:
 async def disconnect(tx: Tx, call: Call) -> Answer:
     """`POST /app/connections/{integrationId}/disconnect`: keys erased, its automations paused."""
     integration = _integration(call)
-    ended = await connecting.disconnect(tx, call.actor, integration)
-    fittings = call.fittings
-    rules = rules_of(fittings)
-    reason = f"{ended.name} was disconnected."
+    before = await _get(tx, org=call.actor.org, integration=integration)
+    rules, reason = rules_of(call.fittings), f"{before.name} was disconnected."
+    # Before the connection is written: the lock order is schedules, listeners, connections.
     await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
+    ended = await connecting.disconnect(tx, call.actor, integration)
     return ConnectionAnswer(connection_record(ended))
 
 

@@ -184,6 +184,7 @@ async def reconnect(
         settings=tried.settings,
         now=tx.now,
     )
+    await subscriptions.look_again_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
     left = await _left(tx, vault, before)
     await vaults.keep(
@@ -191,7 +192,7 @@ async def reconnect(
     )
     until = tx.now + vaults.BEFORE_COUNTS
     await vaults.add(tx, vault, actor.org, integration=integration, version=version, sealed=left, until=until)
-    await _close_address(tx, actor.org, integration)  # its key went with the keys before
+    await endpoints.close(tx, actor.org, integration)  # its key went with the keys before
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
     return Connected(after, report(tried.health, tried.checked_at))
@@ -233,10 +234,10 @@ async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Hea
         state = before.state
     changed = replace(before, state=state, version=before.version + 1)
     after = _found(changed, health, settings=None, now=tx.now)
-    await _save(tx, after, was=before.version)
-    await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     if after.state is not before.state:
         await subscriptions.look_again_if_listening(tx, org, integration)
+    await _save(tx, after, was=before.version)
+    await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     return Connected(after, report(health, tx.now))
 
 
@@ -250,7 +251,7 @@ async def rename(tx: Tx, actor: Actor, integration: IntegrationId, name: str) ->
 
 
 async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connection:
-    """Ends a connection and erases its keys; the edge pauses its automations in the same transaction.
+    """Ends a connection and erases its keys; the edge has paused its automations in the same transaction.
 
     Raises NotFound, WrongState (already disconnected), StaleVersion.
     """
@@ -258,17 +259,12 @@ async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connec
     if before.state is ConnectionState.DISCONNECTED:
         raise WrongState("This connection is disconnected already.")
     after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
+    await subscriptions.look_again_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
     await connections.erase_secrets(tx, actor.org, integration)
-    await _close_address(tx, actor.org, integration)
+    await endpoints.close(tx, actor.org, integration)
     await _note(tx, actor, "disconnected", after)
     return after
-
-
-async def _close_address(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """No event arrives at the address any more; the `listen` tick opens another one when it is needed."""
-    await endpoints.close(tx, org, integration)
-    await subscriptions.look_again_if_listening(tx, org, integration)
 
 
 async def _note(tx: Tx, actor: Actor, action: str, connection: Connection) -> None:

@@ -145,6 +145,7 @@ async def _fill(tools: Tools, reading: Reading, reader: Reader) -> None:
 
     async def done(tx: Tx) -> None:
         next_at = tx.now + tools.rules.catch_up
+        await subscriptions.lock(tx, reading.org, reading.integration)
         await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
         await hearing.tell(tx, reading.org, reading.integration, reading.connector)
 
@@ -166,6 +167,8 @@ async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
         ids_at = began
 
     async def done(tx: Tx) -> None:
+        if entered:  # was a subscription switched off?
+            await subscriptions.look_again_if_listening(tx, reading.org, reading.integration)
         await catch_ups.read_on(
             tx,
             reading.org,
@@ -175,8 +178,6 @@ async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
             next_at=tx.now + tools.rules.catch_up,
             ids_at=ids_at,
         )
-        if entered:  # was a subscription switched off?
-            await subscriptions.look_again_if_listening(tx, reading.org, reading.integration)
 
     crashpoint("before_caught_up")
     await tools.engine.write(tools.clock.now(), done, org=reading.org)

@@ -14,7 +14,7 @@ GONE = "The store cannot send this any more."
 
 async def tell(tx: Tx, org: OrgId, integration: IntegrationId, connector: Connector) -> None:
     """Keeps what is heard of every topic wanted: subscribed, and for derived ones filled (connectors 8)."""
-    listener = await subscriptions.get(tx, org, integration)
+    listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
         return
     read = await catch_ups.of(tx, org, integration)

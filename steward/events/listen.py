@@ -76,7 +76,7 @@ async def listen_due(tools: Tools) -> bool:
 
 async def _put_off(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
     """A defect of ours: the store is looked at again later; from the fifth time on it says so."""
-    before = await subscriptions.get(tx, org, integration)
+    before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return
     tries = before.tries + 1
@@ -94,10 +94,20 @@ def _wait(tries: int) -> timedelta:
 
 async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
     """Makes, checks, mends and removes a store's subscriptions until it has what automations wait for."""
+    while await _look_once(tools, org, integration):
+        pass
+
+
+async def _look_once(tools: Tools, org: OrgId, integration: IntegrationId) -> bool:
+    """Returns True when a topic was added or removed meanwhile.
+
+    This look may then have removed a subscription that another process found in place for the new topic, so
+    the process that removed it has to look again.
+    """
     begin = partial(_begin, org=org, tools=tools, integration=integration)
     at_hand = await tools.engine.write(tools.clock.now(), begin, org=org)
     if at_hand is None:
-        return
+        return False
     crashpoint("before_subscribe")
     try:
         await _clear_before(tools, at_hand)
@@ -108,8 +118,9 @@ async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
     else:
         settle = partial(_asked, org=org, look=at_hand, rows=rows, every=tools.rules.catch_up)
     crashpoint("after_subscribe")
-    await tools.engine.write(tools.clock.now(), settle, org=org)
+    is_outdated = await tools.engine.write(tools.clock.now(), settle, org=org)
     tools.wake("catch_up")  # a first fill, or what was lost while a subscription was away
+    return is_outdated
 
 
 async def _clear_before(tools: Tools, at_hand: Look) -> None:
@@ -146,22 +157,24 @@ async def _subscribe(
 
 async def _begin(tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId) -> Look | None:
     """What to ask of the store; None when there is nothing to ask, or nobody to ask it from."""
-    connection = await connections.get(tx, org, integration)
-    before = await subscriptions.get(tx, org, integration)
-    connector = None if connection is None else tools.vault.connectors.get(connection.kind)
-    if connection is None or before is None or connector is None or connector.events is None:
-        await _close(tx, org, integration)
+    before = await subscriptions.lock(tx, org, integration)
+    if before is None:
         return None
-    if connection.state is ConnectionState.DISCONNECTED:
+    connection = await connections.get(tx, org, integration)
+    connector = None if connection is None else tools.vault.connectors.get(connection.kind)
+    if connection is None or connector is None or connector.events is None:
         await _close(tx, org, integration)
         return None
     topics = await subscriptions.topics_wanted(tx, org, integration)
+    if connection.state is ConnectionState.DISCONNECTED and not topics:
+        await _close(tx, org, integration)
+        return None
     specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
     natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
     natives += connector.events.of_keys if natives else ()
     before = await _follow(tx, org, integration, before, natives)
     kept = [one for one in before.subscribed.values() if not _is_over(one, tx.now)]
-    if not kept and not any(one.remote_id for one in before.subscribed.values()):
+    if not topics and not kept and not any(one.remote_id for one in before.subscribed.values()):
         await _close(tx, org, integration)
         return None
     if connection.state is not ConnectionState.CONNECTED:
@@ -218,11 +231,15 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Secrets
     return replace(opened, sealed={**opened.sealed, **made})
 
 
-async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription], every: timedelta) -> None:
-    """Keeps what became of each subscription, and what is to be read again."""
+async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription], every: timedelta) -> bool:
+    """Keeps what became of each subscription, and what is to be read again; True when topics have changed."""
     integration = look.connection.integration_id
+    now_wanted = await subscriptions.lock(tx, org, integration)
+    if now_wanted is None:
+        return False
     if not await _is_as_it_was(tx, look.connection):
-        return await subscriptions.look_again_if_listening(tx, org, integration)
+        await subscriptions.look_again_if_listening(tx, org, integration)
+        return False
     is_mended = False
     for row in rows:
         before = look.before.subscribed[row.native]
@@ -232,14 +249,15 @@ async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription]
     over = [one.native for one in look.before.subscribed.values() if one.native not in look.wanted.native]
     await subscriptions.remove(tx, org, integration, over)
     if not look.wanted.native and not await subscriptions.topics_wanted(tx, org, integration):
-        return await _close(tx, org, integration)
+        await _close(tx, org, integration)
+        return False
     await _read_again(tx, look, every=every)
     if is_mended:
         await catch_ups.at_once(tx, org, integration)
     await hearing.tell(tx, org, integration, look.connector)
     next_at = _next_look(look, tx.now, failed=any(row.state is SubscriptionState.FAILED for row in rows))
     await subscriptions.looked(tx, org, integration, next_at=next_at, tries=0, asked=look.before.asked)
-    return None
+    return now_wanted.asked != look.before.asked
 
 
 async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
@@ -293,9 +311,11 @@ async def _read_again(tx: Tx, look: Look, *, every: timedelta) -> None:
     await catch_ups.remove_others(tx, org, integration, kinds)
 
 
-async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> None:
+async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> bool:
     """The store could not be asked: what was made stays, what was not fails in time, with the reason."""
     integration, tries = look.connection.integration_id, look.before.tries + 1
+    if await subscriptions.lock(tx, org, integration) is None:
+        return False
     passing = isinstance(error, Unavailable | Throttled)
     if not passing or tries >= TRIES_TO_FAIL:
         for one in look.before.subscribed.values():
@@ -307,6 +327,7 @@ async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> Non
     await subscriptions.looked(
         tx, org, integration, next_at=tx.now + _wait(tries), tries=tries, asked=look.before.asked
     )
+    return False
 
 
 async def unsubscribe(vault: Vault, connection: Connection, opened: Secrets, *, base_url: str) -> None:

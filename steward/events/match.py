@@ -82,6 +82,7 @@ class Outcome:
     matched: dict[str, JsonObject] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
     not_run: Counter[str] = field(default_factory=Counter)  # by why
+    doubted: list[IntegrationId] = field(default_factory=list)  # stores that say their keys are gone
 
 
 async def match_due(tools: Tools) -> bool:
@@ -181,6 +182,7 @@ async def _commit(
         await lanes.lock(tx, org, started)
     for from_store in told:
         await _start(tx, tools, from_store, done=done)
+    await connections.check_soon(tx, org, done.doubted)
     await events.matched(tx, org, done.matched)
     if done.later:
         await events.postpone(tx, org, done.later, until=tx.now + WAIT_FOR_OUTCOME)
@@ -202,7 +204,7 @@ async def _hear(
     topical = await _topics(tx, tools, store, source, ready, done=done)
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
     if any(one.kept.native in source.of_keys for one in ready):
-        await connections.check_soon(tx, org, [integration])  # an event is a pointer: the keys are tried
+        done.doubted.append(integration)
     told = {topic for one in topical for topic in one.topics}
     wanted = {topic: names for topic, names in waiting.items() if topic in told}
     own = await own_changes.of(tx, org, integration, everyone) if wanted else []

@@ -46,9 +46,8 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A store's subscriptions as last known, by native topic; `asked` counts wishes to look at them."""
+    """A store's subscriptions as last known, by native topic; `asked` counts requests to look at them."""
 
-    checked_at: datetime | None
     asked: int
     tries: int
     subscribed: Mapping[str, Subscribed] = field(default_factory=dict)
@@ -61,45 +60,43 @@ async def want(
 
     Only rows are written; the `listen` tick, which looks at the store at once, makes subscriptions.
     """
-    await unwant(tx, org, automation)
-    await look_again(tx, org, integration)
+    await _look_again(tx, org, {integration, *await _remove_topics(tx, org, automation)})
     for topic in topics:
         await tx.execute(
             "INSERT INTO automation_topics (org_id, integration_id, topic, automation_id)"
             " VALUES (:org, :integration, :topic, :automation)",
             {"org": org, "integration": integration, "topic": topic, "automation": automation},
         )
-        await tx.execute(
-            "INSERT INTO topics_heard (org_id, integration_id, topic, state)"
-            " VALUES (:org, :integration, :topic, 'not_yet')"
-            " ON CONFLICT (org_id, integration_id, topic) DO NOTHING",
-            {"org": org, "integration": integration, "topic": topic},
-        )
 
 
 async def unwant(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """No topic starts the automation any more; its store's subscriptions are looked at anew."""
+    await _look_again(tx, org, await _remove_topics(tx, org, automation))
+
+
+async def _remove_topics(tx: Tx, org: OrgId, automation: AutomationId) -> set[IntegrationId]:
+    """Removes the topics that start the automation; returns the stores they belonged to."""
     rows = await tx.all(
         "DELETE FROM automation_topics WHERE org_id = :org AND automation_id = :automation"
         " RETURNING integration_id",
         {"org": org, "automation": automation},
     )
-    for integration in sorted({int(row["integration_id"]) for row in rows}):
-        await look_again(tx, org, IntegrationId(integration))
+    return {IntegrationId(row["integration_id"]) for row in rows}
 
 
-async def look_again(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """The store's subscriptions are looked at by the next `listen` tick."""
-    await tx.execute(
-        "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
-        " ON CONFLICT (org_id, integration_id) DO UPDATE"
-        " SET next_at = excluded.next_at, tries = 0, asked = listeners.asked + 1",
-        {"org": org, "integration": integration},
-    )
+async def _look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
+    """Locks the stores' listeners and makes them due, so that the next `listen` tick looks at them."""
+    for integration in sorted(integrations):
+        await tx.execute(
+            "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
+            " ON CONFLICT (org_id, integration_id) DO UPDATE"
+            " SET next_at = excluded.next_at, tries = 0, asked = listeners.asked + 1",
+            {"org": org, "integration": integration},
+        )
 
 
 async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """As `look_again`, for a store that has subscriptions, or had: after a change of its connection."""
+    """Locks the listener of a store that has one and makes it due; call it before writing the connection."""
     await tx.execute(
         "UPDATE listeners SET next_at = :now, tries = 0, asked = asked + 1"
         " WHERE org_id = :org AND integration_id = :integration",
@@ -139,11 +136,15 @@ async def waiting_for(
     return found
 
 
-async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
-    """The store's subscriptions; None when it was never listened to."""
+async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
+    """Locks the store's listener and reads its subscriptions; None when the store is not listened to.
+
+    This lock guards `automation_topics`, `topics_heard`, `subscriptions` and `catch_ups` of the store and the
+    keys of its event address. Lock order: schedules, listeners by id, connections, the rest.
+    """
     row = await tx.one(
-        "SELECT checked_at, asked, tries FROM listeners"
-        " WHERE org_id = :org AND integration_id = :integration",
+        "SELECT asked, tries FROM listeners"
+        " WHERE org_id = :org AND integration_id = :integration {for_update}",
         {"org": org, "integration": integration},
     )
     if row is None:
@@ -165,7 +166,7 @@ async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None
         )
         for row in rows
     }
-    return Listener(at_or_none(row["checked_at"]), row["asked"], row["tries"], subscribed)
+    return Listener(row["asked"], row["tries"], subscribed)
 
 
 async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, str]:
@@ -216,8 +217,10 @@ async def set_heard(
 ) -> None:
     """Says whether a canonical topic is listened to."""
     await tx.execute(
-        "UPDATE topics_heard SET state = :state, reason = :reason"
-        " WHERE org_id = :org AND integration_id = :integration AND topic = :topic",
+        "INSERT INTO topics_heard (org_id, integration_id, topic, state, reason)"
+        " VALUES (:org, :integration, :topic, :state, :reason)"
+        " ON CONFLICT (org_id, integration_id, topic) DO UPDATE"
+        " SET state = excluded.state, reason = excluded.reason",
         {
             "org": org,
             "integration": integration,
@@ -241,10 +244,13 @@ async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None
 async def looked(
     tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, asked: int
 ) -> None:
-    """A look at the store's subscriptions is over; one asked for since it began, `asked`, comes first."""
+    """Ends a look at the store's subscriptions that began when `asked` was read.
+
+    The next one is due at `next_at`, or at once when a topic was added or removed meanwhile.
+    """
     await tx.execute(
         "UPDATE listeners SET checked_at = :now, tries = :tries,"
-        " next_at = CASE WHEN asked > :asked THEN next_at ELSE CAST(:next AS bigint) END"
+        " next_at = CASE WHEN asked > :asked THEN :now ELSE CAST(:next AS bigint) END"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration, "next": next_at, "tries": tries, "asked": asked},
     )

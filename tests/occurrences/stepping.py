@@ -1,11 +1,12 @@
-"""Two sessions on one PostgreSQL, by statement, in an order a seed draws (safety 12.1, interleave)."""
+"""Sessions on one PostgreSQL, by statement, in an order a seed draws or a test names."""
 
 import asyncio
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from random import Random
 from typing import Any, TypeVar
+
+import asyncpg
 
 from steward.model.ids import OrgId
 from steward.store.engine import Act, Args, Dialect, Engine, Row, Sql, Tx
@@ -20,7 +21,7 @@ BLOCKED = (
 
 @dataclass
 class Session:
-    """One of the two: what it waits for."""
+    """One session: what it waits for."""
 
     task: "asyncio.Task[object] | None" = None
     turn: "asyncio.Future[None] | None" = None
@@ -32,6 +33,31 @@ class Session:
         self.moved.set()
         await self.turn
         self.turn = None
+
+
+class Deadlocked(AssertionError):
+    """PostgreSQL ended a transaction because two waited for each other; the engine would try it again."""
+
+
+@dataclass
+class HeldAt:
+    """The first session stops before a statement until the others have ended or wait for its locks.
+
+    `left` is how many statements it still had to do then: more than 0 when it never came so far.
+    """
+
+    left: int
+    order: list[Session] = field(default_factory=list)
+
+    def __call__(self, waiting: Sequence[Session]) -> Session:
+        """Whose statement is next."""
+        if not self.order:
+            self.order = list(waiting)
+        first, *others = self.order
+        if first in waiting and self.left > 0:
+            self.left -= 1
+            return first
+        return next(session for session in (*others, first) if session in waiting)
 
 
 @dataclass
@@ -96,7 +122,10 @@ class Stepped:
         """Every statement in its turn."""
 
         async def stepped(tx: Tx) -> T:
-            answer = await act(SteppedTx(tx, self.session, tx.test_now))
+            try:
+                answer = await act(SteppedTx(tx, self.session, tx.test_now))
+            except asyncpg.DeadlockDetectedError as error:
+                raise Deadlocked(str(error)) from error
             await self.session.next()
             return answer
 
@@ -126,9 +155,12 @@ def two(world: World) -> tuple[tuple[Session, World], tuple[Session, World]]:
 
 
 async def stepped(
-    random: Random, watcher: Any, sessions: Sequence[Session], acts: Sequence[Awaitable[object]]
+    choose: Callable[[Sequence[Session]], Session],
+    watcher: Any,
+    sessions: Sequence[Session],
+    acts: Sequence[Awaitable[object]],
 ) -> list[object]:
-    """Both acts, one statement at a time; what each gave or raised."""
+    """The acts, one statement at a time, `choose` naming whose is next; what each gave or raised."""
     for session, act in zip(sessions, acts, strict=True):
         session.task = asyncio.ensure_future(_whole(act, session))
     while True:
@@ -136,7 +168,7 @@ async def stepped(
             await _quiet(session, watcher)
         waiting = [session for session in sessions if session.turn is not None]
         if waiting:
-            chosen = random.choice(waiting)
+            chosen = choose(waiting)
             assert chosen.turn is not None
             chosen.moved.clear()
             chosen.turn.set_result(None)

@@ -49,7 +49,7 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
         new = slot_at + 17 * MINUTE
         (one, moving), (other, dispatching) = two(world)
         acts = [Diary(moving).move(made, slot_at, new), dispatching.dispatch()]
-        answer, decided = await stepped(Random(seed), watcher, [one, other], acts)
+        answer, decided = await stepped(Random(seed).choice, watcher, [one, other], acts)
         assert not isinstance(decided, BaseException), (seed, decided)
         row, runs = await Diary(world).row(made, slot_at), await world.runs(made)
         if isinstance(answer, Refusal):
@@ -79,7 +79,7 @@ async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, An
             Diary(first).move(made, FIRST, FIRST + HOUR, THIS),
             Diary(second).move(made, FIRST, FIRST + 2 * HOUR, scope),
         ]
-        answers = await stepped(Random(seed), watcher, [one, other], acts)
+        answers = await stepped(Random(seed).choice, watcher, [one, other], acts)
         [lost] = [answer for answer in answers if isinstance(answer, BaseException)]
         assert isinstance(lost, StaleVersion), (seed, lost)
         row = await Diary(world).row(made, FIRST)

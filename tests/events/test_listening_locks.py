@@ -1,0 +1,156 @@
+"""Listening beside what changes it, stopped at every statement on PostgreSQL: no automation stays deaf."""
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.automations import lifecycle
+from steward.automations.lifecycle import StateAsk
+from steward.connections import connect
+from steward.events import listen
+from steward.events.listen import UNWANTED_FOR
+from steward.model.refusals import Refusal
+from steward.runs.tools import Tools
+from steward.store.engine import Tx
+from tests.events.world import Ears, open_ears, order
+from tests.fake_clock import FakeClock
+from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped
+from tests.whole import open_whole
+
+# 1 stops at every statement; the suite stops at every fourth.
+EVERY = int(os.environ.get("INTERLEAVE_EVERY", "4"))
+MOST_STATEMENTS = 100
+Act = Callable[[Tools], Awaitable[object]]
+VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}
+
+
+@dataclass
+class SideBySide:
+    """A listening service on PostgreSQL, where transactions run side by side, and who watches its locks."""
+
+    ears: Ears
+    watcher: Any
+
+    def turn(self, automation: Mapping[str, Any], verb: str) -> Act:
+        """A person resumes or pauses an automation in a process of their own."""
+        owner = self.ears.shop.owner
+
+        async def act(tools: Tools) -> object:
+            ask, rules = StateAsk(automation["id"]), tools.automation_rules
+            change = partial(VERBS[verb], actor=owner, ask=ask, rules=rules)
+            return await tools.engine.write(tools.clock.now(), change, org=owner.org)
+
+        return act
+
+    async def look(self, tools: Tools) -> None:
+        """A process looks at the store's subscriptions."""
+        await listen.look(tools, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
+
+    async def disconnect(self, tools: Tools) -> None:
+        """The store is disconnected as the request handler does it."""
+        owner, number = self.ears.shop.owner, self.ears.whole.number("woocommerce")
+
+        async def act(tx: Tx) -> None:
+            rules = tools.automation_rules
+            await lifecycle.pause_for_connection(tx, owner.org, number, reason="Gone.", rules=rules)
+            await connect.disconnect(tx, owner, number)
+
+        await tools.engine.write(tools.clock.now(), act, org=owner.org)
+
+    async def interleaved(self, statement: int, *acts: Act) -> bool:
+        """Stops the first act before one of its statements while the others run as far as they can.
+
+        Returns True when the first act has fewer statements.
+        """
+        tools: Tools = self.ears.shop.service.tools
+        sessions, held = [Session() for _ in acts], HeldAt(statement)
+        ways = [replace(tools, engine=Stepped(tools.engine, session)) for session in sessions]
+        going = [act(way) for act, way in zip(acts, ways, strict=True)]
+        for answer in await stepped(held, self.watcher, sessions, going):
+            if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
+                raise answer
+        return held.left > 0
+
+    async def hears(self, automation: Mapping[str, Any], statement: int) -> None:
+        """Once nothing is left to do, the automation listens, and an event of the shop starts it."""
+        self.ears.token = await self.ears.whole.service.token("member")
+        await self.ears.shop.drain()
+        assert (await self.ears.trigger(automation))["listening"] == "yes", statement
+        number = 1000 + self.ears.sent
+        assert (await self.ears.deliver("order.created", order(number))).status == 200
+        assert ("orders/create", str(number)) in await self.ears.told(automation), statement
+
+
+@pytest.fixture
+async def beside(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[SideBySide]:
+    """The service on a PostgreSQL of its own."""
+    opened = await open_whole(postgresql_url, clock, tmp_path)
+    watcher = await asyncpg.connect(postgresql_url)
+    yield SideBySide(await open_ears(opened), watcher)
+    await watcher.close()
+    await opened.close()
+
+
+@pytest.mark.parametrize("held", ["person", "look"])
+@pytest.mark.parametrize("unwanted_for", [timedelta(0), UNWANTED_FOR])
+async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
+    beside: SideBySide, held: str, unwanted_for: timedelta
+) -> None:
+    """Beginning to wait for a topic, and forgetting or closing what nobody waits for, exclude each other."""
+    ears = beside.ears
+    resumed = await ears.automation("orders/create")
+    person = beside.turn(resumed, "resume")
+
+    async def resume_and_look(tools: Tools) -> None:
+        await person(tools)
+        await beside.look(tools)
+
+    acts: list[Act] = [person, beside.look] if held == "person" else [beside.look, resume_and_look]
+    for statement in range(0, MOST_STATEMENTS, EVERY):
+        assert (await ears.act(resumed, "pause")).status == 200
+        if unwanted_for:  # the topic was forgotten meanwhile; its subscription is to be closed
+            await ears.shop.drain()
+            ears.shop.clock.tick(unwanted_for.total_seconds())
+        is_over = await beside.interleaved(statement, *acts)
+        await beside.hears(resumed, statement)
+        if is_over:
+            return
+    raise AssertionError("the held act does not end")
+
+
+@pytest.mark.parametrize("held", ["resume", "disconnect"])
+async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
+    beside: SideBySide, held: str
+) -> None:
+    """Whoever came first, and nobody waits for who waits for them: schedules, listeners, connections."""
+    ears, number = beside.ears, beside.ears.whole.number("woocommerce")
+    made = await ears.automation("orders/create")
+    acts = {
+        "resume": [beside.turn(made, "resume"), beside.disconnect, beside.look],
+        "disconnect": [beside.disconnect, beside.turn(made, "pause"), beside.look],
+    }[held]
+    owner = await ears.whole.service.web("owner")
+    woo = ears.shop.world.described()["woocommerce"]
+    settings = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    for statement in range(0, MOST_STATEMENTS, EVERY):
+        if held == "resume":
+            assert (await ears.act(made, "pause")).status == 200
+        await ears.shop.drain()
+        is_over = await beside.interleaved(statement, *acts)
+        ears.shop.world.state.shop.webhooks.clear()  # the request handler asks the shop to do so
+        await ears.shop.drain()
+        heard = await owner.post(f"/app/connections/{number}/reconnect", {"settings": settings})
+        assert heard.status == 200, heard.body
+        if (await ears.read(made))["state"] == "paused":
+            assert (await ears.act(made, "resume")).status == 200
+        await beside.hears(made, statement)
+        if is_over:
+            return
+    raise AssertionError("the held act does not end")
