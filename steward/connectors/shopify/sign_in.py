@@ -28,7 +28,9 @@ from steward.outbound.link import ClientCredentials, HeaderSecret
 
 HEADER = "X-Shopify-Access-Token"
 TOKEN_PATH = "/admin/oauth/access_token"
-_DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]*\.myshopify\.com")
+# A domain as stored, at most 255 characters, and as it may be written: in any case, with blanks around it.
+_DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,240}\.myshopify\.com")
+_WRITTEN = r"^\s*[A-Za-z0-9][A-Za-z0-9-]{0,240}\.[Mm][Yy][Ss][Hh][Oo][Pp][Ii][Ff][Yy]\.[Cc][Oo][Mm]\s*$"
 _SECRETS = ("client_secret", "access_token", "webhook_secret")
 _NAMES = ("shop_domain", "client_id", *_SECRETS)
 
@@ -57,8 +59,8 @@ SCHEMA: JsonObject = {
         "shop_domain": {
             "type": "string",
             "title": "Domain of the store, ending in .myshopify.com",
-            "pattern": r"^[a-z0-9][a-z0-9-]*\.myshopify\.com$",
-            "maxLength": 255,
+            "description": "Blanks around it are removed, and it is kept in lower case.",
+            "pattern": _WRITTEN,
         },
         "client_id": {"type": "string", "title": "Client ID of the app", "maxLength": 200},
         "client_secret": {"type": "string", "title": "Client secret", "maxLength": 200, "secret": True},
@@ -92,7 +94,7 @@ def settings_of(given: JsonObject) -> Settings:
         errors[name] = ["This is no setting of a Shopify store."]
     texts = {name: text_ for name in _NAMES if (text_ := _text(given, name, errors)) is not None}
     domain = texts.get("shop_domain", "").lower()
-    if "shop_domain" not in errors and not (_DOMAIN.fullmatch(domain) and len(domain) <= 255):
+    if "shop_domain" not in errors and not _DOMAIN.fullmatch(domain):
         errors["shop_domain"] = ["Give the store's own domain, such as my-store.myshopify.com."]
     by_app, by_token = {"client_id", "client_secret"} & texts.keys(), "access_token" in texts
     if by_app and by_token:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from steward.connectors.base import (
     PRODUCTS,
@@ -75,6 +76,39 @@ def test_the_form_takes_an_app_or_a_token(given: dict[str, Any], fields: set[str
     with pytest.raises(BadSettings) as refused:
         connector.settings(given)
     assert set(refused.value.errors) == fields
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "teapots.myshopify.com",
+        "Teapots.MyShopify.COM",
+        "  teapots.myshopify.com\t",
+        "7.myshopify.com",
+        "-teapots.myshopify.com",
+        "tea pots.myshopify.com",
+        "teapots.myshopify.com.evil.example",
+        "https://teapots.myshopify.com",
+        "teapots.myshopifyXcom",
+        "",
+        " ",
+        f"{'a' * 241}.myshopify.com",
+        f"  {'A' * 241}.myshopify.com  ",
+        f"{'a' * 242}.myshopify.com",
+    ],
+)
+def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> None:
+    """contract 6.4: trimmed and in lower case; a client that checks by the schema refuses none of them"""
+    connector = Shopify(version="2026-10", url=None, read_s=20.0)
+    schema: Any = connector.facts.settings_schema
+    given = {**FIXED, "shop_domain": written}
+    Draft202012Validator.check_schema(schema)
+    if Draft202012Validator(schema).is_valid(given):
+        settings = connector.settings(given)
+        assert settings.subject == settings.domain == settings.plain["shop_domain"] == written.strip().lower()
+    else:
+        with pytest.raises(BadSettings):
+            connector.settings(given)
 
 
 async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
