@@ -20,6 +20,39 @@ async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web
     await expect(mine).to_contain_text("expires")
 
 
+# Counts the calls that have gone out when the first row, or the sentence in its place, is in the page.
+_COUNT_CALLS = """() => {
+    const sent = window.fetch;
+    window.calls = [];
+    window.fetch = (asked, ...more) => {
+        window.calls.push(String(asked.url ?? asked));
+        return sent(asked, ...more);
+    };
+    new MutationObserver(() => {
+        const empty = [...document.querySelectorAll('main p')];
+        const shown = document.querySelector('main [data-row]') ??
+            empty.find((one) => one.textContent.startsWith('No runs within'));
+        if (shown && !window.before) window.before = [...window.calls];
+    }).observe(document, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, web: WebSite) -> None:
+    """web 10: with rows and without any; the card of the first steps asks afterwards"""
+    for name in ("owner", "keeper"):
+        if name == "owner":
+            await web.automation("To be first", **await in_minutes(web))
+        seen = await looking(name)
+        await seen.page.add_init_script(f"({_COUNT_CALLS})()")
+        await seen.open("/")
+        await seen.page.wait_for_function("() => window.before")
+        before = await seen.page.evaluate("() => window.before")
+        assert 1 < len(before) <= 7, "\n".join(before)
+        # The card is there all the same, or has found that all of its steps are done.
+        asks = "() => window.calls.some((one) => one.includes('/automations/stores'))"
+        await seen.page.wait_for_function(asks)
+
+
 async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
     """web 2, Actions: a quiet note with Undo"""
     made = await web.automation("To skip", **await in_minutes(web))
