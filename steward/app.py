@@ -1,10 +1,12 @@
 """Wiring only: settings become engine, keys, connectors, API and worker tools; nothing is decided here."""
 
+import base64
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from steward import connectors, templates
 from steward.accounts import keys
@@ -84,22 +86,22 @@ async def build(
     serve: bool = True,
     transport: Any = None,
     write_log: Callable[[str], object] = sys.stderr.write,
+    log: Log | None = None,
 ) -> Wired:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
-    `transport` replaces the sockets of outgoing calls, for tests over applications in process.
+    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log`, makes one.
     """
     zones.use_packaged_zones()
-    register = Register()
-    log = make_log(settings, clock, register, write_log)
+    log = log or make_log(settings, clock, write_log)
     metrics = Metrics()
     engine = await _engine(settings, clock, metrics, log, serve=serve)
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
-    outbound = _outbound(settings, clock, register, log, transport)
+    outbound = _outbound(settings, clock, log, transport)
     made = connectors.build(connector_options(settings))
-    vault = Vault(masters, made, outbound, register)
+    vault = Vault(masters, made, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
     children = Children(settings.confined_processes)
@@ -139,9 +141,9 @@ async def build(
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate, shared)
 
 
-def _outbound(settings: Settings, clock: Clock, register: Register, log: Log, transport: Any) -> Outbound:
+def _outbound(settings: Settings, clock: Clock, log: Log, transport: Any) -> Outbound:
     hosts = frozenset(settings.allow_private_hosts)
-    return Outbound(Wire(clock, register, log, private_hosts=hosts, transport=transport))
+    return Outbound(Wire(clock, log.register, log, private_hosts=hosts, transport=transport))
 
 
 async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[MasterKey]) -> keys.KeyRing:
@@ -160,12 +162,25 @@ def _space(settings: Settings) -> Space | None:
     return space
 
 
-def make_log(settings: Settings, clock: Clock, register: Register, write: Callable[[str], object]) -> Log:
-    """The one log of a process."""
+def make_log(settings: Settings, clock: Clock, write: Callable[[str], object] = sys.stderr.write) -> Log:
+    """The one log of a process; it knows the secrets among the settings."""
+    register = Register()
+    register.add(*_secrets(settings))
     level = Level[settings.log_level.upper()]
     if settings.log_format == "text":
         return Log(write, clock, register, level=level, form="text")
     return Log(write, clock, register, level=level)
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """Passwords and keys that are settings, in the form they were given in."""
+    password = urlsplit(settings.database_url).password
+    keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
+    return [
+        each
+        for each in (unquote(password or ""), password, settings.google_client_secret, *keys_given)
+        if each
+    ]
 
 
 async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:

@@ -65,7 +65,7 @@ async def demo(ask: DemoAsk, *, ready: Ready) -> None:
     async with _sandbox(ask) as sandbox:
         settings = _settings(ask, sandbox)
         await migrate(settings.database_url, SystemClock().now())
-        service = await app.build(settings, clock=SystemClock())
+        service = await app.build(settings, clock=SystemClock(), log=serve.open_log(settings))
         try:
             facts = await _world(service, ask, sandbox)
             await serve.run_service(

@@ -20,6 +20,7 @@ from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.store.migrate import is_sqlite, migrate
+from steward.telemetry.log import Log, take_over
 
 GRACE_SECONDS = 10
 KEEP_ALIVE_SECONDS = 15
@@ -54,9 +55,10 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
     """Serves until a signal. Raises CannotServe, AlreadyServed."""
     if is_sqlite(settings.database_url) and not ask.with_worker:
         raise CannotServe("On SQLite one process serves the file: leave --no-worker out.")
+    log = open_log(settings)
     await refuse_pending(settings)
     listening = _listen(settings, ask)
-    service = await app.build(settings, clock=SystemClock())
+    service = await app.build(settings, clock=SystemClock(), log=log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, ask, listening):
@@ -124,9 +126,10 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     """A worker without API, on PostgreSQL alone. Raises CannotServe."""
     if is_sqlite(settings.database_url):
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
+    log = open_log(settings)
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
-    service = await app.build(settings, clock=SystemClock(), serve=False)
+    service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
     own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
@@ -137,6 +140,13 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
         await worker.run(own, worker.ticks(own, tick=tick), stop)
     finally:
         await service.close()
+
+
+def open_log(settings: Settings) -> Log:
+    """The log of this process, which takes the lines of libraries and uncaught errors too."""
+    log = app.make_log(settings, SystemClock())
+    take_over(log)
+    return log
 
 
 async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Event) -> None:

@@ -1,8 +1,11 @@
 """One line an event: a fixed word, ids, duration, outcome; secrets are taken out at this sink (safety 10)."""
 
+import contextlib
 import json
 import logging
 import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,10 +13,11 @@ from enum import IntEnum
 from typing import Literal
 
 from steward.clock import Clock
-from steward.telemetry.redact import REDACTED, Register
+from steward.telemetry.redact import REDACTED, Register, without_credentials
 
 _DENIED = re.compile(r"authorization|cookie|token|secret|key|password|signature", re.IGNORECASE)
 _LONGEST = 2_000
+_LONGEST_FOREIGN = 20_000  # of a library's text, of which the line then keeps `_LONGEST`
 
 
 class Level(IntEnum):
@@ -39,7 +43,7 @@ class Log:
     ) -> None:
         self._write = write
         self._clock = clock
-        self._register = register
+        self.register = register
         self._level = level
         self._form = form
 
@@ -58,7 +62,7 @@ class Log:
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
         """A bug or a lost promise; `error` adds its traceback, without locals."""
         if error is not None:
-            fields = {**fields, "traceback": "".join(traceback.format_exception(error))}
+            fields = {**fields, "traceback": _traceback(error)}
         self.line(Level.ERROR, action, fields)
 
     def line(
@@ -80,7 +84,7 @@ class Log:
     def _plain(self, name: str, value: object) -> object:
         if value is None or isinstance(value, bool | int | float):
             return value
-        words = self._register.clean(str(value))
+        words = self.register.clean(str(value))
         if name == "traceback" and len(words) > _LONGEST:  # its end names the error and where it was raised
             return "…" + words[1 - _LONGEST :]
         return words[:_LONGEST]
@@ -93,17 +97,53 @@ class Log:
         return " ".join([head, *(f"{name}={json.dumps(v, ensure_ascii=False)}" for name, v in entry.items())])
 
 
+def take_over(log: Log) -> None:
+    """Makes `log` the only place this process writes to for what it did not expect.
+
+    That is what libraries log, warnings, and errors nobody caught, of every thread. It lasts as long as the
+    process does.
+    """
+    root = logging.getLogger()
+    root.handlers[:] = [LibraryLines(log)]
+    logging.captureWarnings(True)
+
+    def uncaught(error: BaseException | None, where: str) -> None:
+        if error is not None and not isinstance(error, SystemExit | KeyboardInterrupt):
+            log.error("uncaught_error", error, where=where)
+
+    sys.excepthook = lambda kind, error, trace: uncaught(error, "process")
+    threading.excepthook = lambda args: uncaught(
+        args.exc_value, args.thread.name if args.thread else "thread"
+    )
+    sys.unraisablehook = lambda args: uncaught(args.exc_value, args.err_msg or "finalizer")
+
+
 class LibraryLines(logging.Handler):
-    """Takes what libraries log into our lines, cleaned like everything else."""
+    """Takes what libraries log into our lines; URLs and headers in it lose what authenticates them."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line with the record's own time."""
+        """Writes one line with the record's own time. Never raises, as what is logged may be malformed."""
         level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
-        fields: dict[str, object] = {"logger": record.name, "words": record.getMessage()}
+        with contextlib.suppress(Exception):
+            self._write(record, level)
+
+    def _write(self, record: logging.LogRecord, level: Level) -> None:
+        try:
+            words = record.getMessage()
+        except (TypeError, ValueError, LookupError):  # a format that does not fit its arguments
+            words = str(record.msg)
+        fields: dict[str, object] = {
+            "logger": record.name,
+            "words": without_credentials(words[:_LONGEST_FOREIGN]),
+        }
         if record.exc_info and record.exc_info[1] is not None:
-            fields["traceback"] = "".join(traceback.format_exception(record.exc_info[1]))
+            fields["traceback"] = _traceback(record.exc_info[1])
         self._log.line(level, "library", fields, at=datetime.fromtimestamp(record.created, UTC))
+
+
+def _traceback(error: BaseException) -> str:
+    return without_credentials("".join(traceback.format_exception(error))[-_LONGEST_FOREIGN:])

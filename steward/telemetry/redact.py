@@ -4,6 +4,7 @@ import base64
 import copyreg
 import hmac
 import json
+import re
 from collections import OrderedDict
 from typing import NoReturn, SupportsIndex
 from urllib.parse import quote, quote_plus
@@ -12,6 +13,16 @@ MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
 _KEPT = 20_000
+# Where texts of libraries hold what nobody told the register: `user:password@`, query strings, the value of
+# an Authorization header, and what stands behind a name such as `api_key=` or `b'x-token': b'`.
+_USER_PART = re.compile(r"(?<=://)[^\s/?#@\"'<>]+@")
+_QUERY = re.compile(r"\?[^\s?\"'<>=]{1,200}=[^\s\"'<>]*")
+_SCHEME = re.compile(r"\b(bearer|basic|digest|token)(\s+)[A-Za-z0-9._~+/=:-]{8,}", re.IGNORECASE)
+_NAMED = re.compile(
+    r"([A-Za-z0-9_-]{0,40}(?:authorization|cookie|token|secret|api[_-]?key|password|passwd|signature)"
+    r"[A-Za-z0-9_-]{0,40}[\"']?\s{0,3}(?:[:=]|,(?=\s{0,3}b?[\"']))\s{0,3}(?:b?[\"'])?)[^\s\"',;&)}\]]+",
+    re.IGNORECASE,
+)
 
 
 class Secret(str):
@@ -57,6 +68,14 @@ class Secret(str):
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a secret has no state to show")
+
+
+def without_credentials(text: str) -> str:
+    """`text` of a library without what authenticates a URL or a request, wherever its form shows that."""
+    text = _USER_PART.sub(f"{REDACTED}@", text)
+    text = _QUERY.sub(f"?{REDACTED}", text)
+    text = _SCHEME.sub(rf"\1\2{REDACTED}", text)
+    return _NAMED.sub(rf"\1{REDACTED}", text)
 
 
 def forms(value: str) -> set[str]:

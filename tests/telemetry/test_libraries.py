@@ -1,0 +1,159 @@
+"""What libraries log in a served process: our form, on one sink, without secrets."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.telemetry.redact import without_credentials
+from tests.processes.running import environ, eventually
+
+LIVE = "live-planted-secret-4711"
+UNKNOWN = "unknownPlanted0815"
+# Run inside the served process once a file appears: libraries log there as when something goes wrong.
+PLANTED = f"""
+import asyncio, logging, pathlib, sys, threading, time, warnings
+
+def speak():
+    while not pathlib.Path({{trigger!r}}).exists():
+        time.sleep(0.02)
+    url = "https://user:{UNKNOWN}@shop.example/wp-json?consumer_secret={UNKNOWN}&page=1"
+    for name in ("uvicorn.error", "httpx", "httpcore.connection", "asyncpg.pool", "a.library.nobody.knows"):
+        log = logging.getLogger(name)
+        log.warning("%s failed for %s", {LIVE!r}, url)
+        log.error("header %r", (b"authorization", b"Bearer {UNKNOWN}"))
+        log.error("X-Api-Key: {UNKNOWN} and a bad format %d %s", "x")
+        try:
+            raise ValueError("GET /x?token={UNKNOWN} with {LIVE}")
+        except ValueError:
+            log.exception("broken")
+        log.info("not told")
+    warnings.warn("called {LIVE} at " + url)
+
+    async def forgets():
+        async def fails():
+            raise RuntimeError("never retrieved {LIVE} " + url)
+        asyncio.create_task(fails())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    asyncio.run(forgets())
+
+    class Broken:
+        def __del__(self):
+            raise OSError("finalizer {LIVE} " + url)
+    Broken()
+    raise LookupError("thread {LIVE} " + url)
+
+if "serve" in sys.orig_argv:
+    threading.Thread(target=speak, daemon=True).start()
+"""
+
+
+async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
+    """Serves until the planted thread has spoken; what the process wrote is in `sink`."""
+
+    async def thread_has_ended() -> bool:
+        return await asyncio.to_thread(lambda: b"LookupError" in sink.read_bytes())
+
+    with sink.open("wb") as err:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "steward", "serve", "--port", "0", "--json"),
+            env=environ(env),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=err,
+        )
+        try:
+            assert child.stdout is not None
+            assert json.loads(await asyncio.wait_for(child.stdout.readline(), 60))["pid"] == child.pid
+            await asyncio.to_thread(trigger.touch)
+            await eventually(thread_has_ended, within=30)
+        finally:
+            child.terminate()
+            await child.wait()
+
+
+async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, tmp_path: Path) -> None:
+    """Each line has our form; neither a live secret nor one the service does not know is in any of them."""
+    trigger, sink = tmp_path / "speak", tmp_path / "stderr"
+    (tmp_path / "planted").mkdir()
+    (tmp_path / "planted" / "sitecustomize.py").write_text(PLANTED.format(trigger=str(trigger)))
+    env = {
+        "PYTHONPATH": str(tmp_path / "planted"),
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": sqlite_url,
+        "STEWARD_DATA_DIR": str(tmp_path),
+        "STEWARD_METRICS_LISTEN": "off",
+        "STEWARD_GOOGLE_CLIENT_SECRET": LIVE,
+    }
+    await _spoken(env, trigger, sink)
+    text = sink.read_text()
+    assert LIVE not in text
+    assert UNKNOWN not in text
+    assert "not told" not in text
+    lines: list[dict[str, Any]] = [json.loads(line) for line in text.splitlines()]
+    told = [line for line in lines if line["action"] == "library"]
+    assert {line["logger"] for line in told} == {
+        *("uvicorn.error", "httpx", "httpcore.connection", "asyncpg.pool", "a.library.nobody.knows"),
+        *("py.warnings", "asyncio"),
+    }
+    assert [line["level"] for line in told if line["logger"] == "httpx"] == [
+        "warning",
+        "error",
+        "error",
+        "error",
+    ]
+    assert "ValueError: GET /x?[redacted] with [redacted]" in next(
+        line["traceback"] for line in told if line["logger"] == "httpx" and "traceback" in line
+    )
+    uncaught = [line["traceback"] for line in lines if line["action"] == "uncaught_error"]
+    assert [words.rstrip().splitlines()[-1].split()[:2] for words in uncaught] == [
+        ["OSError:", "finalizer"],
+        ["LookupError:", "thread"],
+    ]
+
+
+ENDS = f"""
+import sys
+from steward.clock import SystemClock
+from steward.telemetry.log import Log, take_over
+from steward.telemetry.redact import Register
+register = Register()
+register.add({LIVE!r})
+take_over(Log(sys.stderr.write, SystemClock(), register))
+raise ConnectionError("postgresql://steward:{UNKNOWN}@db/steward refused {LIVE}")
+"""
+
+
+async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
+    """The last words of a process have the form of every line, and no secret in them."""
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ENDS, stderr=asyncio.subprocess.PIPE)
+    _, err = await child.communicate()
+    [line] = [json.loads(each) for each in err.splitlines()]
+    assert child.returncode == 1
+    assert (line["action"], line["level"], line["where"]) == ("uncaught_error", "error", "process")
+    assert line["traceback"].endswith(
+        "ConnectionError: postgresql://[redacted]@db/steward refused [redacted]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("https://a:b@shop.example/x", "https://[redacted]@shop.example/x"),
+        ("postgresql://steward:pa55@db/steward", "postgresql://[redacted]@db/steward"),
+        ('"GET /v1?token=abc&x=1 HTTP/1.1" 400', '"GET /v1?[redacted] HTTP/1.1" 400'),
+        ("Authorization: Bearer abcdefghij", "Authorization: [redacted] [redacted]"),
+        ("[(b'cookie', b'session=abc')]", "[(b'cookie', b'[redacted]')]"),
+        ('{"client_secret": "abc", "a": 1}', '{"client_secret": "[redacted]", "a": 1}'),
+        ("api_key=abc, and more", "api_key=[redacted], and more"),
+        ("What? x = 1", "What? x = 1"),
+        ("the secret, which was lost", "the secret, which was lost"),
+        ("Task <Task pending name='Task-7'>", "Task <Task pending name='Task-7'>"),
+    ],
+)
+def test_credentials_go_by_their_form(text: str, left: str) -> None:
+    """A library's text may hold what no register knows."""
+    assert without_credentials(text) == left
