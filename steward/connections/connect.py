@@ -7,7 +7,16 @@ from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
-from steward.connectors.base import BadSettings, Connector, Health, Kind, Secret, Secrets, Settings
+from steward.connectors.base import (
+    BadSettings,
+    Connector,
+    Health,
+    Kind,
+    Secret,
+    Secrets,
+    Settings,
+)
+from steward.connectors.settings import IDENTITY
 from steward.model.account import Actor
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -121,8 +130,9 @@ def _refused(health: Health, settings: Settings) -> Exception:
 
 async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault) -> Connected:
     """Keeps a new connection that was tried. Raises ValidationFailed when it is connected already."""
+    names = _names(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
-        if other.facts.get("subject") == tried.settings.subject:
+        if names & _names(other.facts.get("subject"), other.facts):
             words = (
                 f"This is connected already, as {other.name} (number {other.integration_id})."
                 if other.state is ConnectionState.CONNECTED
@@ -155,13 +165,19 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault
         settings=tried.settings,
         now=tx.now,
     )
-    if not await connections.insert(tx, actor.org, connection, subject=tried.settings.subject):
+    subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
+    if not await connections.insert(tx, actor.org, connection, subject=subject):
         words = "This was connected meanwhile. Load the page again."  # by another request, just now
         raise _bad({next(iter(tried.settings.plain), ""): [words]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "connected", connection)
     return Connected(connection, report(tried.health, tried.checked_at))
+
+
+def _names(subject: object, facts: JsonObject) -> set[object]:
+    """What an account is known by: what its settings say, and what it says of itself where it was asked."""
+    return {subject, facts.get(IDENTITY, subject)}
 
 
 async def reconnect(
@@ -174,7 +190,8 @@ async def reconnect(
     before = await _get(tx, actor.org, integration)
     if before.state is ConnectionState.CONNECTED:
         raise WrongState("This connection is connected. Disconnect it first to give it other keys.")
-    if before.facts.get("subject") != tried.settings.subject:
+    names = _names(tried.settings.subject, tried.health.facts)
+    if not names & _names(before.facts.get("subject"), before.facts):
         words = "This leads to another account than before. Connect that one as a new connection."
         raise _bad({next(iter(tried.settings.plain), ""): [words]})
     version = before.version + 1

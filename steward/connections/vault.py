@@ -90,7 +90,8 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
         place = Place(org, integration, field.field, field.version, field.key_no)
         opened[field.field] = Secret(open_sealed(field.sealed, data_key, place).decode("utf-8"))
     vault.register.add(*opened.values())
-    return Secrets(integration, plain(connection), opened, connection.currency, connection.zone)
+    known = connection.currency, connection.zone, connection.facts
+    return Secrets(integration, plain(connection), opened, *known)
 
 
 def plain(connection: Connection) -> dict[str, str]:

@@ -1,11 +1,15 @@
 """The connecting form of an account, checked, and what is opened of it again for each call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
 from steward.telemetry.redact import Secret
+
+# The name of a fact that tells how an account calls itself, whatever address led to it.
+IDENTITY = "identity"
 
 
 class BadSettings(Exception):
@@ -40,3 +44,4 @@ class Secrets:
     sealed: Mapping[str, Secret]
     currency: str | None = None
     zone: str | None = None
+    facts: JsonObject = field(default_factory=dict)

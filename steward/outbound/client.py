@@ -325,9 +325,11 @@ class UpkeepHttp:
         keyed = {**(ask.headers or {}), "idempotency-key": str(uuid.uuid4())}
         return await self._once(replace(ask, headers=keyed))
 
-    async def get_bare(self, path: str, *, operation: str = "check") -> Answer:
+    async def get_bare(
+        self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
+    ) -> Answer:
         """As `get`, without the connection's secret."""
-        return await self._bare.get(path, operation=operation)
+        return await self._bare.get(path, params, operation=operation)
 
     async def send(
         self,

@@ -66,8 +66,10 @@ class Outside:
         )
         self._position = 0
 
-    def connection(self, kind: str, given: dict[str, Any] | None = None) -> "Connection":
-        """A connection of `kind` with the world's own keys, or with `given` settings."""
+    def connection(
+        self, kind: str, given: dict[str, Any] | None = None, facts: dict[str, Any] | None = None
+    ) -> "Connection":
+        """A connection of `kind` with the world's own keys, or with `given` settings; what checks found."""
         described = self.world.described()[kind]
         if kind == "spreadsheet":
             described = {
@@ -78,7 +80,7 @@ class Outside:
             described = {name: described[name] for name in ("url", "consumer_key", "consumer_secret")}
         connector = self.connectors[kind]
         settings = connector.settings({**described, **(given or {})})
-        secrets = Secrets(_NUMBERS[kind], settings.plain, settings.sealed, currency="EUR")
+        secrets = Secrets(_NUMBERS[kind], settings.plain, settings.sealed, currency="EUR", facts=facts or {})
         return Connection(self, connector, secrets)
 
     def keys(self, count: int) -> list[str]:

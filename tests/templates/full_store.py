@@ -89,7 +89,10 @@ class FullStore:
 
     async def _fill_woocommerce(self, bought: list[Bought]) -> None:
         self.place.world.load_products(self.products)
-        woo, shop = self.place.world.state.shop, self.place.connection("woocommerce")
+        woo, shop = (
+            self.place.world.state.shop,
+            self.place.connection("woocommerce", facts={"lists_variations": True}),
+        )
         in_woocommerce(woo, bought)
         for at, row in enumerate(woo.orders.values()):
             row["customer_id"] = list(woo.customers)[at % 3]

@@ -20,8 +20,11 @@ if "SHOP_PRODUCTS" in os.environ:
 
 def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
     """Requests to a WooCommerce shop and to a Shopify store of so many products, by template."""
-    # A list of 100 products, and one of the variations of every tenth: those have the mark of the hidden.
-    woo, woo_marked = ceil(count / 100) + count // 10, ceil(count / 10 / 100) + count // 10
+    # Lists of 100 products, and of 100 variations: every tenth product has three, and the mark of the hidden.
+    # Of marked products the variations are asked for page by page.
+    marked_pages = [min(count // 10 - start, 100) for start in range(0, count // 10, 100)]
+    woo = ceil(count / 100) + ceil(count // 10 * 3 / 100)
+    woo_marked = sum(1 + ceil(each * 3 / 100) for each in marked_pages)
     # Of 28 products a page, each with one more request for the variants of the page; or 100 variants a
     # page: every fifth has three. One more asks how many there are: above 5,000 a bulk operation reads them,
     # which is started and looked at twice.

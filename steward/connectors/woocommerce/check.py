@@ -2,10 +2,10 @@
 
 import uuid
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
 from steward.connectors.base import (
-    Broken,
     CallError,
     Forbidden,
     Health,
@@ -14,14 +14,24 @@ from steward.connectors.base import (
     Warned,
     WrongAddress,
 )
+from steward.connectors.settings import IDENTITY
 from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
 from steward.connectors.woocommerce.pages import PREFIX
+from steward.connectors.woocommerce.variations import LIST_PATH
+from steward.outbound.answer import Answer
 from steward.outbound.client import UpkeepHttp
 
-_PERMALINKS = (
-    "WooCommerce does not answer under this address. Check the address, and in WordPress under"
-    " Settings, Permalinks choose any form but Plain."
+# The name of a fact of a connection: whether its shop lists the variations of all products.
+LISTS_VARIATIONS = "lists_variations"
+_ELSEWHERE = (
+    "WooCommerce does not answer under this address. Give the address of the shop's front page, and in"
+    " WordPress under Settings, Permalinks choose any form but Plain."
 )
+_PLAIN_PERMALINKS = (
+    "This WordPress uses Plain permalinks, with which WooCommerce does not accept keys. In WordPress, open"
+    " Settings, Permalinks, choose Post name or any other form but Plain, save, and connect the shop again."
+)
+_NO_SHOP = "There is a WordPress at this address, but no WooCommerce in it."
 
 
 @dataclass(slots=True)
@@ -40,12 +50,16 @@ async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
         await _rights(http, found)
         currency = await _currency(http)
         await _storage(http, found)
+        await _variations(http, found)
     except (WrongAddress, Unauthorized, Forbidden) as error:
         name = "url" if isinstance(error, WrongAddress) else "consumer_key"
         return Health(ok=False, domain=domain, error=error, error_field=name)
     except CallError as error:
         return Health(ok=False, domain=domain, error=error)
     zone = _zone(index, found)
+    identity = _identity(index)
+    if identity is not None:
+        found.facts[IDENTITY] = identity
     title = index.get("name")
     return Health(
         ok=True,
@@ -64,18 +78,59 @@ async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
 
 async def _index(http: UpkeepHttp) -> Row:
     """The site's own description; needs no key, so none is sent."""
-    answer = await http.get_bare("/wp-json/")
-    if answer.status in (401, 403, 404) or not answer.ok:
-        error = error_of(answer, write=False)
-        raise WrongAddress(_PERMALINKS) if answer.status < 500 else error
+    try:
+        answer = await http.get_bare("/wp-json/")
+    except WrongAddress:  # a redirect
+        index = None
+    else:
+        if answer.status >= 500:
+            raise error_of(answer, write=False)
+        index = _described(answer)
+    if index is None:
+        # With plain permalinks the path leads nowhere, or to a page, and this form of it works.
+        index = _described(await http.get_bare("/", {"rest_route": "/"}))
+        raise WrongAddress(
+            _ELSEWHERE if index is None else _PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP
+        )
+    if not _has_shop(index):
+        raise WrongAddress(_NO_SHOP)
+    return index
+
+
+def _described(answer: Answer) -> Row | None:
+    """The description of a WordPress; None for any other answer."""
     try:
         index = row_of(answer)
-    except Broken:
-        raise WrongAddress(_PERMALINKS) from None
+    except CallError:
+        return None
+    return index if isinstance(index.get("namespaces"), list) else None
+
+
+def _has_shop(index: Row) -> bool:
     namespaces = index.get("namespaces")
-    if not isinstance(namespaces, list) or "wc/v3" not in namespaces:
-        raise WrongAddress("There is a WordPress at this address, but no WooCommerce in it.")
-    return index
+    return isinstance(namespaces, list) and "wc/v3" in namespaces
+
+
+def _identity(index: Row) -> str | None:
+    """The address the shop gives as its own, which is the same under each address that leads to it."""
+    home = index.get("home")
+    if not isinstance(home, str):
+        return None
+    parts = urlsplit(home.strip())
+    path = parts.path.rstrip("/")
+    return f"{parts.netloc.lower()}{path}"[:500] if parts.netloc else None
+
+
+async def _variations(http: UpkeepHttp, found: _Found) -> None:
+    """Looks whether the shop lists the variations of all products, as WooCommerce does from 10.3 on."""
+    try:
+        answer = await http.get(f"{PREFIX}{LIST_PATH}", {"per_page": "1", "_fields": "id,parent_id"})
+        if answer.ok:
+            found.facts[LISTS_VARIATIONS] = all("parent_id" in row for row in rows_of(answer))
+        elif answer.status == 404:
+            found.facts[LISTS_VARIATIONS] = False
+    except CallError:
+        return  # What the last check found stays: the shop works without the list as well.
 
 
 async def _rights(http: UpkeepHttp, found: _Found) -> None:

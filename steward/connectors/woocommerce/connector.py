@@ -40,7 +40,7 @@ from steward.connectors.base import (
 )
 from steward.connectors.listening import CHANGED, IDS
 from steward.connectors.reads import AT_PATH, FLOW_OBJECT, FLOW_OBJECTS
-from steward.connectors.woocommerce.check import check_shop
+from steward.connectors.woocommerce.check import LISTS_VARIATIONS, check_shop
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
 from steward.connectors.woocommerce.operations_orders import (
@@ -140,7 +140,13 @@ class WooCommerce:
 
     def reader(self, http: ReadHttp, secrets: Secrets) -> WooCommerceReader:
         """A reader of the shop."""
-        return WooCommerceReader(http, self.changes, base=secrets.plain["url"], currency=secrets.currency)
+        return WooCommerceReader(
+            http,
+            self.changes,
+            base=secrets.plain["url"],
+            currency=secrets.currency,
+            lists_variations=secrets.facts.get(LISTS_VARIATIONS) is True,
+        )
 
     def writer(self, http: WriteHttp, secrets: Secrets) -> WooCommerceWriter:
         """A writer of the shop."""

@@ -1,6 +1,5 @@
 """Reads a WooCommerce shop's products, and the values a write is compared with."""
 
-import asyncio
 import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -45,6 +44,7 @@ from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
 from steward.connectors.woocommerce.reads import OtherReads
+from steward.connectors.woocommerce.variations import VariationReader
 from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
 
@@ -76,14 +76,24 @@ _ASKED_BY = frozenset(
 
 
 class WooCommerceReader:
-    """A reader of one shop; `base` is its address, for links to its own pages."""
+    """A reader of one shop; `base` is its address, for links to its own pages.
+
+    `lists_variations` tells that the shop lists the variations of all its products.
+    """
 
     def __init__(
-        self, http: ReadHttp, changes: Mapping[str, ChangeOp[Any]], *, base: str, currency: str | None
+        self,
+        http: ReadHttp,
+        changes: Mapping[str, ChangeOp[Any]],
+        *,
+        base: str,
+        currency: str | None,
+        lists_variations: bool = False,
     ) -> None:
         self._http = http
         self._pages = Pages(http)
-        self._others = OtherReads(self._pages, base=base)
+        self._others = OtherReads(self._pages, base=base, lists_variations=lists_variations)
+        self._lists_variations = lists_variations
         self._changes = changes
         self._base = base
         self._currency = currency
@@ -192,16 +202,19 @@ class WooCommerceReader:
 
     async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
         seen = 0
+        is_whole = not any(each is not None for each in (ask.ids, ask.skus, ask.tagged, ask.modified_after))
+        variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
         async for rows, total in self._product_rows(ask):
             seen += len(rows)
-            products = await self._with_variations(rows)
+            products = await self._with_variations(rows, variations)
             yield Page(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 
     async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
         row = await self._pages.one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise NotFound
-        [product] = await self._with_variations([row])
+        variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
+        [product] = await self._with_variations([row], variations)
         yield Page((product,), total=1)
 
     async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
@@ -270,28 +283,11 @@ class WooCommerceReader:
                     found.add(str(parent) if row.get("type") == "variation" and parent else id_of(row))
         return tuple(found)
 
-    async def _with_variations(self, rows: Sequence[Row]) -> list[Product]:
-        variable = [row for row in rows if row.get("type") == "variable"]
-        variations: dict[str, list[Row]] = {}
-        # Two at a time: more would only wait for the shop's pace (connectors 7.2).
-        for at in range(0, len(variable), 2):
-            pair = [id_of(row) for row in variable[at : at + 2]]
-            lists = await asyncio.gather(*map(self._variations, pair), return_exceptions=True)
-            for number, found in zip(pair, lists, strict=True):
-                if isinstance(found, BaseException):
-                    raise found
-                variations[number] = found
+    async def _with_variations(self, rows: Sequence[Row], variations: VariationReader) -> list[Product]:
+        own = await variations.of_page(rows)
         return [
-            product_of(row, variations.get(id_of(row), ()), base=self._base, currency=self._currency)
-            for row in rows
+            product_of(row, own.get(id_of(row), ()), base=self._base, currency=self._currency) for row in rows
         ]
-
-    async def _variations(self, product: str) -> list[Row]:
-        rows: dict[str, Row] = {}
-        path = f"/products/{product}/variations"
-        async for page, _ in self._pages.all(path, {"_fields": VARIATION_FIELDS}, "variations"):
-            rows |= {id_of(row): row for row in page}
-        return list(rows.values())
 
     async def _by_ids(self, resource: str, parent: str, ids: Sequence[str]) -> dict[str, Row]:
         path, fields = _PLACES[resource]

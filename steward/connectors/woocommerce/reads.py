@@ -31,6 +31,7 @@ from steward.connectors.woocommerce.orders import (
     refund_of,
 )
 from steward.connectors.woocommerce.pages import Pages, moment, number_of
+from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.outbound.answer import Decoded
 
 _SEEN_ORDER = "id,status,date_paid_gmt,refunds,date_created_gmt,date_modified_gmt"
@@ -54,11 +55,12 @@ _FILTERS: dict[str, frozenset[str]] = {
 
 
 class OtherReads:
-    """The reads of one shop that have no variations."""
+    """The reads of one shop beside its products."""
 
-    def __init__(self, pages: Pages, *, base: str) -> None:
+    def __init__(self, pages: Pages, *, base: str, lists_variations: bool) -> None:
         self._pages = pages
         self._base = base
+        self._lists_variations = lists_variations
 
     async def orders(self, ask: OrdersAsk) -> AsyncIterator[Page[Order]]:
         """Orders, drafts left out. Raises CallError."""
@@ -144,8 +146,8 @@ class OtherReads:
     async def changed(self, ask: ChangedAsk) -> AsyncIterator[Page[Event]]:
         """What deliveries would have told since then; also the first fill of what was last seen.
 
-        An object that came into being since is told as created as well. Variations are read with their
-        product: the shop has no list of all of them.
+        An object that came into being since is told as created as well. Where the shop lists the variations
+        of all products, those that changed are read from that list; else with the products that changed.
         """
         kind = ask.object_type
         if kind not in (topics.ORDER, topics.PRODUCT):
@@ -157,10 +159,13 @@ class OtherReads:
         async for rows, total in self._pages.all(f"/{kind}s", params, "changed"):
             kept = [row for row in rows if row.get("status") not in DRAFTS]
             events = [event for row in kept for event in _events(kind, row, ask)]
-            for row in kept if kind == topics.PRODUCT else ():
+            for row in kept if kind == topics.PRODUCT and not self._lists_variations else ():
                 if row.get("type") == "variable":
                     events += await self._variations(row, ask)
             yield Page(tuple(events), total=total)
+        if kind == topics.PRODUCT and self._lists_variations:
+            async for page in self._listed_variations(params, ask):
+                yield page
 
     async def ids(self, ask: IdsAsk) -> AsyncIterator[Page[str]]:
         """Every id of a type, drafts and all but the trash."""
@@ -169,6 +174,14 @@ class OtherReads:
         params = {"_fields": "id", "status": "any"}
         async for rows, total in self._pages.all(f"/{ask.object_type}s", params, "ids"):
             yield Page(tuple(id_of(row) for row in rows), total=total)
+
+    async def _listed_variations(
+        self, params: Mapping[str, str], ask: ChangedAsk
+    ) -> AsyncIterator[Page[Event]]:
+        async for rows, _ in self._pages.all(LIST_PATH, params, "changed"):
+            # One whose product is gone for good belongs to no product.
+            held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
+            yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
 
     async def _variations(self, product: Row, ask: ChangedAsk) -> list[Event]:
         found: list[Event] = []

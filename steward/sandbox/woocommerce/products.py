@@ -118,6 +118,9 @@ def show(shop: Shop, row: Row, *, edit: bool = False) -> Row:
     """A product as the shop answers it; an answer to a write carries two fields more (recorded)."""
     path = f"products/{row['id']}"
     shown = dict(row)
+    # Variations in other states are not named here, and are in their own list all the same.
+    live = [one for one in row["variations"] if shop.variations[one]["status"] in ("publish", "private")]
+    shown["variations"] = live
     if edit:
         shown["permalink_template"] = f"{shop.url}/product/%pagename%/"
         shown["generated_slug"] = row["slug"] or slug(row["name"])

@@ -29,6 +29,7 @@ _LIST = {
     "sku": Arg(),
     "on_sale": Arg("boolean"),
     "stock_status": Arg("string", products.STOCK),
+    "parent": Arg("integers"),
 }
 
 
@@ -73,6 +74,8 @@ def _answer(shop: Shop, rows: list[Row], query: Row, *, path: str) -> Result:
     if asked.get("sku"):
         wanted = {sku.strip() for sku in asked["sku"].split(",")}
         rows = [row for row in rows if row["sku"] in wanted]
+    if asked.get("parent"):
+        rows = [row for row in rows if row["parent_id"] in asked["parent"]]
     state = asked.get("status", "any")
     rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
     for name in ("on_sale", "stock_status"):

@@ -1,0 +1,103 @@
+"""Reads the variations that belong to products, in as few requests as the shop allows."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from steward.connectors.base import NotFound, WrongAddress
+from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
+from steward.connectors.woocommerce.pages import Pages
+
+LIST_PATH = "/variations"
+# How many variations of a whole shop are kept in memory at most, about 2 KB each.
+MAX_HELD = 10_000
+
+
+class VariationReader:
+    """Reads the variations of one read of products.
+
+    From WooCommerce 10.3 on a shop lists the variations of all products. A read of the `whole` catalogue
+    fetches that list once and keeps it until each product took its own. A narrowed read, and one of a shop
+    with more than `max_held` variations, asks the list for the variations of a page of products. Older shops
+    are asked product by product. All ways give the same rows: those of a product by their ids.
+    """
+
+    def __init__(self, pages: Pages, *, listed: bool, whole: bool, max_held: int = MAX_HELD) -> None:
+        self._pages = pages
+        self._max_held = max_held
+        self._listed = listed
+        self._whole = whole
+        self._held: dict[str, list[Row]] | None = None
+
+    async def of_page(self, products: Sequence[Row]) -> dict[str, list[Row]]:
+        """Reads the variations of the variable products among `products`, by product id. Raises CallError."""
+        variable = [row for row in products if row.get("type") == "variable"]
+        parents = [id_of(row) for row in variable]
+        if self._listed and (self._whole or len(parents) > 1) and parents:
+            try:
+                found = await self._from_list(parents)
+            except (NotFound, WrongAddress):
+                # The shop went back to an older version since it was last checked.
+                self._listed = False
+            else:
+                stale = [id_of(row) for row in variable if _lacks_some(row, found[id_of(row)])]
+                return found | await self._one_by_one(stale)
+        return await self._one_by_one(parents)
+
+    async def _from_list(self, parents: Sequence[str]) -> dict[str, list[Row]]:
+        if self._whole and self._held is None:
+            self._held = await self._all()
+            self._whole = self._held is not None
+        if self._held is not None:
+            return {parent: self._held.pop(parent, []) for parent in parents}
+        rows: list[Row] = []
+        params = _fields() | {"parent": ",".join(parents)}
+        async for page, _ in self._pages.all(LIST_PATH, params, "variations"):
+            rows += page
+        by_parent = _by_parent(rows)
+        return {parent: by_parent.get(parent, []) for parent in parents}
+
+    async def _all(self) -> dict[str, list[Row]] | None:
+        """Reads the variations of the whole shop; None when there are too many to keep."""
+        rows: list[Row] = []
+        async for page, total in self._pages.all(LIST_PATH, _fields(), "variations"):
+            rows += page
+            if max(total or 0, len(rows)) > self._max_held:
+                return None
+        return _by_parent(rows)
+
+    async def _one_by_one(self, parents: Sequence[str]) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        # Two at a time: more would only wait for the shop's pace.
+        for start in range(0, len(parents), 2):
+            pair = parents[start : start + 2]
+            lists = await asyncio.gather(*map(self._of_one, pair), return_exceptions=True)
+            for parent, rows in zip(pair, lists, strict=True):
+                if isinstance(rows, BaseException):
+                    raise rows
+                found[parent] = rows
+        return found
+
+    async def _of_one(self, product: str) -> list[Row]:
+        rows: dict[str, Row] = {}
+        path = f"/products/{product}/variations"
+        async for page, _ in self._pages.all(path, {"_fields": VARIATION_FIELDS}, "variations"):
+            rows |= {id_of(row): row for row in page}
+        return list(rows.values())
+
+
+def _fields() -> dict[str, str]:
+    return {"_fields": f"{VARIATION_FIELDS},parent_id"}
+
+
+def _by_parent(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(str(row.get("parent_id")), []).append(row)
+    return found
+
+
+def _lacks_some(product: Row, rows: Iterable[Row]) -> bool:
+    """Whether the product names variations that the list did not hold: they were made after it was read."""
+    named = product.get("variations")
+    known = {row["id"] for row in rows}
+    return isinstance(named, list) and any(number not in known for number in named)

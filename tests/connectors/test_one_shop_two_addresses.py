@@ -1,0 +1,113 @@
+"""One shop is one connection however its address is spelled, and a shop that cannot be used says why."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward.connections import connect
+from steward.connections.health import Upkeep, check_due
+from steward.model.connection import Connection
+from steward.model.refusals import ValidationFailed
+from steward.store import connections
+from steward.store.engine import Tx
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, open_shop
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service without a connection."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    yield opened
+    await opened.service.close()
+
+
+def _keys(shop: Shop, suffix: str = "") -> dict[str, str]:
+    woo = shop.world.described()["woocommerce"]
+    keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    return {**keys, "url": f"{keys['url']}{suffix}"}
+
+
+async def _refused(shop: Shop, suffix: str) -> str:
+    with pytest.raises(ValidationFailed) as refusal:
+        await shop.connect("woocommerce", _keys(shop, suffix))
+    assert refusal.value.errors is not None
+    [[words]] = [refusal.value.errors["settings.url"]]
+    return str(words)
+
+
+async def _count(shop: Shop) -> int:
+    return len(await shop.read(partial(connections.find, org=shop.owner.org, kind="woocommerce")))
+
+
+@pytest.mark.parametrize(("first", "second"), [("", "/index.php"), ("/index.php", ""), ("", "/")])
+async def test_a_second_spelling_of_its_address_is_the_same_shop(bare: Shop, first: str, second: str) -> None:
+    """Compared by the address the shop gives as its own; the refusal names the connection."""
+    kept = await bare.connect("woocommerce", _keys(bare, first))
+    words = await _refused(bare, second)
+    assert "connected already" in words
+    assert f"number {kept.integration_id}" in words
+    assert await _count(bare) == 1
+
+
+async def test_another_shop_at_another_path_is_another_connection(bare: Shop) -> None:
+    """A network of sites has many shops on one host: each says another address of itself."""
+    await bare.connect("woocommerce", _keys(bare))
+    bare.world.state.shop.url += "/second"
+    await bare.connect("woocommerce", _keys(bare, "/index.php"))
+    assert await _count(bare) == 2
+
+
+async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> None:
+    """Reconnecting asks for the same shop, not for the same letters."""
+    kept = await bare.connect("woocommerce", _keys(bare))
+    number = kept.integration_id
+
+    async def disconnected(tx: Tx) -> Connection:
+        return await connect.disconnect(tx, bare.owner, number)
+
+    await bare.write(disconnected)
+    vault, now = bare.service.fittings.vault, bare.clock.now()
+    org, given = bare.owner.org, _keys(bare, "/index.php")
+    tried = await connect.try_settings(vault, org, "woocommerce", given=given, now=now)
+    again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
+    assert (await bare.write(again)).connection.facts["identity"] == kept.facts["identity"]
+
+
+async def test_a_connection_of_before_learns_its_shops_address_with_its_next_check(bare: Shop) -> None:
+    """Until then the spelling alone was kept."""
+    kept = await bare.connect("woocommerce", _keys(bare, "/index.php"))
+    number = kept.integration_id
+
+    async def forgotten(tx: Tx) -> None:
+        found = await connections.get(tx, bare.owner.org, number)
+        assert found is not None
+        facts = {name: value for name, value in found.facts.items() if name != "identity"}
+        fresh = replace(found, facts=facts, version=found.version + 1)
+        assert await connections.save(tx, bare.owner.org, fresh, was=found.version)
+
+    await bare.write(forgotten)
+    await bare.clock.advance(6 * 3600)
+    tools = bare.service.tools
+    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    assert "connected already" in await _refused(bare, "")
+
+
+async def test_plain_permalinks_are_found_and_told_how_to_change(bare: Shop) -> None:
+    """The shop answers with pages below /wp-json, and describes itself in the query form of the address."""
+    bare.world.state.shop.plain_permalinks = True
+    words = await _refused(bare, "")
+    assert "Plain permalinks" in words
+    assert "Settings, Permalinks" in words
+    bare.world.state.shop.plain_permalinks = False
+    await bare.connect("woocommerce", _keys(bare))
+
+
+async def test_an_address_without_a_shop_is_not_taken_for_plain_permalinks(bare: Shop) -> None:
+    """There is no WordPress at all under this path."""
+    words = await _refused(bare, "/somewhere")
+    assert "does not answer under this address" in words
+    assert "uses Plain" not in words

@@ -1,0 +1,182 @@
+"""Variations are read from one list where a shop has it, else product by product: the same records."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.connections.health import Upkeep, check_due
+from steward.connectors.base import PRODUCTS, VARIANTS, Product, ProductsAsk
+from steward.connectors.listening import CHANGED, ChangedAsk
+from steward.connectors.woocommerce.answers import id_of
+from steward.connectors.woocommerce.pages import Pages
+from steward.connectors.woocommerce.variations import VariationReader
+from steward.sandbox.woocommerce import products, variations
+from steward.store import connections
+from tests.connectors.outside import ORG, Connection, Outside
+from tests.fake_clock import START, FakeClock
+from tests.runs.shop import Shop, open_shop
+
+_LISTED = {"lists_variations": True}
+
+
+@pytest.fixture
+def full(world: Outside) -> Outside:
+    """A shop of 230 products, every tenth with three variations in all the states there are."""
+    world.world.load_products(230)
+    shop = world.world.state.shop
+    rows = list(shop.variations.values())
+    for row in (*shop.products.values(), *rows):
+        shop.mark_created(row, START)
+    for place, status in ((1, "draft"), (4, "private"), (7, "pending"), (10, "trash")):
+        rows[place]["status"] = status
+    rows[12] |= {"manage_stock": False, "stock_quantity": None}
+    shop.products[rows[12]["parent_id"]] |= {"manage_stock": True, "stock_quantity": 9}
+    rows[15]["sku"] = shop.products[rows[15]["parent_id"]]["sku"] = "SHARED"
+    parents = list(dict.fromkeys(row["parent_id"] for row in rows))
+    shop.products[parents[3]]["status"] = "draft"
+    products.delete(shop, parents[5], force=False)
+    # Variations made later have higher numbers than those of products further on.
+    late = variations.create(shop, parents[0], {"regular_price": "2.00"})
+    shop.mark_created(shop.variations[late["id"]], START)
+    return world
+
+
+def _asks(world: Outside) -> dict[str, ProductsAsk]:
+    shop = world.world.state.shop
+    parents = [str(row["id"]) for row in shop.products.values() if row["type"] == "variable"]
+    skus = tuple(row["sku"] for row in list(shop.variations.values())[:9] if row["sku"])
+    return {
+        "whole": ProductsAsk(),
+        "published": ProductsAsk(published_only=True),
+        "one": ProductsAsk(ids=(parents[0],)),
+        "some": ProductsAsk(ids=(*parents[:4], "2", "999999")),
+        "skus": ProductsAsk(skus=skus),
+        "modified": ProductsAsk(modified_after=START.replace(year=2020)),
+    }
+
+
+def _requests(world: Outside, path: str = "") -> int:
+    rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
+    return sum("/wc/v3/" in row["path"] and path in row["path"] for row in rows)
+
+
+@pytest.mark.parametrize("name", ["whole", "published", "one", "some", "skus", "modified"])
+async def test_both_ways_give_the_same_products(full: Outside, name: str) -> None:
+    """Whatever is asked for: the same products with the same variants, in the same order."""
+    ask = _asks(full)[name]
+    old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
+    expected = await old.all(PRODUCTS, ask)
+    assert any(len(product.variants) > 1 for product in expected)
+    assert await new.all(PRODUCTS, ask) == expected
+    assert await new.all(VARIANTS, ask) == await old.all(VARIANTS, ask)
+
+
+async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: Outside) -> None:
+    """Both in pages of a hundred; a product that lacks nothing is not asked for on its own."""
+    shop = full.world.state.shop
+    count, kept = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
+    await full.connection("woocommerce", facts=_LISTED).all(PRODUCTS, ProductsAsk())
+    assert _requests(full, "/products/") == 0
+    assert _requests(full) == ceil(count / 100) + ceil(len(kept) / 100)
+
+
+@pytest.mark.parametrize(("held", "by_parents"), [(70, False), (69, True)])
+async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
+    full: Outside, held: int, by_parents: bool
+) -> None:
+    """At the limit they are read at once, one past it by the products of a page; the rows are the same."""
+    shop = full.connection("woocommerce", facts=_LISTED)
+    state = full.world.state.shop
+    parent = next(row["id"] for row in state.products.values() if row["type"] == "variable")
+    while sum(row["status"] != "trash" for row in state.variations.values()) < 70:
+        variations.create(state, parent, {"regular_price": "2.00"})
+    http = full.outbound.reading(ORG, shop.number, shop.connector.link(shop.secrets))
+    pages = Pages(http)
+    rows = [{"id": n, "type": row["type"]} for n, row in state.products.items() if row["type"] == "variable"]
+    one_by_one = await VariationReader(pages, listed=False, whole=True).of_page(rows)
+    reader = VariationReader(pages, listed=True, whole=True, max_held=held)
+    found = [await reader.of_page(part) for part in (rows[:9], rows[9:])]
+    plain = {parent: [id_of(row) for row in own] for parent, own in one_by_one.items()}
+    assert {p: [id_of(row) for row in own] for each in found for p, own in each.items()} == plain
+    assert _requests(full, "/v3/variations") == (3 if by_parents else 1)
+
+
+async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) -> None:
+    """A variation made after the list was read is read with its product; one changed or gone does no harm."""
+    state = full.world.state.shop
+    shop = full.connection("woocommerce", facts=_LISTED)
+    last = max(
+        row["id"] for row in state.products.values() if row["variations"] and row["status"] == "publish"
+    )
+    gone, kept, *_ = state.products[last]["variations"]
+    found: list[Product] = []
+    made = 0
+    async for page in shop.reader().read(PRODUCTS, ProductsAsk()):
+        if not found:
+            made = variations.create(state, last, {"regular_price": "3.00"})["id"]
+            variations.delete(state, last, gone, force=True)
+            variations.update(state, last, kept, {"regular_price": "8.88"})
+        found += page.items
+    own = next(product for product in found if product.id == str(last)).variants
+    ids = [variant.id for variant in own]
+    assert len(set(ids)) == len(ids)
+    assert {f"{last}/{kept}", f"{last}/{made}"} <= set(ids)
+    assert [variant.price for variant in own if variant.id == f"{last}/{made}"] == ["3.00"]
+
+
+async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:
+    """What the last check found may have ceased to be true."""
+    expected = await full.connection("woocommerce").all(PRODUCTS, ProductsAsk())
+    full.world.state.shop.version = (10, 2)
+    shop = full.connection("woocommerce", facts=_LISTED)
+    assert await shop.all(PRODUCTS, ProductsAsk()) == expected
+
+
+async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(full: Outside) -> None:
+    """The list tells of a variation that changed though its product did not."""
+    state = full.world.state.shop
+    old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
+
+    async def filled(shop: Connection, **ask: Any) -> dict[str | None, Any]:
+        return {event.object_id: event for event in await shop.all(CHANGED, ChangedAsk("product", **ask))}
+
+    before = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(old)).items()}
+    after = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(new)).items()}
+    assert after.keys() == before.keys()
+    assert {n: (p, o) for n, (p, _, o) in after.items()} == {n: (p, o) for n, (p, _, o) in before.items()}
+    now = full.clock.now()
+    await full.clock.advance(60)
+    changed = next(row for row in state.variations.values() if row["status"] == "publish")
+    variations.update(state, changed["parent_id"], changed["id"], {"regular_price": "9.99"})
+    found = await filled(new, modified_after=now)
+    assert list(found) == [f"{changed['parent_id']}/{changed['id']}"]
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service without a connection."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    yield opened
+    await opened.service.close()
+
+
+async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None:
+    """When connecting, and again with every check: a shop that is updated gets it, one put back loses it."""
+    woo = bare.world.described()["woocommerce"]
+    keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    bare.world.state.shop.version = (10, 2, 9)
+    assert (await bare.connect("woocommerce", keys)).facts["lists_variations"] is False
+    tools = bare.service.tools
+    upkeep = Upkeep(tools.engine, tools.clock, tools.vault, tools.log)
+    number = bare.connections["woocommerce"].integration_id
+    for version, listed in (((10, 3), True), ((10, 2), False), ((11, 0, 1), True)):
+        bare.world.state.shop.version = version
+        await bare.clock.advance(6 * 3600)
+        await check_due(upkeep)
+        found = await bare.read(partial(connections.get, org=bare.owner.org, integration=number))
+        assert found is not None
+        assert found.facts["lists_variations"] is listed
