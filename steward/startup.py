@@ -4,6 +4,7 @@ It imports neither connectors nor the API, so that a command that needs the data
 """
 
 import base64
+import glob
 import os
 import secrets
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from steward.store.engine import Engine
 from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
+from steward.store.private_files import close, make_folder
 
 KEY_FILE = "master.keys"
 
@@ -47,11 +49,28 @@ def master_keys(settings: Settings) -> list[MasterKey]:
         return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
     file = settings.data_dir / KEY_FILE
     if not file.exists():
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(settings.data_dir)
         made = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
         _write_private(file, f"local:{made}\n")
     key_id, _, text = file.read_text("ascii").strip().partition(":")
     return [MasterKey(key_id, base64.b64decode(text))]
+
+
+def own_files(settings: Settings) -> list[Path]:
+    """The data folder, the master keys, and the SQLite file with those beside it, as far as they are there.
+
+    Beside it are its log, lock and reserve, and the databases that a restore kept.
+    """
+    files = [settings.data_dir, settings.data_dir / KEY_FILE]
+    if is_sqlite(settings.database_url):
+        file = sqlite_path(settings.database_url)
+        files += sorted(path for path in file.parent.glob(f"{glob.escape(file.name)}*") if path.is_file())
+    return [path for path in files if path.exists()]
+
+
+def close_files(settings: Settings) -> list[Path]:
+    """Makes the files of the installation readable by their owner alone; those that others can still read."""
+    return close(own_files(settings))
 
 
 def _write_private(file: Path, text: str) -> None:

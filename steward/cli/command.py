@@ -16,7 +16,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Refusal
 from steward.scheduling.zones import use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import master_keys, open_engine
+from steward.startup import close_files, master_keys, open_engine
 from steward.store.engine import Act, Engine, T
 from steward.store.migrate import migrate
 
@@ -124,6 +124,7 @@ async def desk(asked: Asked) -> AsyncIterator[Desk]:
     if found.pending:
         names = ", ".join(found.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
+    close_files(settings)
     engine = await open_engine(settings, asked.clock, serve=False)
     try:
         yield Desk(engine, asked, master_keys(settings))

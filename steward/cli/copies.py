@@ -14,12 +14,13 @@ from steward.model.instants import wire_time
 from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
-from steward.startup import KEY_FILE, master_keys
+from steward.startup import KEY_FILE, close_files, master_keys
 from steward.store import copies, organizations
 from steward.store import restored as kept
 from steward.store.copies import Copy, NotACopy
 from steward.store.engine_sqlite import SqliteEngine, take_lock
 from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
+from steward.store.private_files import make_folder
 
 RESTORING = ".restoring"
 # What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.
@@ -55,6 +56,7 @@ async def restore(asked: Asked) -> Facts:
     with contextlib.closing(_locked(target)):
         if not asked.options.force:
             _refuse_full(settings, target, source)
+        close_files(settings)
         fresh = target.with_name(target.name + RESTORING)
         with _removed_afterwards(fresh):
             try:
@@ -108,7 +110,7 @@ def _must_be_there(path: Path, otherwise: str) -> None:
 
 
 def _locked(target: Path) -> IO[str]:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     return take_lock(target)
 
 

@@ -35,6 +35,7 @@ from steward.runs.start import RunNow
 from steward.store import runs
 from steward.store.engine import Tx
 from steward.store.migrate import migrate
+from steward.store.private_files import make_folder
 
 ORGANIZATION = "Demo Shop"
 KEPT = "demo.json"
@@ -60,7 +61,7 @@ async def demo(ask: DemoAsk, *, ready: Ready) -> None:
     """Serves the demo until a signal. Raises CannotServe, AlreadyServed."""
     if ask.reset:
         shutil.rmtree(ask.folder, ignore_errors=True)
-    ask.folder.mkdir(parents=True, exist_ok=True)
+    make_folder(ask.folder)
     listening = serve.listen(ask.host, ask.port)
     async with _sandbox(ask) as sandbox:
         settings = _settings(ask, sandbox)

@@ -19,10 +19,11 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import KEY_FILE, master_keys, open_engine
+from steward.startup import KEY_FILE, master_keys, open_engine, own_files
 from steward.store import events_kept, health, organizations, schedules, slot_audits, stats
 from steward.store.engine import Act, Engine, T
 from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.store.private_files import is_open, is_shared
 
 LEAST_FREE = 0.10
 MOST_SKEW = timedelta(seconds=30)
@@ -153,6 +154,25 @@ def _space_of(folder: Path) -> str:
     return words
 
 
+async def _files(patient: Patient) -> str:
+    return await asyncio.to_thread(_look_at_files, patient.settings)
+
+
+def _look_at_files(settings: Settings) -> str:
+    """Shared folders are told and pass: what is in them is judged file by file."""
+    folder = settings.data_dir
+    shared = [folder] if folder.exists() and is_open(folder) and is_shared(folder) else []
+    reachable = [path for path in own_files(settings) if path not in shared and is_open(path)]
+    if reachable:
+        raise Wrong(
+            f"Other accounts of this machine may open {', '.join(map(str, reachable))}. Start the service"
+            " once, or, where it is not allowed to: chmod go= and the same names, as their owner."
+        )
+    if shared:
+        return f"Other accounts may enter {folder}, which is shared; the files in it are their owner's alone."
+    return "The data folder and the files in it are their owner's alone."
+
+
 async def _slots(patient: Patient) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + GRACE
     due = await patient.read(schedules.next_due)
@@ -257,6 +277,7 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "clock": _clock,
     "tz_data": _tz_data,
     "free_space": _free_space,
+    "files": _files,
     "slots": _slots,
     "leases": _leases,
     "private_hosts": _private_hosts,

@@ -4,8 +4,10 @@ from contextlib import closing, nullcontext
 from typing import IO
 
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.startup import close_files
 from steward.store.engine_sqlite import take_lock
 from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.store.private_files import make_folder
 
 
 async def run_migrations(asked: Asked) -> Facts:
@@ -13,6 +15,8 @@ async def run_migrations(asked: Asked) -> Facts:
     url, only_look = asked.settings.database_url, asked.options.check
     try:
         with _stopped(url) if is_sqlite(url) and not only_look else nullcontext():
+            if not only_look:
+                close_files(asked.settings)
             done = await migrate(url, asked.now(), only_look=only_look)
     except SchemaDiffers as error:
         raise CommandFailed("schema_differs", str(error)) from error
@@ -31,7 +35,7 @@ async def run_migrations(asked: Asked) -> Facts:
 def _stopped(url: str) -> closing[IO[str]]:
     """The lock of whoever serves the file. Raises AlreadyServed (contract 7: migrate needs it stopped)."""
     path = sqlite_path(url)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     return closing(take_lock(path))
 
 

@@ -19,6 +19,7 @@ from steward import app, worker
 from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
+from steward.startup import close_files
 from steward.store.migrate import is_sqlite, migrate
 from steward.telemetry.log import Log, take_over
 
@@ -143,9 +144,14 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 
 
 def open_log(settings: Settings) -> Log:
-    """The log of this process, which takes the lines of libraries and uncaught errors too."""
+    """The log of this process, which takes the lines of libraries and uncaught errors too.
+
+    Closes the installation's files to others, and tells of those that stay open.
+    """
     log = app.make_log(settings, SystemClock())
     take_over(log)
+    for path in close_files(settings):
+        log.warning("file_open_to_others", path=path)
     return log
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from steward.store.engine import at, ms
 from steward.store.engine_sqlite import connect
+from steward.store.private_files import make_file, open_to_write
 
 _MARK = "CREATE TABLE backup (one INTEGER PRIMARY KEY CHECK (one = 1), taken_at INTEGER NOT NULL) STRICT"
 _BLOCK = 1 << 20
@@ -41,7 +42,7 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
     making = target.with_name(target.name + ".partial")
     with contextlib.suppress(FileNotFoundError):
         making.unlink()
-    os.close(os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    make_file(making)
     try:
         with contextlib.closing(connect(source, read_only=True)) as here, _opened(making) as there:
             here.backup(there)
@@ -54,7 +55,8 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
     finally:
         with contextlib.suppress(FileNotFoundError):
             making.unlink()
-    beside(target).write_text(f"{found.sha256}  {target.name}\n")
+    with open_to_write(beside(target)) as out:
+        out.write(f"{found.sha256}  {target.name}\n")
     _flush(beside(target))
     _flush(target.parent)
     return found

@@ -20,6 +20,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.store.engine import Act, Busy, Dialect, Shared
 from steward.store.log_sqlite import LONGEST_PAGES, LogCopier
+from steward.store.private_files import make_file, open_to_write
 from steward.store.space import DiskFull
 from steward.store.tx_sqlite import STATEMENTS, SqliteTx, drive
 
@@ -48,6 +49,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode with the durability of engine 2."""
     if sqlite3.sqlite_version_info < (3, 38):
         raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
+    with contextlib.suppress(OSError):  # SQLite says in its own words why not
+        make_file(path)  # the files beside it get its rights
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30.0
     )
@@ -356,7 +359,7 @@ class SqliteEngine:
 
 def take_lock(path: Path) -> IO[str]:
     """The lock of whoever serves a file, held until it is closed. Raises AlreadyServed."""
-    handle = path.with_name(path.name + ".lock").open("w")
+    handle = open_to_write(path.with_name(path.name + ".lock"))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -16,6 +16,7 @@ import asyncpg
 from steward.model.refusals import Unavailable
 from steward.store.engine import Dialect, ms
 from steward.store.engine_sqlite import connect
+from steward.store.private_files import make_folder
 
 _FILE = re.compile(r"([0-9]{4})_[a-z0-9_]+\.sql")
 _INCREMENTAL = 2
@@ -118,7 +119,7 @@ async def migrate(url: str, now: datetime, *, only_look: bool = False) -> Migrat
 def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
     if only_look and not path.exists():
         return _report("sqlite", {}, only_look=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     try:
         connection = connect(path)
     except sqlite3.Error as error:

@@ -25,6 +25,7 @@ NAMES = [
     "clock",
     "tz_data",
     "free_space",
+    "files",
     "slots",
     "leases",
     "private_hosts",

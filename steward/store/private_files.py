@@ -1,0 +1,61 @@
+"""Keeps the files of an installation readable by their owner alone; which files those are is the caller's."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+_OTHERS = 0o077
+_SHARED = stat.S_ISVTX | stat.S_ISGID
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder that its owner alone can enter, unless it is there."""
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+
+
+def make_file(file: Path) -> None:
+    """Makes an empty file that its owner alone can read, unless it is there."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+
+
+def open_to_write(file: Path) -> IO[str]:
+    """The file, emptied; made readable by its owner alone where it is missing."""
+    return open(file, "w", opener=lambda path, flags: os.open(path, flags, FILE_MODE))
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether a folder is another account's, or marked as one that several accounts use."""
+    found = folder.stat()
+    return found.st_uid != os.geteuid() or bool(found.st_mode & _SHARED)
+
+
+def is_open(path: Path) -> bool:
+    """Whether another account than the owner may read, write or enter it."""
+    return bool(path.stat().st_mode & _OTHERS)
+
+
+def close(paths: Iterable[Path]) -> list[Path]:
+    """Takes everybody's rights but the owner's from files and folders; those that stay open.
+
+    A folder that is shared stays as it is, and so does what belongs to another account or lies on a disk
+    that does not take it.
+    """
+    left = []
+    for path in paths:
+        if not is_open(path):
+            continue
+        is_folder = path.is_dir()
+        try:
+            if not (is_folder and is_shared(path)):
+                path.chmod(FOLDER_MODE if is_folder else FILE_MODE)
+        except OSError:
+            pass  # told by what is still open
+        if is_open(path):
+            left.append(path)
+    return left

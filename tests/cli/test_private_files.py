@@ -1,0 +1,143 @@
+"""What an installation keeps is its owner's alone: new, after an upgrade, and what is shared is told."""
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.cli.run import run
+from steward.store.migrate import sqlite_path
+from tests.processes.running import start
+
+pytestmark = pytest.mark.usefixtures("open_umask")
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """Files are made as open as they are asked to be."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+async def steward(environ: Mapping[str, str], *words: str) -> dict[str, Any]:
+    """What one command said."""
+    out = io.StringIO()
+    await asyncio.to_thread(run, [*words, "--json"], environ, out=out, err=io.StringIO())
+    told: dict[str, Any] = json.loads(out.getvalue())
+    return told
+
+
+def settings(folder: Path) -> dict[str, str]:
+    """An installation in a folder."""
+    return {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": f"sqlite:///{folder / 'steward.db'}",
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_METRICS_LISTEN": "off",
+    }
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """The rights of a folder (`.`) and of what is in it."""
+    return {path.name or ".": stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.iterdir())}
+
+
+async def checked(environ: Mapping[str, str]) -> tuple[bool, str]:
+    """What doctor says of the files."""
+    [found] = [check for check in (await steward(environ, "doctor"))["checks"] if check["name"] == "files"]
+    return found["ok"], found["message"]
+
+
+async def test_what_is_made_is_the_owners_alone(tmp_path: Path) -> None:
+    """Data folder 0700; database, log, shared memory, lock, reserve, keys and copies 0600."""
+    folder = tmp_path / "data"
+    environ = settings(folder)
+    await steward(environ, "migrate")
+    await steward(environ, "org", "create", "--name", "Demo Shop")
+    serving = await start("serve", "--port", "0", env=environ)
+    try:
+        await steward(environ, "org", "create", "--name", "Other Shop")
+        await steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
+        found = modes(folder)
+        assert set(found) >= {
+            *("steward.db", "steward.db-wal", "steward.db-shm", "steward.db.lock", "steward.db.reserve"),
+            "master.keys",
+        }
+        assert found.pop(folder.name) == 0o700
+        assert set(found.values()) == {0o600}
+        assert (await checked(environ))[0]
+    finally:
+        await serving.stop()
+    for name in ("copy.db", "copy.db.sha256"):
+        assert modes(tmp_path)[name] == 0o600
+    await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
+    found = modes(folder)
+    assert any(name.startswith("steward.db.before-") for name in found)
+    assert {mode for name, mode in found.items() if name != folder.name} == {0o600}
+
+
+@pytest.mark.parametrize("how", ["serve", "migrate", "restore"])
+async def test_a_start_closes_what_an_older_release_left_open(
+    sqlite_url: str, tmp_path: Path, how: str
+) -> None:
+    """Doctor tells of it and changes nothing; a start mends it."""
+    folder = tmp_path / "data"
+    environ = settings(folder)
+    folder.mkdir()
+    shutil.copyfile(sqlite_path(sqlite_url), folder / "steward.db")
+    await steward(environ, "keys", "rotate", "signing")
+    await steward(environ, "backup", "--to", str(tmp_path / "copy.db"))
+    for name in ("steward.db-wal", "steward.db-shm", "steward.db.lock"):
+        (folder / name).touch()
+    folder.chmod(0o755)
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    for _ in range(2):
+        is_ok, words = await checked(environ)
+        assert not is_ok
+        for name in ("steward.db", "steward.db.lock", "master.keys"):
+            assert str(folder / name) in words
+        assert f"open {folder}," in words
+    if how == "serve":
+        await (await start("serve", "--port", "0", env=environ)).stop()
+    elif how == "migrate":
+        await steward(environ, "migrate")
+    else:
+        await steward(environ, "restore", "--from", str(tmp_path / "copy.db"), "--force")
+    found = modes(folder)
+    assert found.pop(folder.name) == 0o700
+    assert set(found.values()) == {0o600}
+    assert (await checked(environ))[0]
+
+
+@pytest.mark.parametrize("bits", [0o1777, 0o2775, "another"])
+async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: int | str) -> None:
+    """It may be a mount, or have its rights for a reason; what is in it is closed all the same."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    if isinstance(bits, int):
+        folder.chmod(bits)
+    elif os.geteuid() == 0:
+        os.chown(folder, 65534, 65534)
+    else:
+        pytest.skip("only root can give a folder away")
+    before = stat.S_IMODE(folder.stat().st_mode)
+    environ = settings(folder)
+    await steward(environ, "migrate")
+    (folder / "steward.db").chmod(0o644)
+    assert not (await checked(environ))[0]
+    await steward(environ, "org", "create", "--name", "Demo Shop")
+    found = modes(folder)
+    assert found.pop(folder.name) == before
+    assert set(found.values()) == {0o600}
+    is_ok, words = await checked(environ)
+    assert is_ok
+    assert f"{folder}, which is shared" in words
