@@ -298,7 +298,10 @@ class Settings:
         "The only non-public addresses connections may reach, and the only ones with plain http",
     )
     outbound_timeout_seconds: int = _setting(
-        _whole(1, 120), "20", "One outbound read in all; with STEWARD_ENV=test also the writes"
+        _whole(1, 120),
+        "20",
+        "How long a read waits for an account's first byte, where that is over the account's own 60 s;"
+        " with STEWARD_ENV=test the limit of every call",
     )
     settle_quiet_seconds: int = _setting(
         _whole(30, 3600, test_floor=0), "120", "How long after a lost write's deadline it is first read back"

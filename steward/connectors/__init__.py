@@ -61,7 +61,7 @@ def build(options: Options) -> Mapping[str, Connector]:
             read_s=options.read_s,
             bounded=options.bounded,
         ),
-        CloudS3(private_hosts=options.private_hosts, read_s=options.read_s),
+        CloudS3(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
     )
     for connector in made:
         for name, op in connector.changes.items():

@@ -20,6 +20,7 @@ from steward.outbound.errors import (
     OutcomeUnknown,
     Refused,
     Throttled,
+    TimedOut,
     Unavailable,
     WrongAddress,
 )
@@ -30,7 +31,9 @@ from steward.outbound.web import WebReads, WebSends
 from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
 from steward.telemetry.redact import Secret
 
-_AGAIN = frozenset({429, 502, 503, 504})
+_AGAIN = frozenset({429, 500, 502, 503, 504})
+# A proxy in front gave up waiting for the account: 504, and 524 of a CDN.
+_GATEWAY_TIMEOUTS = frozenset({504, 524})
 _MOVED = frozenset({301, 302, 303, 307, 308})
 _WAITS = (1.0, 4.0)
 _LONGEST_WAIT = 60.0
@@ -89,15 +92,19 @@ class ReadHttp:
         headers: Mapping[str, str] | None = None,
         most_bytes: int = ANSWER_BYTES,
         total_s: float | None = None,
+        retry_timeouts: bool = True,
     ) -> Answer:
         """The answer whatever its status, but never a redirect or 429. Raises CallError.
 
-        Up to 3 tries on connect failure, timeout, 429, 502, 503 and 504; a named wait over 60 s is not
-        waited for. `most_bytes` and `total_s` are for files, which may be larger and take longer.
+        Up to 3 tries on connect failure, timeout, 429, 500, 502, 503 and 504; a named wait over 60 s is not
+        waited for. `most_bytes` and `total_s` are for files, which may be larger and take longer. Without
+        `retry_timeouts` the first timeout, the account's or a proxy's, raises TimedOut: the caller then
+        asks for less.
         """
         ask = Ask(
             "GET", _url(self._line, path, params), operation, headers=headers, most_bytes=most_bytes,
             total_s=total_s or self._line.link.timeouts.read_s, proof=self._line.link.proof,
+            retry_timeouts=retry_timeouts,
         )  # fmt: skip
         return await self._read(ask)
 
@@ -196,9 +203,12 @@ class ReadHttp:
                 answer = await self._wire.send(self._line, replace(asked, tries=attempt))
             except Failed as failure:
                 error = failure.cause
-                if not isinstance(error, Unavailable):
+                ends = isinstance(error, TimedOut) and not asked.retry_timeouts
+                if ends or not isinstance(error, Unavailable):
                     raise error from None
             else:
+                if answer.status in _GATEWAY_TIMEOUTS and not asked.retry_timeouts:
+                    raise TimedOut
                 error = self._throttled(asked, answer)
                 if error is None and answer.status not in _AGAIN:
                     return answer

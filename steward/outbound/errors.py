@@ -112,6 +112,12 @@ class Unavailable(CallError):
     words = "The account cannot be reached now."
 
 
+class TimedOut(Unavailable):
+    """The answer, or its next bytes, did not come in time: a smaller question may be answered."""
+
+    words = "The account did not answer in time."
+
+
 class WrongAddress(CallError):
     """Something else answers at the address; `field` is the setting to correct, when that is known."""
 

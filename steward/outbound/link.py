@@ -3,12 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 from steward.outbound.documents import Documents
 from steward.outbound.points import PointsRule
 from steward.telemetry.redact import Secret
+
+# How long a read may take after the first byte of its answer.
+REST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,26 @@ Proof: TypeAlias = Basic | Bearer | HeaderSecret | Exchanged | AddressSecret | R
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds a call may take in all (connectors 5.4)."""
+    """Seconds a call may take: in all, to connect, to the first byte of its answer, and between bytes."""
 
     read_s: float = 20.0
     write_s: float = 30.0
     connect_s: float = 5.0
+    first_byte_s: float = 60.0
     between_bytes_s: float = 15.0
+
+    @classmethod
+    def of_kind(
+        cls, setting_s: float, *, first_byte_s: float = 60.0, write_s: float = 30.0, bounded: bool = False
+    ) -> Self:
+        """The timeouts of a kind of connection: its own `first_byte_s`, or the operator's if that is longer.
+
+        `bounded` makes the operator's setting the limit of every call, as tests need it.
+        """
+        if bounded:
+            return cls(read_s=setting_s, write_s=min(setting_s, write_s), first_byte_s=setting_s)
+        first_byte_s = max(first_byte_s, setting_s)
+        return cls(read_s=first_byte_s + REST_S, write_s=write_s, first_byte_s=first_byte_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _PACE = PaceRule(at_once=4)
 _TIMES = Timeouts()
 _REDIRECTS = 3
 _MOVED = frozenset({301, 302, 303, 307, 308})
-_AGAIN = frozenset({429, 502, 503, 504})
+_AGAIN = frozenset({429, 500, 502, 503, 504})
 _WAITS = (1.0, 4.0)
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

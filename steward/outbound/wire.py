@@ -15,7 +15,7 @@ from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.address import Origin, Resolver, SystemResolver, origin_of
 from steward.outbound.answer import ANSWER_BYTES, HEADER_BYTES, Answer, Body, LineCap
-from steward.outbound.errors import Broken, CallError, Refused, Throttled, Unavailable
+from steward.outbound.errors import Broken, CallError, Refused, Throttled, TimedOut, Unavailable
 from steward.outbound.exchange import Tokens
 from steward.outbound.link import (
     AddressSecret,
@@ -89,6 +89,7 @@ class Ask:
     still_allowed: Callable[[datetime], None] | None = None
     points: float = 0.0
     most_bytes: int = ANSWER_BYTES
+    retry_timeouts: bool = True
 
 
 class Wire:
@@ -194,17 +195,17 @@ class Wire:
                 try:
                     if response.status_code != 200:
                         raise Unavailable(f"The result cannot be fetched (status {response.status_code}).")
-                    async for piece in response.aiter_raw():
+                    async for piece in _timed(response.aiter_raw(), line.link.timeouts.between_bytes_s):
                         for whole in left.feed(piece):
                             yield whole
                         if self.clock.monotonic() > until:
-                            raise Unavailable("The result did not come in time.")
+                            raise TimedOut("The result did not come in time.")
                 finally:
                     await response.aclose()
         except CallError as error:
             raise Failed(error, not_sent=False) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            raise Failed(Unavailable("The result did not come in time."), not_sent=False) from error
+            raise Failed(TimedOut("The result did not come in time."), not_sent=False) from error
         for whole in left.rest():
             yield whole
 
@@ -261,7 +262,7 @@ class Wire:
                     if attempt == 3 or isinstance(failure.cause, Refused):
                         raise failure.cause from None
                 else:
-                    if answer.status not in (429, 502, 503, 504) or attempt == 3:
+                    if answer.status not in (429, 500, 502, 503, 504) or attempt == 3:
                         return answer
                 await self.clock.sleep(4.0 ** (attempt - 1))
             raise AssertionError
@@ -287,8 +288,8 @@ class Wire:
             # Before the request: refused or not resolved. After it: the answer was over a cap.
             raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            words = "The account did not answer in time." if _is_timeout(error) else None
-            raise Failed(Unavailable(words), not_sent=mark.not_sent(error)) from None
+            cause = TimedOut() if _is_timeout(error) else Unavailable()
+            raise Failed(cause, not_sent=mark.not_sent(error)) from None
 
     async def _answered(self, line: Line, request: httpx.Request, most_bytes: int) -> Answer:
         transport, place = await self._transport(line), line.place
@@ -296,7 +297,7 @@ class Wire:
         try:
             response = await transport.handle_async_request(request)
             try:
-                return await self._read(request, response, most_bytes)
+                return await self._read(line, request, response, most_bytes)
             finally:
                 await response.aclose()
         finally:
@@ -304,14 +305,16 @@ class Wire:
             if not self._busy[place]:
                 del self._busy[place]
 
-    async def _read(self, request: httpx.Request, response: httpx.Response, most_bytes: int) -> Answer:
+    async def _read(
+        self, line: Line, request: httpx.Request, response: httpx.Response, most_bytes: int
+    ) -> Answer:
         size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
         if size > HEADER_BYTES:
             raise Broken("its headers are larger than 64 KiB")
         headers = {name.lower(): value for name, value in response.headers.items()}
         body = Body(headers.get("content-encoding", ""), most_bytes)
         if request.method != "HEAD":
-            async for piece in response.aiter_raw():
+            async for piece in _timed(response.aiter_raw(), line.link.timeouts.between_bytes_s):
                 body.feed(piece)
         return Answer(response.status_code, headers, body.whole(), self.register.clean)
 
@@ -332,10 +335,25 @@ class Wire:
 
 
 def _limits(times: Timeouts, ask: Ask, mark: SentMark | None = None) -> dict[str, object]:
-    between = min(times.between_bytes_s, ask.total_s)
-    connect = min(times.connect_s, ask.total_s)
-    limits = {"connect": connect, "read": between, "write": between, "pool": between}
+    """The transport's own limits: it knows one for every read, so that for the first byte stands there.
+
+    Between the bytes of a body `_timed` counts.
+    """
+    between, connect = min(times.between_bytes_s, ask.total_s), min(times.connect_s, ask.total_s)
+    first_byte = min(times.first_byte_s, ask.total_s)
+    limits = {"connect": connect, "read": first_byte, "write": between, "pool": ask.total_s}
     return {"timeout": limits, MARK: mark or SentMark()}
+
+
+async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """The pieces of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        yield piece
 
 
 def throttled(answer: Answer, clock: Clock) -> Throttled:

@@ -415,7 +415,7 @@ async def test_no_secret_of_the_shop_reaches_a_line(shop: Connection, world: Out
     """connectors 5.6"""
     await shop.check()
     world.world.state.faults.make(
-        {"method": "GET", "path": "/**", "kind": "status", "status": 500, "count": 1}
+        {"method": "GET", "path": "/**", "kind": "status", "status": 507, "count": 1}
     )
     with pytest.raises(CallError):
         await variants(shop)

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from steward.clock import SystemClock
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import NotSent, OutcomeUnknown, Refused, Unavailable
+from steward.outbound.errors import NotSent, OutcomeUnknown, Refused, TimedOut, Unavailable
 from steward.outbound.grant import WriteGrant
 from steward.outbound.link import Link, PaceRule, Timeouts
 from steward.outbound.transport import GuardedBackend, tls_context
@@ -82,7 +84,7 @@ def outbound(port: int, names: Names, **options: Any) -> tuple[Outbound, Link]:
     private = options.pop("private", [f"{NAME}:{port}"])
     scheme = options.pop("scheme", "http")
     wire = Wire(clock, register, log, private_hosts=private, resolver=names, **options)
-    times = Timeouts(read_s=5, write_s=5, connect_s=2, between_bytes_s=0.3)
+    times = Timeouts(read_s=5, write_s=5, connect_s=2, first_byte_s=0.3, between_bytes_s=0.3)
     return Outbound(wire), Link("test", f"{scheme}://{NAME}:{port}", None, times, PaceRule(), "test")
 
 
@@ -223,6 +225,58 @@ async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
             with pytest.raises(OutcomeUnknown):
                 await send(*outbound(port, Names("127.0.0.1")))
         assert len(heard.heads) == 1
+
+
+class Late:
+    """Waits before the first byte of its answer, and between the two halves of its body."""
+
+    def __init__(self, first: float, between: float) -> None:
+        self.first = first
+        self.between = between
+        self.arrived = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request on the connection."""
+        await reader.readuntil(b"\r\n\r\n")
+        self.arrived += 1
+        await SystemClock().sleep(self.first)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{")
+        await writer.drain()
+        await SystemClock().sleep(self.between)
+        writer.write(b"}")
+        await writer.drain()
+
+
+@pytest.mark.parametrize(
+    ("first", "between", "comes"), [(0.3, 0.0, True), (0.9, 0.0, False), (0.0, 0.3, False)]
+)
+async def test_the_first_byte_may_take_longer_than_the_next_ones(
+    first: float, between: float, comes: bool
+) -> None:
+    """The wait for an account that works on its answer is no silence in the middle of one."""
+    late = Late(first, between)
+    async with listening(late) as port:
+        client, link = outbound(port, Names("127.0.0.1"))
+        link = replace(link, timeouts=replace(link.timeouts, first_byte_s=0.6, between_bytes_s=0.1))
+        reading = client.reading(OrgId(1), IntegrationId(1), link)
+        try:
+            if comes:
+                assert (await reading.get("/x", retry_timeouts=False)).body == b"{}"
+            else:
+                with pytest.raises(TimedOut):
+                    await reading.get("/x", retry_timeouts=False)
+        finally:
+            await client.aclose()
+    assert late.arrived == 1
+
+
+@pytest.mark.parametrize(("setting", "first_byte"), [(1.0, 60.0), (60.0, 60.0), (90.0, 90.0)])
+def test_a_kind_of_connection_waits_a_minute_for_the_first_byte_or_longer_by_setting(
+    setting: float, first_byte: float
+) -> None:
+    times = Timeouts.of_kind(setting)
+    assert (times.first_byte_s, times.read_s) == (first_byte, first_byte + 30)
+    assert Timeouts.of_kind(2.0, bounded=True) == Timeouts(read_s=2.0, write_s=2.0, first_byte_s=2.0)
 
 
 async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_path: Path) -> None:

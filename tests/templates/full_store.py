@@ -132,7 +132,7 @@ class FullStore:
 
     def break_read(self, after: int) -> Any:
         """The read that comes after so many more fails; the fault."""
-        fault: dict[str, Any] = {"kind": "status", "status": 500, "skip": after}
+        fault: dict[str, Any] = {"kind": "status", "status": 507, "skip": after}
         if self.platform == "shopify":
             return self.fake.faults.make({**fault, "method": "POST", "path": "**/graphql.json"})
         return self.place.world.state.faults.make({**fault, "method": "GET", "path": "/wp-json/**"})

@@ -188,7 +188,7 @@ async def test_an_emptied_tab_fails_the_run(world: World) -> None:
 async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> None:
     """Templates E10: a half list is never decided on."""
     world.outside.world.load_products(150)
-    fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 500, "skip": 1}
+    fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 507, "skip": 1}
     made = world.outside.world.state.faults.make(fault)
     with pytest.raises(CallError):
         await _hide(world).run(approve=False)

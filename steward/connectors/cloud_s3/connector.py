@@ -169,9 +169,9 @@ class CloudS3:
     events: EventSource | None = None
     changes: Mapping[str, ChangeOp[Any]] = {}
 
-    def __init__(self, *, private_hosts: Collection[str], read_s: float) -> None:
+    def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
         self._private = frozenset(private_hosts)
-        self._times = Timeouts(read_s=read_s)
+        self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = Facts(
             "cloud_s3", "Cloud storage (S3)", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
         )

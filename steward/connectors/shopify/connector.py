@@ -91,7 +91,7 @@ class Shopify:
             raise ValueError(f"Shopify's versions before {VERSIONS[0]} know no keys for writes of stock")
         self._url = url
         self._version = version
-        self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S) if bounded else WRITE_S)
+        self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
         path = f"/admin/api/{version}/graphql.json"
         self._documents = Documents(path, (*READS, *WRITES), reading=READING_MUTATIONS, compiler=document_of)
         self.events: EventSource | None = Deliveries()

@@ -74,7 +74,7 @@ class Spreadsheet:
         self._token_url = token_url
         self._client_id, secret = client
         self._client_secret = None if secret is None else Secret(secret)
-        self._times = Timeouts(read_s=read_s, write_s=min(read_s, 30.0) if bounded else 30.0)
+        self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = Facts(
             "spreadsheet", "Google Sheets", Kind.ACCOUNT, (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
             self._times, _SCHEMA, ("v4",),

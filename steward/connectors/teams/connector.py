@@ -171,7 +171,7 @@ class Teams:
     ) -> None:
         self._hosts = tuple(hosts)
         self._private = frozenset(private_hosts)
-        self._times = Timeouts(read_s=read_s, write_s=min(read_s, 30.0) if bounded else 30.0)
+        self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = Facts("teams", "Microsoft Teams", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA)
         self.changes: Mapping[str, ChangeOp[Any]] = {"teams.post": Posting()}
 

@@ -60,7 +60,6 @@ from steward.model.json import JsonObject
 from steward.outbound.address import origin_of
 from steward.outbound.link import Basic, PaceRule
 
-READ_AT_LEAST_S = 30.0
 WRITE_S = 60.0
 _PACE = PaceRule(at_once=2, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))
 _NAMES = ("url", "consumer_key", "consumer_secret")
@@ -101,8 +100,7 @@ class WooCommerce:
     ) -> None:
         self._private = frozenset(private_hosts)
         self._own_address = own_address
-        times = Timeouts(read_s=max(read_s, READ_AT_LEAST_S), write_s=WRITE_S)
-        self._times = Timeouts(read_s=read_s, write_s=min(read_s, WRITE_S)) if bounded else times
+        self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
         self.facts = Facts(
             "woocommerce", "WooCommerce", Kind.STORE, (Auth.KEY,), _PACE, self._times, _SCHEMA, ("wc/v3",)
         )

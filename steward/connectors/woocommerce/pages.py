@@ -5,19 +5,28 @@ from datetime import UTC, datetime
 
 from steward.connectors.base import NotFound
 from steward.connectors.woocommerce.answers import Row, id_of, row_of, rows_of
+from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
+from steward.outbound.errors import TimedOut
 
 PREFIX = "/wp-json/wc/v3"
 PAGE = 100
+# The lengths a page is asked in: after a timeout the next shorter one.
+LENGTHS = (PAGE, 50, 25, 10)
 # How many objects one call names: as many as a page holds, addresses stay short.
 NAMED = 100
 
 
 class Pages:
-    """The lists of one shop."""
+    """The lists of one shop, as one run reads them.
+
+    A page that does not come in time is asked for again in a shorter length, which then holds for every
+    list of the run: a shop that cannot make one page in time seldom makes the next one.
+    """
 
     def __init__(self, http: ReadHttp) -> None:
         self._http = http
+        self._longest = PAGE
 
     async def one(self, path: str, fields: str, operation: str) -> Row:
         """A single object; one in the trash counts as gone. Raises CallError."""
@@ -34,13 +43,14 @@ class Pages:
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
         """Every page with the total it told; each object once. `Link` is not followed (connectors 7.2).
 
-        Pages are numbered: when the list grew shorter while it was read, what moved forward over a page's
-        edge is read by going back as many pages as could have gone.
+        `position` counts the objects read so far. The page that holds it is asked for, so that a length
+        that changed leaves nothing out; what is read twice is dropped. When the list grew shorter while it
+        was read, what moved forward over a page's edge is read by going back as many objects as are gone.
         """
-        number, seen, last = 1, set[str](), None
+        position, seen, last = 0, set[str](), None
         while True:
-            query = {"per_page": str(size), "page": str(number), "orderby": "id", "order": "asc", **params}
-            answer = await self._http.get(PREFIX + path, query, operation=operation)
+            answer, length = await self._page(path, params, operation, position=position, size=size)
+            number = position // length + 1
             rows = rows_of(answer)
             pages, total = _count(answer.headers, "x-wp-totalpages"), _count(answer.headers, "x-wp-total")
             fresh = [row for row in rows if id_of(row) not in seen]
@@ -50,11 +60,31 @@ class Pages:
             gone = max(last - total, 0) if last is not None and total is not None else 0
             last = total
             if gone and number > 1:
-                number = max(1, number - -(-gone // size))
+                position = max((number - 1) * length - gone, 0)
                 continue
-            if not rows or (pages is not None and number >= pages) or (pages is None and len(rows) < size):
+            if not rows or (pages is not None and number >= pages) or (pages is None and len(rows) < length):
                 return
-            number += 1
+            position = number * length
+
+    async def _page(
+        self, path: str, params: Mapping[str, str], operation: str, *, position: int, size: int
+    ) -> tuple[Answer, int]:
+        """The page that holds `position`, and its length: at most `size`, shorter after timeouts."""
+        while True:
+            length = min(size, self._longest)
+            shorter = next((each for each in LENGTHS if each < length), None)
+            page = {"per_page": str(length), "page": str(position // length + 1)}
+            query = {**page, "orderby": "id", "order": "asc", **params}
+            try:
+                answer = await self._http.get(
+                    PREFIX + path, query, operation=operation, retry_timeouts=shorter is None
+                )
+            except TimedOut:
+                if shorter is None:
+                    raise
+                self._longest = min(self._longest, shorter)
+            else:
+                return answer, length
 
     async def named(
         self, path: str, ids: Sequence[str], params: Mapping[str, str], operation: str
