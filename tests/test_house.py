@@ -115,7 +115,8 @@ SHARED = {
     | {"conditions", "older_conditions", "js_dates", "date_text", "calendar_math", "html_marks"}
     | {"js_values", "kinds"}
     | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
-    | {"answers", "http_pages", "called", "sheet_forms", "sheet_places", "store_fields", "http_sign_in"},
+    | {"answers", "http_pages", "called", "store_fields", "http_sign_in"}
+    | {"sheet_columns", "sheet_forms", "sheet_places"},
     "templates": {"base"},
 }
 

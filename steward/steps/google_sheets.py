@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import (
-    AppendRows,
-    SheetTable,
-    WriteCells,
-)
+from steward.connectors.base import AppendRows, Planned, Proposal, SheetTable, WriteCells
+from steward.connectors.base import Problem as Fault
 from steward.connectors.records import Cell
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind
@@ -30,6 +27,7 @@ from steward.steps.kinds import (
     same,
 )
 from steward.steps.rows import column_letters
+from steward.steps.sheet_columns import SheetColumns, extra_field_problems
 from steward.steps.sheet_forms import area_problems, clear, create, delete, form_problems
 from steward.steps.sheet_places import SheetPlace, document_of, tab_of
 
@@ -98,6 +96,8 @@ class GoogleSheets(StepType):
             yield from form_problems(asked, _operation(asked))
         if asked.get("rawData"):
             yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
+        if _operation(asked) in ("append", "appendOrUpdate", "update"):
+            yield from extra_field_problems(asked, _operation(asked))
         yield from area_problems(asked)
 
     async def run(self, call: Call) -> Result:
@@ -198,22 +198,35 @@ def _mapped(call: Call, number: int) -> dict[str, Any]:
 
 async def _write(call: Call, place: SheetPlace, operation: str) -> Result:
     tab, table = await place.table()
-    heads = _heads(table)
-    writing = _Writing(call, place, tab, table, heads, Effects(call))
-    fresh: list[tuple[int, dict[str, Any]]] = []
+    columns = SheetColumns.of(place, tab, table, _heads(table))
+    writing = _Writing(call, place, tab, table, columns, Effects(call))
+    written: list[_Row] = []
     for number in range(len(call.items)):
         try:
-            row = _mapped(call, number)
-            at = None if operation == "append" else writing.match(number, row)
+            fields = _mapped(call, number)
+            at = None if operation == "append" else writing.match(number, fields, operation)
+            cells = columns.admit(call, number, fields, operation)
         except ItemFailed as failure:
             writing.effects.fails(number, failure.message)
             continue
-        if at is not None:
-            writing.change(number, at, row)
-        elif operation != "update":
-            fresh.append((number, row))
-    writing.append(fresh)
+        if at is not None or operation != "update":
+            written.append(_Row(number, fields, cells, at))
+    # Only now is it known which columns all items together add.
+    for row in written:
+        if row.at is not None:
+            writing.change(row, row.at)
+    writing.append([row for row in written if row.at is None])
     return writing.effects.result(read=len(table.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What one item writes: its fields as mapped, the cells written, and the row they belong to, if any."""
+
+    number: int
+    fields: Mapping[str, Any]
+    cells: Mapping[str, Any]
+    at: int | None
 
 
 @dataclass(slots=True)
@@ -224,7 +237,7 @@ class _Writing:
     place: SheetPlace
     tab: str
     table: SheetTable
-    heads: list[str]
+    columns: SheetColumns
     effects: Effects
 
     @property
@@ -232,7 +245,7 @@ class _Writing:
         """The connection the sends go to."""
         return self.place.account.connection.integration_id
 
-    def match(self, number: int, row: Mapping[str, Any]) -> int | None:
+    def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
         """The row in the sheet an item belongs to. Raises ItemFailed."""
         params = self.call.params(number)
         columns = params.get("columns.matchingColumns", [])
@@ -241,10 +254,13 @@ class _Writing:
         values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
         if "row_number" in names:
             return int(js.number(self.call.items[number].json.get("row_number", row.get("row_number", 0))))
-        if not all(name in self.heads for name in names):
+        heads = self.columns.present
+        if self.columns.is_empty_tab and operation == "appendOrUpdate":
+            return None
+        if not all(name in heads for name in names):
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
         for one in self.table.rows[1:]:
-            there = _row(self.heads, one.cells)
+            there = _row(heads, one.cells)
             if all(
                 js.text(there.get(name, "")) == js.text(value)
                 for name, value in zip(names, values, strict=True)
@@ -252,48 +268,52 @@ class _Writing:
                 return one.number
         return None
 
-    def change(self, number: int, at: int, row: Mapping[str, Any]) -> None:
-        """Cells of a row there is."""
+    def change(self, row: _Row, at: int) -> None:
+        """Proposes the cells of a row that is in the tab, with the columns added for them."""
         there = next((one.cells for one in self.table.rows if one.number == at), ())
-        asks = []
-        for name, value in row.items():
-            if name not in self.heads or name == "row_number":
+        heads, present = self.columns.heads, self.columns.present
+        operation = self.place.account.changes["sheet.write_cells"]
+        proposals: list[Proposal] = []
+        problems: list[Fault] = []
+        for name, value in row.cells.items():
+            if name not in heads:
                 continue
-            column = self.heads.index(name)
+            column = heads.index(name)
             before = there[column] if column < len(there) else None
-            asks.append(
-                WriteCells(
-                    tab=self.tab,
-                    start=f"{column_letters(column)}{at}",
-                    rows=((_cell(value),),),
-                    before=((before,),),
-                    spreadsheet_id=self.place.document,
-                )
+            ask = WriteCells(
+                tab=self.tab,
+                start=f"{column_letters(column)}{at}",
+                rows=((_cell(value),),),
+                before=((before,),),
+                spreadsheet_id=self.place.document,
             )
-        changes = self.place.account.changes["sheet.write_cells"]
-        planned = changes.plan(asks, integration_id=self.number)
-        self.effects.planned(number, planned, Item({**row, "row_number": at}, same(number)))
+            planned = operation.plan([ask], integration_id=self.number)
+            is_added = name not in present
+            proposals += [self.columns.with_header(one) if is_added else one for one in planned.proposals]
+            problems += planned.problems
+        item = Item({**row.fields, "row_number": at}, same(row.number))
+        self.effects.planned(row.number, Planned(tuple(proposals), tuple(problems)), item)
 
-    def append(self, fresh: Sequence[tuple[int, dict[str, Any]]]) -> None:
-        """New rows, all in one request."""
+    def append(self, fresh: Sequence[_Row]) -> None:
+        """Proposes the new rows, all in one request, after the header cells of the columns they add."""
         if not fresh:
             return
-        missing = [
-            name for name in dict.fromkeys(name for _, row in fresh for name in row) if name not in self.heads
-        ]
+        heads = self.columns.heads
+        missing = [name for row in fresh for name in row.cells if name not in heads]
         if missing:
-            for number, _ in fresh:
+            for row in fresh:
                 words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
-                self.effects.fails(number, words)
+                self.effects.fails(row.number, words)
             return
-        rows = tuple(tuple(_cell(row.get(head)) for head in self.heads) for _, row in fresh)
+        rows = tuple(tuple(_cell(row.cells.get(head)) for head in heads) for row in fresh)
         ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.place.document)
         planned = self.place.account.changes["sheet.append_rows"].plan([ask], integration_id=self.number)
         first = len(self.effects.items)
-        for number, row in fresh:
-            self.effects.items.append(Item(row, same(number)))
+        for row in fresh:
+            self.effects.items.append(Item(dict(row.fields), same(row.number)))
         if planned.problems:
             raise ItemFailed(planned.problems[0].message)
         for proposal in planned.proposals:
-            self.effects.proposals.append(proposal)
+            whole = self.columns.with_header(proposal) if self.columns.added else proposal
+            self.effects.proposals.append(whole)
             self.effects.item_of.append(first)

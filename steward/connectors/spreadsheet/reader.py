@@ -1,5 +1,6 @@
 """Reads a Google spreadsheet: its tabs, whole tabs with row numbers, and what a write is compared with."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
@@ -173,7 +174,7 @@ class SpreadsheetReader:
         path = f"{self._path(spreadsheet_id)}/values/{in_path(name)}"
         answer = await self._http.get(path, {"majorDimension": "ROWS", **_RAW}, operation="values")
         if answer.status == 400:
-            raise NotFound("The tab is gone or was renamed.")
+            raise range_error(answer.quote(answer.body[:2000].decode("utf-8", "replace")))
         return object_of(answer)
 
     def _path(self, spreadsheet_id: str | None) -> str:
@@ -239,6 +240,14 @@ def error_of(answer: Answer) -> CallError:
     if answer.status >= 500:
         return Unavailable(platform_text=text)
     return Broken(f"status {answer.status}", platform_text=text)
+
+
+def range_error(text: str | None) -> CallError:
+    """The error of a range that was refused with `text`: the tab ends before it, or is not there."""
+    if re.search(r"exceeds grid limits", text or "", re.IGNORECASE):
+        words = "The tab has no such column or row. Add empty columns or rows to it, then run this again."
+        return Invalid([], words, platform_text=text or "")
+    return NotFound("The tab is gone or was renamed.")
 
 
 def _tab(sheet: Decoded) -> Tab | None:

@@ -14,7 +14,7 @@ from steward.connectors.base import (
     WriteState,
 )
 from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_rows, tab_range, wire
-from steward.connectors.spreadsheet.reader import error_of, object_of, path_of
+from steward.connectors.spreadsheet.reader import error_of, object_of, path_of, range_error
 from steward.model.change import Batch
 from steward.outbound.answer import Answer, Decoded
 from steward.outbound.errors import NotSent, WriteFailed
@@ -87,10 +87,10 @@ class SpreadsheetWriter:
 
 
 def _told(error: CallError) -> CallError:
-    """A write refused as invalid: the tab takes no rows any more, or it is not there under its name."""
+    """A write refused as invalid: the tab takes no rows, ends before the cells, or has another name."""
     if _NOT_WRITABLE.search(error.platform_text or ""):
         return Invalid([], "The spreadsheet is protected there, or full.", platform_text=error.platform_text)
-    return NotFound("The tab is gone or was renamed.")
+    return range_error(error.platform_text)
 
 
 def _deletion(part: Part) -> JsonValue:

@@ -1,0 +1,209 @@
+"""Columns that imported spreadsheet steps add for fields without one, as n8n's documentation says."""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.workflow_tool.read import read_value
+from steward.model.automation import Automation
+from steward.model.change import Outcome
+from steward.model.run import Mode, Run, RunStatus
+from tests.imports.exports import automated, chain, code
+from tests.imports.test_sheets import approved, rows_of, sheet
+from tests.runs.shop import Shop
+
+AUTO = {"mappingMode": "autoMapInputData"}
+TWO = "return [{json: {Code: 'A3', Colour: 'red'}}, {json: {Price: 4, Size: 'M', Colour: 'blue'}}]"
+STARTED = [["Code", "Price"], ["A1", 1], ["A2", 2]]
+EACH_ENGINE_ONCE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def holds(shop: Shop, rows: list[list[Any]]) -> None:
+    """Puts these rows, and nothing else, into the tab."""
+    [tab] = shop.world.state.google.books["sheet-prices"].tabs
+    tab.cells = {(y, x): cell for y, row in enumerate(rows) for x, cell in enumerate(row)}
+
+
+async def set_up(shop: Shop, items: str, step: dict[str, Any]) -> Automation:
+    """An automation that hands these items to the step."""
+    binding = {"integration_id": shop.connections["spreadsheet"].integration_id, "kind": "spreadsheet"}
+    bindings = {"Sheet": binding | {"target": None}}
+    return await automated(shop, chain(code("Items", items), step), bindings=bindings)
+
+
+def choice(name: str) -> dict[str, Any]:
+    """The option for fields without a column."""
+    return {"options": {"handlingExtraData": name}}
+
+
+@pytest.mark.parametrize("options", [{}, choice("insertInNewColumn")], ids=["default", "chosen"])
+async def test_a_field_without_a_column_adds_one(shop: Shop, options: dict[str, Any]) -> None:
+    """n8n, Append Row, Handling extra fields in input: Insert in New Column(s), the default"""
+    holds(shop, STARTED)
+    await approved(shop, TWO, sheet("append", columns=AUTO, **options))
+    assert rows_of(shop) == [
+        ["Code", "Price", "Colour", "Size"],
+        ["A1", 1],
+        ["A2", 2],
+        ["A3", "", "red"],
+        ["", 4, "blue", "M"],
+    ]
+
+
+async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop: Shop) -> None:
+    """contract 3.4: what a person approves is what is written; a second run adds no column again"""
+    holds(shop, STARTED)
+    automation = await set_up(shop, TWO, sheet("append", columns=AUTO))
+    for _ in range(2):
+        run = await shop.waiting(automation)
+        [change] = await shop.changes(run)
+        shown = {field.field: field.after for field in change.proposal.fields}
+        assert shown.get("columns") == (["Colour", "Size"] if len(rows_of(shop)) == 3 else None)
+        assert shown["rows"] == 2
+        await shop.approve(run)
+        assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
+    assert rows_of(shop)[0] == ["Code", "Price", "Colour", "Size"]
+    assert rows_of(shop)[3:5] == rows_of(shop)[5:7]
+
+
+@EACH_ENGINE_ONCE
+async def test_fields_without_a_column_are_ignored_when_the_step_says_so(shop: Shop) -> None:
+    """n8n, Append Row, Handling extra fields in input: Ignore Them"""
+    holds(shop, STARTED)
+    await approved(shop, TWO, sheet("append", columns=AUTO, **choice("ignoreIt")))
+    assert rows_of(shop) == [*STARTED, ["A3"], ["", 4]]
+
+
+@EACH_ENGINE_ONCE
+async def test_fields_without_a_column_stop_the_step_when_it_says_so(shop: Shop) -> None:
+    """n8n, Append Row, Handling extra fields in input: Error; items that fit do not"""
+    holds(shop, STARTED)
+    step = sheet("append", columns=AUTO, **choice("error"))
+    run = await shop.drained(await set_up(shop, TWO, step), Mode.LIVE)
+    assert run.status is RunStatus.FAILED
+    assert "“Colour”" in (run.message or "")
+    assert rows_of(shop) == STARTED
+    await approved(shop, "return [{json: {Code: 'A3', Price: 3}}]", step)
+    assert rows_of(shop) == [*STARTED, ["A3", 3]]
+
+
+@pytest.mark.parametrize("operation", ["append", "appendOrUpdate"])
+@pytest.mark.parametrize(
+    "options", [{}, choice("ignoreIt"), choice("error")], ids=["default", "ignore", "error"]
+)
+@EACH_ENGINE_ONCE
+async def test_an_empty_tab_gets_a_header_row(shop: Shop, operation: str, options: dict[str, Any]) -> None:
+    """n8n: rows for a tab without columns are written below a row of their field names"""
+    holds(shop, [])
+    columns = {**AUTO, "matchingColumns": ["Code"]}
+    await approved(shop, TWO, sheet(operation, columns=columns, **options))
+    assert rows_of(shop) == [["Code", "Colour", "Price", "Size"], ["A3", "red"], ["", "blue", 4, "M"]]
+
+
+@EACH_ENGINE_ONCE
+async def test_an_empty_tab_gets_the_columns_that_are_mapped_by_hand(shop: Shop) -> None:
+    """n8n: the same with Map Each Column Manually"""
+    holds(shop, [])
+    columns = {"mappingMode": "defineBelow", "value": {"Code": "={{ $json.Code }}", "Price": 5}}
+    await approved(shop, "return [{json: {Code: 'A1', Colour: 'red'}}]", sheet("append", columns=columns))
+    assert rows_of(shop) == [["Code", "Price"], ["A1", 5]]
+
+
+async def test_rows_found_and_rows_added_fill_the_new_columns(shop: Shop) -> None:
+    """n8n, Append or Update Row, Handling extra fields in input: Insert in New Column(s)"""
+    holds(shop, STARTED)
+    items = "return [{json: {Code: 'A2', Price: 7, Colour: 'red'}}, {json: {Code: 'A9', Size: 'M'}}]"
+    columns = {**AUTO, "matchingColumns": ["Code"]}
+    await approved_changes(shop, items, sheet("appendOrUpdate", columns=columns))
+    assert rows_of(shop) == [
+        ["Code", "Price", "Colour", "Size"],
+        ["A1", 1],
+        ["A2", 7, "red"],
+        ["A9", "", "", "M"],
+    ]
+
+
+async def approved_changes(shop: Shop, items: str, step: dict[str, Any]) -> Run:
+    """A live run of the step, approved, to its end."""
+    run = await shop.waiting(await set_up(shop, items, step))
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    return ended
+
+
+@EACH_ENGINE_ONCE
+async def test_updating_leaves_extra_fields_out_unless_the_step_says_otherwise(shop: Shop) -> None:
+    """n8n's documentation has no such option for Update Row"""
+    items = "return [{json: {Code: 'A2', Price: 7, Colour: 'red'}}]"
+    columns = {**AUTO, "matchingColumns": ["Code"]}
+    holds(shop, STARTED)
+    await approved_changes(shop, items, sheet("update", columns=columns))
+    assert rows_of(shop) == [*STARTED[:2], ["A2", 7]]
+    await approved_changes(shop, items, sheet("update", columns=columns, **choice("insertInNewColumn")))
+    assert rows_of(shop) == [["Code", "Price", "Colour"], ["A1", 1], ["A2", 7, "red"]]
+
+
+@EACH_ENGINE_ONCE
+async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None:
+    """engine 11: what differs from what was shown is a conflict; no row is written under it"""
+    holds(shop, STARTED)
+    run = await shop.waiting(await set_up(shop, TWO, sheet("append", columns=AUTO)))
+    holds(shop, [["Code", "Price", "Note"], *STARTED[1:]])
+    await shop.approve(run)
+    await shop.until_settled(run)
+    [change] = await shop.changes(run)
+    assert change.outcome is Outcome.CONFLICT
+    assert rows_of(shop) == [["Code", "Price", "Note"], *STARTED[1:]]
+
+
+@EACH_ENGINE_ONCE
+async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> None:
+    """No head is written over cells that another purpose has"""
+    holds(shop, [["Code", "Price"], ["A1", 1, "", "a note"]])
+    await approved(
+        shop, "return [{json: {Code: 'A2', Colour: 'red', row_number: 5}}]", sheet("append", columns=AUTO)
+    )
+    assert rows_of(shop) == [
+        ["Code", "Price", "", "", "Colour"],
+        ["A1", 1, "", "a note"],
+        ["A2", "", "", "", "red"],
+    ]
+
+
+@EACH_ENGINE_ONCE
+async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
+    """connectors 7.3: a refused call writes nothing, and the words say what to do"""
+    holds(shop, STARTED)
+    [tab] = shop.world.state.google.books["sheet-prices"].tabs
+    tab.columns = 2
+    run = await shop.waiting(await set_up(shop, TWO, sheet("append", columns=AUTO)))
+    await shop.approve(run)
+    await shop.until_settled(run)
+    [change] = await shop.changes(run)
+    assert change.outcome is Outcome.FAILED
+    assert "Add empty columns" in (change.message or "")
+    assert rows_of(shop) == STARTED
+
+
+@pytest.mark.parametrize(
+    ("operation", "options", "told"),
+    [
+        ("append", {}, [("note", "adds one")]),
+        ("append", choice("insertInNewColumn"), [("note", "adds one")]),
+        ("append", choice("ignoreIt"), []),
+        ("append", choice("error"), []),
+        ("append", choice("somethingElse"), [("error", "not known")]),
+        ("append", choice("={{ $json.way }}"), []),
+        ("update", {}, [("warning", "left out")]),
+        ("update", choice("ignoreIt"), []),
+    ],
+)
+def test_an_import_tells_what_becomes_of_extra_fields(
+    operation: str, options: dict[str, Any], told: list[tuple[str, str]]
+) -> None:
+    """imports 1.2: nothing is silent"""
+    found = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
+    mine = [one for one in found if one.step == "Sheet" and "column" in one.message]
+    assert [str(one.level) for one in mine] == [level for level, _ in told]
+    assert all(words in one.message for one, (_, words) in zip(mine, told, strict=True))
