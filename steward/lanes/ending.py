@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from steward.lanes import lane
+from steward.lanes import lane, summaries
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
+from steward.model.json import JsonObject
 from steward.model.run import Queue, RunStatus, StartedBy
 from steward.store import approvals, changes, fair, lanes, run_queue
 from steward.store.engine import Tx
@@ -52,10 +53,13 @@ async def end(
     hot = await run_queue.hot(tx, org, run, lock=True)
     if hot is None or not await run_queue.end(tx, org, run, status=how.status, since=since):
         return False
+    summary: JsonObject | None = None
     if since is RunStatus.WAITING_APPROVAL and hot.approval is not None:
         await end_approval(tx, org, hot.approval, status=how.approval)
         await changes.drop_open(tx, org, run, to=how.change)
-    await run_queue.set_facts(tx, org, run, code=how.code, message=how.message)
+        record = await summaries.of_run(tx, org, run)
+        summary = record.summary(how.status, how.code, how.message)
+    await run_queue.set_facts(tx, org, run, code=how.code, message=how.message, summary=summary)
     await lane.release(tx, org, automation)
     return True
 

@@ -25,7 +25,7 @@ MANY_OBJECTS = 200
 REJECTED = ending.Ending(
     RunStatus.CANCELLED,
     "rejected",
-    "The changes were rejected. Nothing was changed.",
+    "The changes were rejected and were not made.",
     ApprovalStatus.REJECTED,
     Outcome.DECLINED,
 )

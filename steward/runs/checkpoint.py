@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from steward.model.change import Change, Outcome, shown
+from steward.model.change import Change, shown
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
@@ -172,17 +172,3 @@ def change_wire(change: Change) -> JsonObject:
         "fields": fields,
         "reversible": proposal.reversible,
     }
-
-
-def counted(tally: dict[Outcome, int], *, sends: bool) -> Counts:
-    """What became of a step's changes, in numbers; a message that went out counts as sent."""
-    done = tally.get(Outcome.APPLIED, 0)
-    return Counts(
-        applied=0 if sends else done,
-        sent=done if sends else 0,
-        unchanged=tally.get(Outcome.UNCHANGED, 0),
-        declined=tally.get(Outcome.DECLINED, 0),
-        conflicts=tally.get(Outcome.CONFLICT, 0),
-        failed=tally.get(Outcome.FAILED, 0),
-        unknown=tally.get(Outcome.UNKNOWN, 0),
-    )

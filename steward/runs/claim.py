@@ -9,6 +9,7 @@ from functools import partial
 from steward.automations import readiness
 from steward.automations.rules import Templates
 from steward.crashpoint import crashpoint
+from steward.lanes.summaries import START
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
@@ -36,8 +37,6 @@ from steward.store.steps import StepValue, ValueState
 BATCH = 50
 # A run is stopped after so long from its start, sleeping and waiting for people included (engine 10.1.9).
 LONGEST = timedelta(days=90)
-# The journal's own first row: what a template run starts with, whatever is changed meanwhile (contract 3.2).
-START = "@start"
 
 
 @dataclass(frozen=True, slots=True)

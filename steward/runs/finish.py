@@ -194,6 +194,11 @@ def words(code: str | None, totals: Counts) -> str | None:
         totals.applied + totals.unchanged + totals.conflicts + totals.failed + totals.unknown + totals.sent
     )
     done = totals.applied + totals.sent
+    if code == "outcome_unknown" and not totals.unknown:
+        return (
+            f"{done} of {asked} done. When the run ended it could not be told of all of them whether they"
+            " took effect; it was found out since."
+        )
     if code == "outcome_unknown":
         return (
             f"{done} of {asked} done; of {totals.unknown} it cannot be told whether they took effect."

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from steward.crashpoint import crashpoint
+from steward.lanes.summaries import NEVER_ASKED, change_counts
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
@@ -21,13 +22,11 @@ from steward.steps.base import MemoryWrite, Produced, TooManyChanges
 from steward.store import approvals, changes, effects, run_queue, steps
 from steward.store.effects import OPEN, Effect
 from steward.store.engine import Tx
-from steward.store.steps import StepValue, TooMuchData, ValueState
+from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 
 MOST_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
 WAITING = (Outcome.PROPOSED,)
-# The round of messages that are sent at their step: no approval's set may hold them (engine 12).
-NEVER_ASKED = 0
 TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
 UNDONE = (*TO_APPLY, Outcome.DECLINED)
 NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
@@ -78,11 +77,6 @@ class HeldStep:
         return {**self.output, "out": [kept, *rest]}
 
 
-def key(name: str, iteration: str) -> str:
-    """How an execution stands in the journal of a walk: a step's name, and which of its runs."""
-    return f"{name}\x00{iteration}" if iteration else name
-
-
 async def propose(
     walk: Walk,
     step: PlanStep,
@@ -126,7 +120,7 @@ async def _refuse(
         changes_total=len(items),
     )
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, changes=items)
-    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime, iteration: str) -> None:
@@ -152,7 +146,7 @@ async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: date
         changes_total=len(items),
     )
     await walk.checkpoint(ended, kept.kept(), state=ValueState.HELD, changes=items)
-    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: str) -> None:
@@ -180,7 +174,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: st
         walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
     )
     crashpoint("after_prepare")
-    walk.journal[key(step.name, iteration)] = StepValue(
+    walk.journal[execution_key(step.name, iteration)] = StepValue(
         step.name, iteration, walk.seq + 1, ValueState.HELD, kept
     )
 
@@ -345,12 +339,12 @@ async def stop_steps(walk: Walk) -> None:
 async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
     """The step's last row: what became of each change, and what is remembered because of it."""
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
-    kept = HeldStep.read(walk.journal[key(step.name, iteration)].output)
+    kept = HeldStep.read(walk.journal[execution_key(step.name, iteration)].output)
     tally: dict[Outcome, int] = {}
     for item in items:
         tally[item.outcome] = tally.get(item.outcome, 0) + 1
     sends = step.kind is StepKind.SEND
-    counts = checkpoint.counted(tally, sends=sends)
+    counts = change_counts(tally, sends=sends)
     status, code, message = _step_verdict(counts, len(items), tally.get(Outcome.CANCELLED, 0))
     if code == "some_changes_failed":
         code, message = _sheet_verdict(items, message) or (code, message)
@@ -375,7 +369,7 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str)
     if counts.unknown or counts.failed:
         state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
     await walk.checkpoint(ended, kept.after(outcomes), state=state, memory=writes)
-    walk.outcomes[key(step.name, iteration)] = [item.outcome for item in items]
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
@@ -410,14 +404,3 @@ def _sheet_verdict(items: Sequence[Change], words: str | None) -> tuple[str, str
         "sheet_not_writable",
         f"{first.proposal.object.label} not written: {first.message} {words or ''}".strip(),
     )
-
-
-def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
-    """What steps so far have handed on, by name; of held ones what they will hand on."""
-    found: dict[str, JsonValue] = {}
-    for name, value in journal.items():
-        if name.startswith("@"):
-            continue
-        held = value.state is ValueState.HELD
-        found[name] = HeldStep.read(value.output).output if held else value.output
-    return found

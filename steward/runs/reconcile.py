@@ -7,14 +7,15 @@ from functools import partial
 
 from steward.connectors.base import CallError, WriteOutcome, WriteState
 from steward.crashpoint import crashpoint
+from steward.lanes import summaries
 from steward.model.change import Change, Part, Recovery
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
-from steward.runs import apply, partly
+from steward.runs import apply, finish, partly
 from steward.runs.tools import Fenced, Tools
-from steward.store import changes, connections, effects, own_changes, run_queue
+from steward.store import changes, connections, effects, own_changes, run_queue, runs
 from steward.store.effects import OPEN, Effect, EffectState
 from steward.store.engine import Tx
 from steward.store.own_changes import Touched
@@ -226,6 +227,18 @@ async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, 
         await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
 
 
+async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
+    """Makes the summary of a finished run anew, once the outcome of one of its changes has been found out."""
+    run = await runs.get(tx, org, run_id)
+    if run.summary is None:
+        return
+    record = await summaries.of_run(tx, org, run_id)
+    message = finish.words(run.code, record.counts()) or run.message
+    summary = record.summary(run.status, run.code, message)
+    result = None if run.result is None else finish.fitting(record.last_words().result)
+    await run_queue.set_facts(tx, org, run_id, code=run.code, message=message, summary=summary, result=result)
+
+
 async def settle_finished(tools: Tools, org: OrgId, run: RunId) -> None:
     """Goes on reading back the unknown writes of a finished run, for 24 h (engine 11.4)."""
     engine, now = tools.engine, tools.clock.now()
@@ -239,5 +252,10 @@ async def settle_finished(tools: Tools, org: OrgId, run: RunId) -> None:
         elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
             words = "It did not take effect. Run the automation again to repeat it."
             verdict = Verdict(effect, EffectState.REFUSED, message=words)
-        keep = partial(_keep, org=org, lease=None, ledger=ledger, verdict=verdict)
-        await engine.write(now, keep, org=org)
+        await engine.write(now, partial(_keep_late, org=org, ledger=ledger, verdict=verdict), org=org)
+
+
+async def _keep_late(tx: Tx, *, org: OrgId, ledger: Opened, verdict: Verdict) -> None:
+    await _keep(tx, org=org, lease=None, ledger=ledger, verdict=verdict)
+    if verdict.state is not None:
+        await _correct_summary(tx, org, verdict.effect.run)

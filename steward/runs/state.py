@@ -7,10 +7,11 @@ from functools import partial
 from typing import TypeVar
 
 from steward.crashpoint import crashpoint
+from steward.lanes.summaries import RunRecord, step_counts
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan, PlanStep
+from steward.model.plan import Plan, PlanStep, StepKind
 from steward.model.run import Counts, Run
 from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
@@ -22,7 +23,7 @@ from steward.steps.base import MemoryWrite
 from steward.store import changes, steps
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, TooMuchData, ValueState
+from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.templates.base import Template
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class Walk:
     seq: int
     round: int
     journal: dict[str, StepValue]
-    totals: Counts
+    counted: Counts  # by the steps themselves, without their changes
     began: float
     kept_bytes: int = 0
     said: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
@@ -107,6 +108,21 @@ class Walk:
         """Whether a read that failed for now is tried again: within an hour of the execution's first one."""
         since = self.failing().get(execution)
         return since is None or await self.read(_present) - datetime.fromisoformat(since) < PATIENCE
+
+    def record(self) -> RunRecord:
+        """What is recorded of the run by now; `outcomes` has to be as the rows have it."""
+        executions = [name for name in self.journal if not name.startswith("@")]
+        sending = {step.name for step in self.plan.steps if step.kind is StepKind.SEND}
+        return RunRecord(
+            mode=self.run.mode,
+            template=self.template,
+            inputs=self.taken.automation.inputs,
+            journal=self.journal,
+            executions=executions,
+            counted=self.counted,
+            outcomes=self.outcomes,
+            sends={one for one in self.outcomes if one.partition("\x00")[0] in sending},
+        )
 
     async def proposed_so_far(self) -> int:
         """How many changes the run has proposed in all its rounds."""
@@ -187,9 +203,10 @@ class Walk:
         assert point.value is not None
         self.seq += 1
         self.kept_bytes += len(point.output)
-        key = f"{ended.step.name}\x00{ended.iteration}" if ended.iteration else ended.step.name
+        key = execution_key(ended.step.name, ended.iteration)
         self.journal[key] = point.value
-        self.totals = self.totals.plus(ended.counts)
+        own = step_counts(ended.counts, status=ended.status, has_changes=ended.changes_total > 0)
+        self.counted = self.counted.plus(own)
         self.said[key] = (ended.code, ended.message)
 
 

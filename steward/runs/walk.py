@@ -1,6 +1,7 @@
 """Walks a run's plan by the frontier rule, one checkpoint a step (engine 10)."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -9,13 +10,14 @@ import msgspec
 
 from steward.connectors.base import CallError
 from steward.crashpoint import crashpoint
+from steward.lanes import summaries
 from steward.model.automation import Kind
 from steward.model.change import Outcome
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
-from steward.runs import approval, claim, context, doubts, finish, held, reconcile, workflow
+from steward.runs import approval, claim, context, doubts, finish, held, partly, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, Taken
@@ -26,9 +28,7 @@ from steward.steps.base import Produced, StepContext, StepFailed
 from steward.store import approvals, changes, run_queue, steps
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, TooMuchData, ValueState
-from steward.templates.base import Ended as LastState
-from steward.templates.base import LastWords
+from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -70,25 +70,28 @@ async def _take_on(tools: Tools, taken: Taken) -> None:
     if until is not None:
         await _sleep(tools, taken, until, leased_ms=0, settles=True)
         return
+    end = _end_at_start(tools, taken)
+    opened = context.NOTHING
+    if end is None:
+        try:
+            opened = await context.open_connections(tools, taken)
+        except NotConnected as refusal:
+            end = partial(_stopped_by, End(RunStatus.FAILED, "step_failed", refusal.message))
+    walk = await _begin(tools, taken, opened)
+    await (_go(walk) if end is None else _close(walk, end))
+
+
+def _end_at_start(tools: Tools, taken: Taken) -> Callable[[Walk], End] | None:
+    """How the run ends before it takes a further step; None when it goes on."""
     if taken.hot.cancel_code is not None:
-        await _close(await _begin(tools, taken, context.NOTHING), _cancelled(taken.hot.cancel_code))
-        return
-    if lease.attempt > ATTEMPTS:
+        return _cancelled(taken.hot.cancel_code)
+    if taken.lease.attempt > ATTEMPTS:
         words = "The workers that had this run were lost three times. Check the service, then run it again."
-        end = End(RunStatus.FAILED, "interrupted", words)
-        await _close(await _begin(tools, taken, context.NOTHING), end)
-        return
+        return partial(_stopped_by, End(RunStatus.FAILED, "interrupted", words))
     if taken.is_old:
         words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
-        await _close(await _begin(tools, taken, context.NOTHING), End(RunStatus.FAILED, "timed_out", words))
-        return
-    try:
-        opened = await context.open_connections(tools, taken)
-    except NotConnected as refusal:
-        end = End(RunStatus.FAILED, "step_failed", refusal.message)
-        await _close(await _begin(tools, taken, context.NOTHING), end)
-        return
-    await _go(await _begin(tools, taken, opened))
+        return partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words))
+    return None
 
 
 async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
@@ -102,8 +105,8 @@ async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
         opened=opened,
         seq=taken.hot.last_seq,
         round=1,
-        journal={held.key(value.name, value.iteration): value for value in taken.journal},
-        totals=Counts(),
+        journal={execution_key(value.name, value.iteration): value for value in taken.journal},
+        counted=Counts(),
         began=tools.clock.monotonic(),
         kept_bytes=sum(value.kept_bytes for value in taken.journal),
     )
@@ -116,16 +119,13 @@ async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
 
 
 async def _resume(tx: Tx, *, walk: Walk) -> None:
-    """What a continued run takes over from its rows: totals, outcomes and the round of asking."""
+    """What a continued run takes over from its rows: numbers, outcomes and the round of asking."""
     org, run = walk.lease.org, walk.run.id
+    record = await summaries.of_run(tx, org, run, in_general=True)
+    walk.counted, walk.outcomes = record.counted, dict(record.outcomes)
     for iteration, wire in await steps.rows_of(tx, org, run):
         row = msgspec.json.decode(wire)
-        walk.totals = walk.totals.plus(Counts(**row["counts"]))
-        walk.said[held.key(row["name"], iteration)] = (row["code"], row["message"])
-    outcomes: dict[str, list[Outcome]] = {}
-    for item in await changes.of_run(tx, org, run):
-        outcomes.setdefault(held.key(item.name, item.iteration), []).append(item.outcome)
-    walk.outcomes = {name: list(found) for name, found in outcomes.items()}
+        walk.said[execution_key(row["name"], iteration)] = (row["code"], row["message"])
     if walk.run.approval_id is not None:
         asked = await approvals.get(tx, org, walk.run.approval_id)
         walk.round = asked.round + 1
@@ -140,7 +140,10 @@ async def _go(walk: Walk) -> None:
         if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
             await _ask(walk)
             return
-        await _end(walk.tools, walk.taken, _result(walk, failure))
+        if failure is not None:
+            await _close(walk, partial(_result, failure=failure))
+            return
+        await _end(walk.tools, walk.taken, _result(walk, None))
     except MustWait as wait:
         pause = timedelta(seconds=wait.seconds)
         await _sleep(
@@ -156,29 +159,31 @@ async def _go(walk: Walk) -> None:
         await _close(walk, _cancelled(wish.code))
     except ApprovalMismatch:
         walk.tools.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
-        words = "What was approved and what would be done differ. Nothing was changed; run it again."
-        end = End(RunStatus.FAILED, "approval_mismatch", words, _summary(walk))
-        await _end(walk.tools, walk.taken, end)
+        words = "What was approved and what would be done differ. Nothing more was changed; run it again."
+        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "approval_mismatch", words)))
     except TimedOut:
         limit = int(walk.tools.rules.time_limit.total_seconds())
         words = f"The run took longer than {limit} seconds and was stopped."
-        await _close(walk, End(RunStatus.FAILED, "timed_out", words))
+        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words)))
     except TooMuchData:
         words = "A step gave more data than a run may keep. Narrow down what the automation reads."
-        await _end(walk.tools, walk.taken, End(RunStatus.FAILED, "too_much_data", words, _summary(walk)))
+        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "too_much_data", words)))
 
 
-async def _close(walk: Walk, end: End) -> None:
+async def _close(walk: Walk, end: Callable[[Walk], End]) -> None:
     """Ends a run before its plan's end: open writes are settled first, and what was made is told.
 
-    Until they can be settled the run sleeps; it comes here again, for what asked for its end is kept.
+    `end` is asked once every change has its outcome. Until open writes can be settled the run sleeps; it
+    comes here again, for what asked for its end is kept.
     """
     until = await reconcile.settle_run(walk.tools, walk.lease)
     if until is not None:
         await _sleep(walk.tools, walk.taken, until, leased_ms=walk.leased_ms(), settles=True)
         return
     await held.stop_steps(walk)
-    await _end(walk.tools, walk.taken, replace(end, summary=_summary(walk)))
+    look = partial(summaries.outcomes_of, org=walk.lease.org, run=walk.run.id)
+    walk.outcomes = dict((await walk.read(look))[0])
+    await _end(walk.tools, walk.taken, end(walk))
 
 
 async def _steps(walk: Walk) -> Ended | None:
@@ -252,7 +257,7 @@ async def _produce(walk: Walk, step: PlanStep) -> Produced:
 
 
 def _context(walk: Walk) -> StepContext:
-    outputs = held.outputs(walk.journal)
+    outputs = summaries.outputs(walk.journal)
     return context.step_context(walk.tools, walk.taken, walk.opened, outputs, dict(walk.outcomes))
 
 
@@ -368,7 +373,7 @@ async def _ask(walk: Walk) -> None:
         items=items,
         lasts=tools.rules.approval,
         leased_ms=walk.leased_ms(),
-        summary=_summary(walk),
+        summary=walk.record().summary(RunStatus.WAITING_APPROVAL, None, None),
     )
     crashpoint("before_ask")
     await tools.engine.write(
@@ -379,39 +384,27 @@ async def _ask(walk: Walk) -> None:
 
 
 def _result(walk: Walk, failure: Ended | None) -> End:
-    words = _last_words(walk)
-    status, code = finish.verdict(walk.totals)
-    message = finish.words(code, walk.totals)
+    """The end of a run by what became of its changes, and by the step that stopped it, if one did."""
+    record = walk.record()
+    totals = record.counts()
+    status, code = finish.verdict(totals)
+    message = finish.words(code, totals)
     if failure is not None and code is None:
         status, code = RunStatus.FAILED, "step_failed"
         message = failure.message or f"The step “{failure.step.title}” failed."
         if failure.code == "too_many_changes":
             code = failure.code
-    summary: JsonObject = {"text": words.text, "counts": walk.totals.wire()}
-    if failure is not None:
-        summary = {"text": message, "counts": walk.totals.wire()}
-    return End(status, code, message, summary, finish.fitting(words.result) if failure is None else None)
+    result = None if failure is not None else finish.fitting(record.last_words().result)
+    return End(status, code, message, record.summary(status, code, message), result)
 
 
-def _last_words(walk: Walk) -> LastWords:
-    if walk.template is None:
-        return workflow.last_words(walk)
-    ended = LastState(
-        mode=walk.run.mode,
-        inputs=walk.taken.automation.inputs,
-        outputs=held.outputs(walk.journal),
-        counts=walk.totals,
-        outcomes=walk.outcomes,
-    )
-    return walk.template.finish(ended)
+def _stopped_by(end: End, walk: Walk) -> End:
+    return replace(end, summary=walk.record().summary(end.status, end.code, end.message))
 
 
-def _summary(walk: Walk) -> JsonObject:
-    return {"text": _last_words(walk).text, "counts": walk.totals.wire()}
-
-
-def _cancelled(code: str) -> End:
-    return End(RunStatus.CANCELLED, code, CANCELLED_WORDS.get(code, "The run was cancelled."))
+def _cancelled(code: str) -> Callable[[Walk], End]:
+    words = CANCELLED_WORDS.get(code, "The run was cancelled.")
+    return partial(_stopped_by, End(RunStatus.CANCELLED, code, words))
 
 
 async def _end(tools: Tools, taken: Taken, end: End) -> None:
@@ -469,12 +462,11 @@ async def _broke(tools: Tools, lease: Lease) -> None:
         if hot is None:
             return
         words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
-        totals = Counts()
-        for wire in await steps.wires(tx, lease.org, lease.run):
-            totals = totals.plus(Counts(**msgspec.json.decode(wire)["counts"]))
         summary: JsonObject | None = None
         if hot.started_at is not None:
-            summary = {"text": words, "counts": totals.wire()}
+            await partly.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
+            record = await summaries.of_run(tx, lease.org, lease.run, in_general=True)
+            summary = record.summary(RunStatus.FAILED, "step_failed", words)
         end = End(RunStatus.FAILED, "step_failed", words, summary)
         rules = tools.automation_rules
         await finish.finish(tx, lease, end, automation=hot.automation, mode=hot.mode, rules=rules)

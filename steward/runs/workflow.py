@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 
 from steward.connectors.base import CallError
 from steward.expressions.evaluate import Evaluator
+from steward.lanes.summaries import START
 from steward.model import kept_plan
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.runs import claim, context, doubts, held
+from steward.runs import context, doubts, held
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
@@ -30,8 +31,7 @@ from steward.steps.repeats import repeating
 from steward.steps.room import TooMuch
 from steward.steps.walking import Means, Settled, Waiting, walk
 from steward.store import plans
-from steward.store.steps import TooMuchData, ValueState
-from steward.templates.base import LastWords
+from steward.store.steps import TooMuchData, ValueState, execution_key
 
 T = TypeVar("T")
 # Codes of executions that hand nothing on, and what is said of the steps behind them.
@@ -134,7 +134,7 @@ def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
 
 def _given(walk_: Walk, entry: PlanTrigger) -> Items:
     """What the trigger gives: the event's body, the schedule's time, or one empty item (imports 10)."""
-    start = walk_.journal.get(claim.START)
+    start = walk_.journal.get(START)
     event = start.output.get("event") if start is not None and isinstance(start.output, dict) else None
     if isinstance(event, Mapping):
         payload = event.get("payload", {})
@@ -191,7 +191,7 @@ class Rows:
 
     def key(self, execution: Execution) -> str:
         """How the execution stands in the walk's journal."""
-        return held.key(execution.step.name, self.iteration(execution))
+        return execution_key(execution.step.name, self.iteration(execution))
 
     async def kept(self, execution: Execution) -> Settled | Waiting | None:
         """What the rows have of it. Raises MustWait while it sleeps."""
@@ -412,19 +412,3 @@ def _output(done: Done) -> dict[str, JsonValue]:
 
 def _settled(kept: Mapping[str, Any]) -> Settled:
     return Settled(read_outputs(kept.get("out")), kept.get("error"))
-
-
-def last_words(walk_: Walk) -> LastWords:
-    """The run in one sentence, and how often its steps ran."""
-    counts = walk_.totals
-    parts = [f"{counts.read} read"] if counts.read else []
-    parts += [f"{counts.applied} changed"] if counts.applied else []
-    parts += [f"{counts.sent} sent"] if counts.sent else []
-    parts += [f"{counts.unchanged} already so"] if counts.unchanged else []
-    waiting = counts.proposed - counts.applied - counts.sent - counts.unchanged - counts.declined
-    if waiting > 0 and not counts.applied and not counts.sent:
-        parts.append(f"{waiting} would change" if walk_.run.mode is Mode.TEST else f"{waiting} proposed")
-    ran = sum(not name.startswith("@") for name in walk_.journal)
-    text = f"{ran} steps ran" + (f": {', '.join(parts)}." if parts else ".")
-    names = sorted({value.name for value in walk_.journal.values() if not value.name.startswith("@")})
-    return LastWords(text, {"steps_run": ran, "steps": names[:200]})

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from steward.model.change import (
     Action,
@@ -35,6 +36,15 @@ class ShownChange:
     seq: int
     position: int
     wire: str
+
+
+class ChangeOutcome(NamedTuple):
+    """The outcome of one change, and which execution proposed it in which round of asking."""
+
+    name: str
+    iteration: str
+    round: int
+    outcome: Outcome
 
 
 async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
@@ -249,19 +259,16 @@ async def settle(
     )
 
 
-async def tally(tx: Tx, org: OrgId, run: RunId) -> dict[tuple[str, str, Action], dict[Outcome, int]]:
-    """How many changes of each step have which outcome, by (name, iteration, action)."""
+async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:
+    """Returns the outcome of each change of a run, in the order of `of_run`."""
     rows = await tx.all(
-        "SELECT name, iteration, wire, outcome FROM changes WHERE org_id = :org AND run_id = :run",
+        "SELECT name, iteration, round, outcome FROM changes WHERE org_id = :org AND run_id = :run"
+        " ORDER BY seq, position",
         {"org": org, "run": run},
     )
-    found: dict[tuple[str, str, Action], dict[Outcome, int]] = {}
-    for row in rows:
-        key = (row["name"], row["iteration"], Action(json.loads(row["wire"])["action"]))
-        outcome = Outcome(row["outcome"])
-        by = found.setdefault(key, {})
-        by[outcome] = by.get(outcome, 0) + 1
-    return found
+    return [
+        ChangeOutcome(row["name"], row["iteration"], row["round"], Outcome(row["outcome"])) for row in rows
+    ]
 
 
 async def count(tx: Tx, org: OrgId, run: RunId) -> int:

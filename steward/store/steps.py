@@ -51,6 +51,20 @@ class StepValue:
     unknown_paths: tuple[str, ...] = ()
     kept_bytes: int = 0
 
+    @property
+    def handed_on(self) -> JsonValue:
+        """What steps after it read; of a held one what it will hand on when all its changes are made."""
+        if self.state is not ValueState.HELD:
+            return self.output
+        assert isinstance(self.output, dict)
+        handed_on: JsonValue = self.output["output"]
+        return handed_on
+
+
+def execution_key(name: str, iteration: str) -> str:
+    """Returns how an execution stands in a run's journal: a step's name, and which of its runs it is."""
+    return f"{name}\x00{iteration}" if iteration else name
+
 
 class TooMuchData(Exception):
     """A step's output over 8 MiB, or a run's over 64 MiB."""

@@ -54,3 +54,8 @@ ALL: list[Template] = [
     tag_products_by_rule.TEMPLATE,
     unfulfilled_order_alert.TEMPLATE,
 ]
+
+
+def offered(template_id: str) -> Template | None:
+    """Returns the template of this id; None when this release offers none."""
+    return next((template for template in ALL if template.template_id == template_id), None)

@@ -175,7 +175,8 @@ class World:
     automations: Mapping[AutomationId, Automation] = field(default_factory=dict)
 
 
-_REST = {
+# What became of changes that were not made, in words.
+OTHER_OUTCOMES = {
     Outcome.UNCHANGED: "already so",
     Outcome.DECLINED: "declined",
     Outcome.CONFLICT: "changed meanwhile and left alone",
@@ -207,6 +208,10 @@ class Ended:
         output = self.outputs.get(step)
         return output if isinstance(output, Mapping) else {}
 
+    def ran(self, step: str) -> bool:
+        """Whether the step came to its end, so that what it did not propose was not to be done."""
+        return step in self.outputs
+
     def done(self, step: str, among: slice = ALL_OF_THEM) -> int:
         """How many of the step's changes were applied; in a test run, would have been."""
         return sum(outcome in self.did for outcome in self._of(step, among))
@@ -219,7 +224,8 @@ class Ended:
     def rest(self, step: str, among: slice = ALL_OF_THEM) -> str:
         """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""
         found = Counter(self._of(step, among))
-        return "".join(f", {found[outcome]} {words}" for outcome, words in _REST.items() if found[outcome])
+        rest = [f", {found[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if found[outcome]]
+        return "".join(rest)
 
     def changed(self, step: str, noun: str, done: str, *, none: str = "", among: slice = ALL_OF_THEM) -> str:
         """What the step did, such as `11 of 12 prices changed, 1 unknown.`; `none` when it proposed nothing.
@@ -240,8 +246,9 @@ class Ended:
     def told(self, step: str, *, position: int = 0) -> str:
         """What became of the message the step posts to Teams; said also when there was none to post."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
-        if not sent and step in self.outputs:
-            return "Nothing to tell, so no message was sent."
+        if not sent:
+            ran = self.ran(step)
+            return "Nothing to tell, so no message was sent." if ran else "No message was sent to Teams."
         if self.mode is Mode.TEST:
             return "A message would go to Teams."
         if Outcome.APPLIED in sent:

@@ -175,7 +175,8 @@ def finish(ended: Ended) -> LastWords:
     counts["restored"] = ended.done(RESTORE, prices)
     left: Any = found.get("left", [])
     since, gone = counts["changed_since"], counts["gone"]
-    none = "Nothing had to be put back." if counts["remembered"] else "The sale remembers no price."
+    none = "Nothing had to be put back." if ended.ran(RESTORE) else "No price was put back."
+    none = none if counts["remembered"] else "The sale remembers no price."
     text = sentences(
         ended.changed(RESTORE, "price", "put back", none=none, among=prices),
         ended.changed(RESTORE, "product", "untagged", among=tags),

@@ -214,7 +214,8 @@ def finish(ended: Ended) -> LastWords:
     rows: Any = found.get("refused_rows", [])
     is_same = file.get("same") is True
     gone, missing, refused = (counts[name] for name in ("not_found", "missing", "refused"))
-    none = "The file is the one of the last run." if is_same else "Nothing differs from the file."
+    none = "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
+    none = "The file is the one of the last run." if is_same else none
     no_longer = f"{counted(missing, 'variant')} of the supplier {verb(missing, 'is', 'are')} no longer in it."
     text = sentences(
         ended.changed(CHANGE, "variant", "changed", none=none),

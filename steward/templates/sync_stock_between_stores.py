@@ -185,8 +185,9 @@ def finish(ended: Ended) -> LastWords:
     counts["changed"] = ended.done(SET)
     rows: Any = found.get("refused_rows", [])
     absent, refused = counts["not_in_source"], counts["refused"]
+    none = "No stock differs from the other store." if ended.ran(SET) else "No stock was set."
     text = sentences(
-        ended.changed(SET, "stock number", "set", none="No stock differs from the other store."),
+        ended.changed(SET, "stock number", "set", none=none),
         f"{counted(absent, 'variant')} {verb(absent, 'is', 'are')} not in the other store."
         if absent
         else None,

@@ -1,12 +1,17 @@
 """Cancelling in every state: at once while nothing runs, between two requests while it does (engine 15)."""
 
+from functools import partial
+
 import pytest
 
+from steward.automations import lifecycle
+from steward.automations.lifecycle import StateAsk
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.refusals import WrongState
 from steward.model.run import Mode, RunStatus
 from steward.store.effects import EffectState
+from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 
 
@@ -83,9 +88,50 @@ async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: S
     last = (await shop.steps(run))[-1]
     assert (last["status"], last["code"], last["counts"]["applied"]) == ("failed", "cancelled", 1)
     assert ended.summary is not None
-    counts = ended.summary["counts"]
-    assert isinstance(counts, dict)
-    assert counts["applied"] == 1
+    assert_agrees(ended, await shop.changes(run))
+    assert "1 of 10 prices changed, 9 cancelled." in str(ended.summary["text"])
+
+
+@pytest.mark.parametrize("how", ["cancel", "reject", "expire", "archive"])
+async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: Shop, how: str) -> None:
+    """The text it asked with, that so many would be changed, does not stay."""
+    automation = await shop.pricing()
+    run = await shop.waiting(automation)
+    match how:
+        case "cancel":
+            await shop.cancel(run)
+        case "reject":
+            await shop.reject(run)
+        case "expire":
+            await shop.pass_time(hours=73)
+        case "archive":
+            rules = shop.service.tools.automation_rules
+            ask = StateAsk(automation.id)
+            await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=ask, rules=rules))
+    ended = await shop.run(run)
+    assert_agrees(ended, await shop.changes(run))
+    assert ended.summary is not None
+    assert "0 of 10 prices changed" in str(ended.summary["text"])
+
+
+async def test_a_run_cancelled_while_it_reads_claims_nothing(shop: Shop) -> None:
+    """It says where it was, and no number."""
+    for automation, path in (
+        (await shop.pricing(), "/sheets/**/values/**"),
+        (await shop.hiding(), "**/products"),
+    ):
+        run = await shop.run_now(automation)
+        shop.fault("throttle", "GET", path, retry_after=600)
+        await shop.drain()
+        assert (await shop.run(run)).status is RunStatus.RUNNING
+        await shop.cancel(run)
+        await shop.drain()
+        ended = await shop.run(run)
+        assert ended.status is RunStatus.CANCELLED
+        assert ended.summary is not None
+        text = str(ended.summary["text"])
+        assert text.startswith("Cancelled while reading ")
+        assert text.endswith("; nothing was compared and nothing was changed.")
 
 
 async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:

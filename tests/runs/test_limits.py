@@ -17,6 +17,7 @@ from steward.steps.base import StepContext
 from steward.store import automations, steps
 from steward.store.changes import STILL_OPEN
 from tests.crash.killing import killed
+from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 
 DAILY = {"cadence": "daily", "run_at": "23:00"}
@@ -219,8 +220,13 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
     await shop.pass_time(minutes=10)
     first, *_ = await shop.changes(run)
     assert (first.outcome, first.message) == (Outcome.APPLIED, said)
-    assert (await shop.run(run)) == ended
     assert len(shop.writes()) == 1
+    corrected = await shop.run(run)
+    assert replace(corrected, summary=None) == replace(ended, summary=None)
+    assert_agrees(corrected, await shop.changes(run))
+    assert_agrees(ended, [replace(first, outcome=Outcome.UNKNOWN), *others])
+    assert corrected.summary is not None
+    assert "1 of 10 prices changed, 9 cancelled." in str(corrected.summary["text"])
 
 
 @pytest.mark.parametrize("status", [RunStatus.QUEUED, RunStatus.WAITING_APPROVAL])

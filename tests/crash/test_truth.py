@@ -1,0 +1,112 @@
+"""Wherever a run is cancelled or lost, its numbers, its text and its recorded changes say the same."""
+
+from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.ids import OrgId
+from steward.model.run import TERMINAL, Run, RunStatus
+from steward.runs import cancel
+from steward.store.engine import Act
+from tests.crash.killing import KINDS, Killed, Killer, bury, watching, written
+from tests.crash.stalling import Stalling
+from tests.runs.agreeing import assert_agrees
+from tests.runs.shop import Shop
+
+T = TypeVar("T")
+
+
+@dataclass
+class Cancelling(Stalling):
+    """An engine before whose write number `at` of the organisation the owner cancels the run."""
+
+    shop: Shop | None = None
+    run: Run | None = None
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """As the engine behind, after a cancel."""
+        if org != () and self.run is not None and self.shop is not None:
+            self.writes += 1
+            if self.writes == self.at:
+                wish = partial(cancel.cancel, actor=self.shop.owner, run=self.run.id)
+                with suppress(Exception):  # a run that has ended is no longer cancelled
+                    await self.engine.write(now, wish, org=self.shop.owner.org)
+        return await self.engine.write(now, act, org=org, urgent=urgent)
+
+
+async def assert_true(shop: Shop, run: Run) -> None:
+    """What the run says is what its changes say, and what the shop saw."""
+    ended, changes = await shop.run(run), await shop.changes(run)
+    assert ended.status in TERMINAL
+    if ended.summary is None:
+        assert ended.started_at is None
+        assert not changes
+        return
+    assert_agrees(ended, changes)
+    assert Outcome.PROPOSED not in {one.outcome for one in changes}
+    assert Outcome.APPROVED not in {one.outcome for one in changes}
+    touched = {item[1] for item in written(shop) if item[0] != "tag"}
+    told = {
+        int(one.proposal.parts[-1].target.rpartition("/")[2])
+        for one in changes
+        if one.outcome in (Outcome.APPLIED, Outcome.FAILED)
+    }
+    assert touched <= told, "something was written that no change tells of"
+    if touched:
+        done = [row for row in await shop.steps(run) if row["kind"] == "change" and row["status"] != "held"]
+        assert len(done) == 1, "no step tells of what was written"
+
+
+@pytest.mark.parametrize("kind", ["hide", "price"])
+async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
+    """A cancel that comes before any of the run's writes, from its first to its last."""
+    ends: Counter[RunStatus] = Counter()
+    for at in range(2, 60, 1 if kind == "price" else 4):
+        await shop.world.reset()
+        shop.connected_at = 0
+        run = await shop.run_now(await KINDS[kind](shop))
+        cancelling = Cancelling(shop.engine, at, shop=shop, run=run)
+        tools = shop.service.tools
+        hired = await shop.hired()
+        hired.tools = replace(tools, engine=cancelling)
+        await shop.drain()
+        if (await shop.run(run)).status is RunStatus.WAITING_APPROVAL:
+            await shop.approve(run)
+            await shop.drain()
+        hired.tools = tools
+        ended = await shop.until_settled(run)
+        await assert_true(shop, ended)
+        ends[ended.status] += 1
+        if ended.status is RunStatus.SUCCEEDED:
+            break
+    assert ends[RunStatus.CANCELLED] >= 5
+    assert ends[RunStatus.SUCCEEDED] == 1
+
+
+@pytest.mark.parametrize("kind", ["hide", "price"])
+async def test_lost_for_good_from_any_point(shop: Shop, kind: str) -> None:
+    """Three workers are lost one after the other, the first at any point of the run."""
+    for first in range(5, 50, 15):
+        await shop.world.reset()
+        await shop.restart()
+        shop.connected_at = 0
+        run = await shop.run_now(await KINDS[kind](shop))
+        killer = Killer(at=(first, 1, 1))
+        with watching(shop, killer):
+            for _ in range(8):
+                with suppress(Killed):
+                    fresh = await shop.until_settled(run)
+                    if fresh.status is RunStatus.WAITING_APPROVAL:
+                        await shop.approve(run)
+                if killer.is_dead:
+                    await bury(shop, killer)
+        await assert_true(shop, await shop.until_settled(run))

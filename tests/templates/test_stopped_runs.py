@@ -1,0 +1,100 @@
+"""What a run that stopped before its plan's end says, for every template: only what it came to know."""
+
+import re
+from typing import Any
+
+import pytest
+
+from steward.lanes.summaries import RunRecord
+from steward.model.change import Outcome
+from steward.model.plan import StepKind
+from steward.model.run import Counts, Mode, RunStatus
+from steward.store.steps import StepValue, ValueState
+from steward.templates import ALL
+from steward.templates.base import Template
+from tests.fake_clock import FakeClock
+from tests.templates.full_store import BY_ID, INPUTS, PLATFORMS, FullStore
+from tests.templates.stage import Ran
+
+STOPS = (RunStatus.CANCELLED, RunStatus.FAILED, RunStatus.EXPIRED, RunStatus.REFUSED)
+# Words that say that all was compared and nothing was to be done.
+ALL_IS_WELL = ("differs from", "had to be put back", "Nothing to tell", "holds this list already")
+
+
+def stopped(
+    template: Template,
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    *,
+    outcomes: dict[str, list[Outcome]] | None = None,
+    mode: Mode = Mode.LIVE,
+) -> RunRecord:
+    """The record of a run whose steps with an output have ended, and whose others have not."""
+    done = {name: StepValue(name, "", 1, ValueState.DONE, output) for name, output in outputs.items()}
+    return RunRecord(mode, template, inputs, done, done, Counts(), outcomes or {}, ())
+
+
+def texts(record: RunRecord) -> list[str]:
+    """What it says for each way to stop."""
+    found = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
+    assert found[1].startswith("Because. ")
+    return found
+
+
+@pytest.mark.parametrize("template", ALL, ids=lambda one: one.template_id)
+def test_a_run_that_did_not_decide_claims_nothing(template: Template) -> None:
+    """Whichever of its reads it was at: the step is named, and nothing else is told."""
+    names = [step.name for step in template.plan.steps]
+    deciding = next(number for number, one in enumerate(template.plan.steps) if one.kind is StepKind.DECIDE)
+    kinds = {step.kind for step in template.plan.steps}
+    for ended in range(deciding + 1):
+        for mode in Mode:
+            outputs: dict[str, Any] = {name: {"read": 7} for name in names[:ended]}
+            for text in texts(stopped(template, {}, outputs, mode=mode)):
+                where = template.plan.steps[ended].title.removeprefix("Read ")
+                assert where in text
+                assert re.search(r"\d", text) is None, text
+                assert ("nothing was compared" in text) == (StepKind.CHANGE in kinds)
+                assert ("nothing was changed" in text) == (StepKind.CHANGE in kinds)
+                assert ("nothing was sent" in text) == (StepKind.SEND in kinds)
+    [first, *_] = texts(stopped(template, {}, {}))
+    assert first.startswith("Cancelled while reading ")
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+async def test_a_run_that_decided_tells_what_it_found_and_what_was_made(
+    platform: str, clock: FakeClock
+) -> None:
+    """Between deciding and changing nothing is told as done; after that, what the changes' records say."""
+    store = FullStore(platform, clock, 20)
+    await store.fill()
+    for name in INPUTS:
+        template = BY_ID[name]
+        if template.facts.platforms and platform not in template.facts.platforms:
+            continue
+        await clock.advance(60)
+        stage = store.stage(name)
+        ran = await clock.through(stage.run(outcome=Outcome.CANCELLED))
+        inputs: dict[str, Any] = dict(template.check_inputs(stage.inputs).inputs)
+        _assert_told(template, inputs, ran)
+    await store.close()
+
+
+def _assert_told(template: Template, inputs: dict[str, Any], ran: Ran) -> None:
+    steps = template.plan.steps
+    acting = next(one for one in steps if one.kind in (StepKind.CHANGE, StepKind.SEND))
+    before = {one.name: ran.outputs[one.name] for one in steps[: steps.index(acting)]}
+    for text in texts(stopped(template, inputs, before)):
+        assert not any(words in text for words in ALL_IS_WELL), text
+    proposed = len(ran.proposals)
+    if acting.kind is StepKind.SEND or not proposed:
+        return
+    after = {**before, acting.name: ran.outputs[acting.name]}
+    for made in (0, proposed // 2, proposed):
+        outcomes = [Outcome.APPLIED] * made + [Outcome.CANCELLED] * (proposed - made)
+        record = stopped(template, inputs, after, outcomes={acting.name: outcomes})
+        counts = record.counts()
+        assert (counts.applied, counts.proposed) == (made, proposed)
+        for text in texts(record):
+            found = re.findall(r", (\d+) cancelled\b", text)
+            assert sum(map(int, found)) == proposed - made, text
