@@ -13,6 +13,7 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotConnected, Unavailable
 from steward.outbound import errors
+from steward.outbound.turns import Urgency
 from steward.security.envelope import CannotOpen
 from steward.store import connections
 from steward.store.engine import Engine, Tx
@@ -81,7 +82,9 @@ class Account:
             return []
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.reading(connection.org, connection.integration_id, link)
+            http = self.vault.outbound.reading(
+                connection.org, connection.integration_id, link, urgency=Urgency.UPKEEP
+            )
             async with asyncio.timeout(self.kept.silent_s):
                 return await connector.destinations(http, secrets, parent)
         except TimeoutError as error:

@@ -15,6 +15,7 @@ from steward.model.refusals import NotConnected
 from steward.outbound import web
 from steward.outbound.errors import Refused
 from steward.outbound.grant import WriteGrant
+from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
 from steward.security.envelope import CannotOpen
 from steward.store import connections
@@ -29,12 +30,12 @@ class RunAccess:
     clock: Clock
     vault: Vault
 
-    async def reader(self, org: OrgId, connection: Connection) -> Reader:
+    async def reader(self, org: OrgId, connection: Connection, *, urgency: Urgency = Urgency.READ) -> Reader:
         """A reader, which can emit nothing but reads. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.reading(org, connection.integration_id, link)
+            http = self.vault.outbound.reading(org, connection.integration_id, link, urgency=urgency)
             return connector.reader(http, secrets)
         except (BadSettings, Refused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error

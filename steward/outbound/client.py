@@ -27,6 +27,7 @@ from steward.outbound.errors import (
 from steward.outbound.grant import WriteGrant
 from steward.outbound.link import AddressSecret, Exchanged, Link
 from steward.outbound.points import is_throttled, told_by, wait_of
+from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads, WebSends
 from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
 from steward.telemetry.redact import Secret
@@ -50,9 +51,15 @@ class Outbound:
         self._wire = wire
         self._jitter = jitter
 
-    def reading(self, org: OrgId, integration_id: IntegrationId, link: Link) -> "ReadHttp":
-        """A client that emits reads alone. Raises Refused on the connection's address."""
-        return ReadHttp(self._wire, self._wire.line(org, integration_id, link), self._jitter)
+    def reading(
+        self, org: OrgId, integration_id: IntegrationId, link: Link, *, urgency: Urgency = Urgency.READ
+    ) -> "ReadHttp":
+        """A client that emits reads alone; it takes turns with the other clients of the same urgency.
+
+        Raises Refused on the connection's address.
+        """
+        line = self._wire.line(org, integration_id, link)
+        return ReadHttp(self._wire, line, self._jitter, urgency=urgency)
 
     def writing(self, grant: WriteGrant, integration_id: IntegrationId, link: Link) -> "WriteHttp":
         """A client for the effects of `grant`. Raises Refused on the connection's address."""
@@ -78,10 +85,11 @@ class Outbound:
 class ReadHttp:
     """GET and HEAD to one connection, repeated when that is safe (connectors 3, 5.5)."""
 
-    def __init__(self, wire: Wire, line: Line, jitter: Callable[[], float]) -> None:
+    def __init__(self, wire: Wire, line: Line, jitter: Callable[[], float], *, urgency: Urgency) -> None:
         self._wire = wire
         self._line = line
         self._jitter = jitter
+        self._urgency = urgency
 
     async def get(
         self,
@@ -200,7 +208,8 @@ class ReadHttp:
             answer: Answer | None = None
             named: float | None = None
             try:
-                answer = await self._wire.send(self._line, replace(asked, tries=attempt))
+                ask = replace(asked, tries=attempt, urgency=self._urgency, share=id(self))
+                answer = await self._wire.send(self._line, ask)
             except Failed as failure:
                 error = failure.cause
                 ends = isinstance(error, TimedOut) and not asked.retry_timeouts
@@ -317,8 +326,9 @@ class UpkeepHttp:
     def __init__(self, wire: Wire, line: Line, jitter: Callable[[], float]) -> None:
         self._wire = wire
         self._line = line
-        self._reads = ReadHttp(wire, line, jitter)
-        self._bare = ReadHttp(wire, replace(line, link=replace(line.link, proof=None)), jitter)
+        self._reads = ReadHttp(wire, line, jitter, urgency=Urgency.UPKEEP)
+        bare = replace(line, link=replace(line.link, proof=None))
+        self._bare = ReadHttp(wire, bare, jitter, urgency=Urgency.UPKEEP)
 
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
@@ -367,7 +377,7 @@ class UpkeepHttp:
 
     async def _once(self, ask: Ask) -> Answer:
         try:
-            answer = await self._wire.send(self._line, ask)
+            answer = await self._wire.send(self._line, replace(ask, urgency=Urgency.UPKEEP))
         except Failed as failure:
             raise failure.cause from None
         if answer.status == 429:
@@ -390,7 +400,7 @@ class UpkeepHttp:
         link = self._line.link
         ask = Ask("POST", link.base, "sign-in", content=content, headers=kind, total_s=link.timeouts.read_s)
         try:
-            return await self._wire.send(self._line, ask)
+            return await self._wire.send(self._line, replace(ask, urgency=Urgency.UPKEEP))
         except Failed as failure:
             raise failure.cause from None
 

@@ -105,6 +105,12 @@ class Throttled(CallError):
         super().__init__(wait_s=wait_s, platform_text=platform_text)
 
 
+class OwnQueueFull(Throttled):
+    """Other calls of the same account were still under way; the account itself asked for no pause."""
+
+    words = "Other calls to this account were still under way, so nothing was sent."
+
+
 class Unavailable(CallError):
     """Not reachable, under maintenance, or a 5xx without our reading."""
 

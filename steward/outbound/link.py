@@ -127,10 +127,12 @@ class PaceRule:
 
     `slow_after_s`: one at a time while the last answer took longer. `after_failure_s`: how long nothing
     starts after the first, second, third … failure in a row. `seconds_apart`: between starts of a kind.
+    `urgent_places`: how many approved writes and upkeep calls may run beside reads that fill all places.
     `points`: the platform counts calls by their cost as well.
     """
 
     at_once: int = 4
+    urgent_places: int = 0
     reads_a_minute: int | None = None
     writes_a_minute: int | None = None
     writes_at_once: int | None = None

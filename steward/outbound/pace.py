@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from steward.clock import Clock
-from steward.outbound.errors import Throttled
+from steward.outbound.errors import OwnQueueFull
 from steward.outbound.link import PaceRule
 from steward.outbound.points import Bucket, Told
+from steward.outbound.turns import Turns, Urgency, WaitingCall
 
 _MINUTE = 60.0
 _KEPT = 5_000
@@ -17,47 +19,62 @@ _LEAST_WAIT = 0.001
 
 
 class Pace:
-    """The budget of one connection or account in this process (connectors 7)."""
+    """The budget of one connection or account in this process: who starts next, and when.
+
+    Reads of runs share `at_once` places. Approved writes and upkeep go before them and may take one of
+    `urgent_places` beside them, so that they wait for each other and never for a queue of reads.
+    """
 
     def __init__(self, rule: PaceRule, clock: Clock) -> None:
         self._rule = rule
         self._clock = clock
         self._running = 0
+        self._urgent = 0
         self._writing = 0
         self._failures = 0
         self._slow = False
         self._hold_until = 0.0
         self._starts: dict[bool, deque[float]] = {False: deque(), True: deque()}
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turns = Turns()
+        self._wakers: dict[WaitingCall, asyncio.Future[None]] = {}
         self._bucket = Bucket(rule.points) if rule.points is not None else None
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
-        return not self._running and not self._waiting
+        return not self._running and not self._turns
 
-    async def enter(self, *, write: bool, patience: float | None = None, points: float = 0.0) -> None:
-        """Waits for a place, and until `points` are left.
+    async def enter(
+        self,
+        *,
+        write: bool,
+        patience: float | None = None,
+        points: float = 0.0,
+        urgency: Urgency | None = None,
+        share: Hashable = None,
+    ) -> None:
+        """Waits for the call's turn, for a place, and until `points` are left.
 
-        Raises Throttled when that would take longer than `patience` seconds.
+        Without `urgency` a write is a WRITE and another call a READ. Calls of one `share` take turns with
+        those of others. Raises OwnQueueFull when that would take longer than `patience` seconds.
         """
-        begun = self._clock.monotonic()
-        while True:
-            wait = self._wait(write, points)
-            if wait <= 0 and self._has_place(write):
-                break
-            left = None if patience is None else patience - (self._clock.monotonic() - begun)
-            if left is not None and (left <= 0 or wait > left):
-                raise Throttled(max(wait, 1.0))
-            if wait > 0:
-                await self._clock.sleep(max(wait, _LEAST_WAIT))
-            else:
-                await self._turn(left)
+        urgency = urgency_of(write, urgency)
+        call = WaitingCall(urgency, share, write, points)
+        self._turns.add(call)
+        try:
+            await self._until_start(call, patience)
+        except BaseException:
+            self._turns.remove(call)
+            self._wake()  # it may have been woken in the place of another
+            raise
+        self._turns.remove(call)
         self._running += 1
+        self._urgent += urgency is not Urgency.READ
         self._writing += write
         if self._bucket is not None:
             self._bucket.begin(points)
         self._starts[write].append(self._clock.monotonic())
+        self._wake()
 
     def leave(
         self,
@@ -68,11 +85,13 @@ class Pace:
         retry_after: float | None = None,
         points: float = 0.0,
         told: Told | None = None,
+        urgency: Urgency | None = None,
     ) -> None:
         """Gives the place back and learns from how the call went."""
         if self._bucket is not None:
             self._bucket.end(points, told, self._clock.monotonic())
         self._running -= 1
+        self._urgent -= urgency_of(write, urgency) is not Urgency.READ
         self._writing -= write
         slow_after = self._rule.slow_after_s
         self._slow = slow_after is not None and seconds > slow_after
@@ -82,45 +101,88 @@ class Pace:
         self._failures = self._failures + 1 if failed else 0
         if retry_after is not None:
             self.hold(retry_after)
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
-                break
+        self._wake()
 
     def hold(self, seconds: float) -> None:
         """Lets no call start for `seconds`."""
         self._hold_until = max(self._hold_until, self._clock.monotonic() + seconds)
 
-    def _has_place(self, write: bool) -> bool:
-        limit = 1 if self._slow else self._rule.at_once
-        if self._running >= limit:
-            return False
-        return not (write and self._rule.writes_at_once and self._writing >= self._rule.writes_at_once)
+    async def _until_start(self, call: WaitingCall, patience: float | None) -> None:
+        begun = self._clock.monotonic()
+        while True:
+            wait = max(self._kind_wait(call.write), self._shared_wait(call.points))
+            if wait <= 0 and self._next() is call:
+                return
+            left = None if patience is None else patience - (self._clock.monotonic() - begun)
+            if left is not None and (left <= 0 or wait > left):
+                raise OwnQueueFull(max(wait, 1.0))
+            if wait > 0:
+                await self._clock.sleep(max(wait, _LEAST_WAIT))
+            else:
+                await self._woken(call, left)
 
-    def _wait(self, write: bool, points: float) -> float:
-        now = self._clock.monotonic()
-        wait = self._hold_until - now
+    async def _woken(self, call: WaitingCall, left: float | None) -> None:
+        """Returns when it may be the call's turn. Raises OwnQueueFull after `left` seconds."""
+        self._wakers[call] = asyncio.get_running_loop().create_future()
+        try:
+            # Not wait_for: it may answer instead of ending when it is cancelled just as it is woken.
+            async with asyncio.timeout(left):
+                await self._wakers[call]
+        except TimeoutError:
+            raise OwnQueueFull(1.0) from None
+        finally:
+            del self._wakers[call]
+
+    def _wake(self) -> None:
+        """Wakes the call whose turn it is; it wakes the one after it when it has started."""
+        call = self._next()
+        waker = None if call is None else self._wakers.get(call)
+        if waker is not None and not waker.done():
+            waker.set_result(None)
+
+    def _next(self) -> WaitingCall | None:
+        """The first call in order that has a place and is in the budget of its kind.
+
+        A hold and points concern every call: nobody goes before the first one because of them.
+        """
+        for call in self._turns.heads():
+            if self._has_place(call) and self._kind_wait(call.write) <= 0:
+                return call
+        return None
+
+    def _has_place(self, call: WaitingCall) -> bool:
+        places = 1 if self._slow else self._rule.at_once
+        if call.urgency is Urgency.READ:
+            return self._running < places
+        if call.write and self._rule.writes_at_once and self._writing >= self._rule.writes_at_once:
+            return False
+        return self._urgent < places and self._running < places + self._rule.urgent_places
+
+    def _kind_wait(self, write: bool) -> float:
+        """Seconds until another call of this kind may start."""
+        now, wait = self._clock.monotonic(), 0.0
         limit = self._rule.writes_a_minute if write else self._rule.reads_a_minute
         starts = self._starts[write]
         while starts and starts[0] <= now - _MINUTE:
             starts.popleft()
         if limit is not None and len(starts) >= limit:
-            wait = max(wait, starts[len(starts) - limit] + _MINUTE - now)
+            wait = starts[len(starts) - limit] + _MINUTE - now
         if starts and self._rule.seconds_apart is not None:
             wait = max(wait, starts[-1] + self._rule.seconds_apart - now)
-        if self._bucket is not None:
-            wait = max(wait, self._bucket.wait(points, now))
-        return max(wait, 0.0)
+        return wait
 
-    async def _turn(self, left: float | None) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        try:
-            await asyncio.wait_for(waiter, left)
-        except TimeoutError:
-            raise Throttled(1.0) from None
-        finally:
-            self._waiting.remove(waiter)
+    def _shared_wait(self, points: float) -> float:
+        """Seconds until any call may start, with `points` to pay."""
+        now = self._clock.monotonic()
+        paid = 0.0 if self._bucket is None else self._bucket.wait(points, now)
+        return max(self._hold_until - now, paid, 0.0)
+
+
+def urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
+    """The urgency of a call that names none: a write is a WRITE, another call a READ."""
+    if urgency is not None:
+        return urgency
+    return Urgency.WRITE if write else Urgency.READ
 
 
 class Paces:

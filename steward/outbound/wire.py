@@ -4,7 +4,7 @@ import asyncio
 import base64
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ from steward.outbound.link import (
 from steward.outbound.pace import Pace, Paces, retry_after
 from steward.outbound.points import Told, told_by
 from steward.outbound.transport import FAILURES, MARK, GuardedBackend, GuardedTransport, SentMark, tls_context
+from steward.outbound.turns import Urgency
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
@@ -90,6 +91,8 @@ class Ask:
     points: float = 0.0
     most_bytes: int = ANSWER_BYTES
     retry_timeouts: bool = True
+    urgency: Urgency | None = None
+    share: Hashable = None
 
 
 class Wire:
@@ -135,7 +138,13 @@ class Wire:
         """One request over `line`, paced, never repeated. Raises Failed."""
         try:
             self._check(line, ask)
-            await line.pace.enter(write=ask.write, patience=ask.patience_s, points=ask.points)
+            await line.pace.enter(
+                write=ask.write,
+                patience=ask.patience_s,
+                points=ask.points,
+                urgency=ask.urgency,
+                share=ask.share,
+            )
         except CallError as error:
             raise Failed(error, not_sent=True) from None
         begun = self.clock.monotonic()
@@ -144,10 +153,12 @@ class Wire:
         wait: float | None = None
         told: Told | None = None
         try:
-            headers = await self._proven(line, ask)
-            if ask.still_allowed is not None:
-                self._allowed(ask.still_allowed)
-            answer = await self._exchange(line, ask, headers)
+            async with self._places:
+                begun = self.clock.monotonic()  # what was waited here is not the account's doing
+                headers = await self._proven(line, ask)
+                if ask.still_allowed is not None:
+                    self._allowed(ask.still_allowed)
+                answer = await self._exchange(line, ask, headers)
             status, size = answer.status, len(answer.body)
             wait = retry_after(answer.headers.get("retry-after"), self.clock.now())
             told = _told(answer) if ask.points else None
@@ -165,6 +176,7 @@ class Wire:
                 retry_after=limited,
                 points=ask.points,
                 told=told,
+                urgency=ask.urgency,
             )
             self._log.info(
                 "call",
@@ -282,7 +294,7 @@ class Wire:
             extensions=_limits(line.link.timeouts, ask, mark),
         )
         try:
-            async with asyncio.timeout(ask.total_s), self._places:
+            async with asyncio.timeout(ask.total_s):
                 return await self._answered(line, request, ask.most_bytes)
         except CallError as error:
             # Before the request: refused or not resolved. After it: the answer was over a cap.

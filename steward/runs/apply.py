@@ -24,6 +24,7 @@ from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
 from steward.outbound.grant import WriteGrant
+from steward.outbound.turns import Urgency
 from steward.runs import doubts, partly
 from steward.runs.partly import OUTCOME_OF_EFFECT
 from steward.runs.tools import CancelAsked, Fenced, Tools
@@ -211,7 +212,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     tools, lease = applying.tools, applying.lease
     connection = applying.connections[pieces[0].part.integration_id]
     try:
-        reader = await tools.access.reader(lease.org, connection)
+        reader = await tools.access.reader(lease.org, connection, urgency=Urgency.WRITE)
         seen = await reader.current([piece.part for piece in pieces])
     except NotConnected as refusal:
         await _settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])

@@ -13,6 +13,7 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
+from steward.outbound.turns import Urgency
 from steward.runs import apply, finish, partly
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, own_changes, run_queue, runs
@@ -155,7 +156,7 @@ async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) ->
         return _later(effect, now)
     part = ledger.part(effect)
     try:
-        reader = await tools.access.reader(org, connection)
+        reader = await tools.access.reader(org, connection, urgency=Urgency.WRITE)
         if effect.recovery is Recovery.MARKED:
             return await _search(effect, await reader.find_marker(part, effect.key), now)
         seen = await reader.confirm(part)

@@ -18,6 +18,7 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep
 from steward.outbound.grant import WriteGrant
+from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
 from steward.runs.retention import Keeping
 from steward.store.engine import Engine
@@ -56,8 +57,8 @@ class Sends(Protocol):
 class Access(Protocol):
     """How runs reach the organisation's stores and accounts."""
 
-    async def reader(self, org: OrgId, connection: Connection) -> Reader:
-        """A reader, which can emit nothing but reads. Raises NotConnected."""
+    async def reader(self, org: OrgId, connection: Connection, *, urgency: Urgency = Urgency.READ) -> Reader:
+        """A reader, which can emit nothing but reads; WRITE for those of a write. Raises NotConnected."""
         ...
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Sends:

@@ -2,13 +2,17 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from steward.outbound.errors import Throttled
+from steward.outbound.errors import OwnQueueFull, Throttled
 from steward.outbound.link import PaceRule
 from steward.outbound.pace import Pace, Paces, retry_after
 from steward.outbound.points import PointsRule, Told
+from steward.outbound.turns import Urgency
 from tests.fake_clock import FakeClock
 
 
@@ -137,3 +141,161 @@ def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClo
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
     """connectors 5.5"""
     assert retry_after(value, datetime(2026, 5, 1, 6, 0, tzinfo=UTC)) == seconds
+
+
+async def queued(pace: Pace, clock: FakeClock, started: list[str], **calls: dict[str, Any]) -> list[Any]:
+    """Calls that wait one after the other; `started` gets their names as they start."""
+
+    async def one(name: str, named: dict[str, Any]) -> None:
+        await pace.enter(**{"write": False, **named})
+        started.append(name)
+
+    tasks = []
+    for name, named in calls.items():
+        tasks.append(asyncio.create_task(one(name, named)))
+        await clock.settle(3)
+    return tasks
+
+
+async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClock) -> None:
+    """Whatever came first: an approved change does not wait for a queue of reads."""
+    pace = Pace(PaceRule(at_once=1), clock)
+    await pace.enter(write=False)
+    started: list[str] = []
+    await queued(
+        pace, clock, started,
+        read={}, check={"urgency": Urgency.UPKEEP}, reread={"urgency": Urgency.WRITE}, write={"write": True},
+    )  # fmt: skip
+    urgencies = [Urgency.READ, Urgency.WRITE, Urgency.WRITE, Urgency.UPKEEP]
+    for number, urgency in enumerate(urgencies, start=1):
+        pace.leave(write=number == 3, seconds=0.1, failed=False, urgency=urgency)
+        await clock.settle()
+        assert len(started) == number
+    assert started == ["reread", "write", "check", "read"]
+
+
+async def test_runs_take_turns_however_much_one_of_them_asks(clock: FakeClock) -> None:
+    pace = Pace(PaceRule(at_once=1), clock)
+    await pace.enter(write=False)
+    started: list[str] = []
+    many = {f"a{number}": {"share": "a"} for number in range(4)}
+    await queued(pace, clock, started, **many, b0={"share": "b"}, b1={"share": "b"}, c0={"share": "c"})
+    for _ in range(7):
+        pace.leave(write=False, seconds=0.1, failed=False)
+        await clock.settle()
+    assert started == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+@pytest.mark.parametrize("named", [{"write": True}, {"urgency": Urgency.UPKEEP}])
+async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, named: dict[str, Any]) -> None:
+    """The shop's rule: reads in all places, and one that takes 20 s, do not keep a write waiting."""
+    pace = Pace(PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0), clock)
+    for slow in (False, True):
+        if slow:
+            pace.leave(write=False, seconds=20, failed=False)
+            pace.leave(write=False, seconds=20, failed=False)
+            await pace.enter(write=False)
+        else:
+            await pace.enter(write=False)
+            await pace.enter(write=False)
+        started: list[str] = []
+        [read, *_] = await queued(pace, clock, started, read={}, urgent=named, second=named)
+        assert started == ["urgent"]  # one beside them, not two
+        read.cancel()
+        urgency = named.get("urgency", Urgency.WRITE)
+        for _ in range(2):
+            pace.leave(write="write" in named, seconds=20 if slow else 1, failed=False, urgency=urgency)
+            await clock.settle()
+        assert started == ["urgent", "second"]
+
+
+async def test_a_kind_over_its_own_budget_lets_the_others_go(clock: FakeClock) -> None:
+    """Fifty writes a minute do not stop the reads; one write at a time neither."""
+    pace = Pace(PaceRule(at_once=4, writes_a_minute=1, writes_at_once=1), clock)
+    await pace.enter(write=True)
+    started: list[str] = []
+    await queued(pace, clock, started, write={"write": True}, read={})
+    assert started == ["read"]
+    pace.leave(write=True, seconds=0.1, failed=False)
+    await clock.advance(60)
+    assert started == ["read", "write"]
+
+
+async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) -> None:
+    """Points concern every call: those that come later wait until the first one is paid."""
+    pace = Pace(PaceRule(at_once=4, points=PointsRule(maximum=100, restore_rate=1, share=1.0)), clock)
+    await pace.enter(write=False, points=100)
+    pace.leave(write=False, seconds=0, failed=False, points=100)
+    started: list[str] = []
+    await queued(pace, clock, started, write={"write": True, "points": 50}, read={"points": 5})
+    await clock.advance(49)
+    assert started == []
+    await clock.advance(1)
+    assert started == ["write"]
+    await clock.advance(5)
+    assert started == ["write", "read"]
+
+
+@pytest.mark.parametrize("is_woken", [False, True])
+async def test_a_cancelled_call_ends_and_the_next_one_goes(clock: FakeClock, is_woken: bool) -> None:
+    """Also one that is cancelled in the very moment it was woken: the place is not lost with it."""
+    pace = Pace(PaceRule(at_once=1), clock)
+    await pace.enter(write=False)
+    started: list[str] = []
+    [first, _] = await queued(pace, clock, started, first={}, second={})
+    if is_woken:
+        pace.leave(write=False, seconds=0.1, failed=False)
+    first.cancel()
+    await clock.settle()
+    assert first.cancelled()
+    if not is_woken:
+        pace.leave(write=False, seconds=0.1, failed=False)
+        await clock.settle()
+    assert started == ["second"]
+    pace.leave(write=False, seconds=0.1, failed=False)
+    assert pace.idle
+
+
+async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: FakeClock) -> None:
+    pace = Pace(PaceRule(at_once=1), clock)
+    await pace.enter(write=True)
+    with pytest.raises(OwnQueueFull) as told:
+        await pace.enter(write=True, patience=0)
+    assert "account asks" not in told.value.message
+    pace.leave(write=True, seconds=0.1, failed=False)
+    assert pace.idle
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from(Urgency), st.integers(0, 3), st.floats(0.1, 30), st.booleans()), max_size=40
+    )
+)
+async def test_every_call_starts_once_and_the_places_hold(
+    calls: list[tuple[Urgency, int, float, bool]],
+) -> None:
+    """A mixture of calls, some cancelled on their way: nothing waits for ever, no place is given twice."""
+    clock = FakeClock()
+    rule = PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0)
+    pace = Pace(rule, clock)
+    ended: list[int] = []
+
+    async def one(number: int, urgency: Urgency, share: int, seconds: float) -> None:
+        named: dict[str, Any] = {"write": urgency is Urgency.WRITE, "urgency": urgency}
+        await pace.enter(**named, share=share)
+        assert pace._running <= rule.at_once + rule.urgent_places
+        try:
+            await clock.sleep(seconds)
+        finally:
+            pace.leave(**named, seconds=seconds, failed=False)
+        ended.append(number)
+
+    tasks = [asyncio.create_task(one(number, *call[:3])) for number, call in enumerate(calls)]
+    await clock.settle()
+    for task, call in zip(tasks, calls, strict=True):
+        if call[3]:
+            task.cancel()
+    await clock.advance(30 * 41)
+    assert sorted(ended) == [number for number, call in enumerate(calls) if not call[3]]
+    assert pace.idle

@@ -61,7 +61,7 @@ from steward.outbound.address import origin_of
 from steward.outbound.link import Basic, PaceRule
 
 WRITE_S = 60.0
-_PACE = PaceRule(at_once=2, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))
+_PACE = PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))
 _NAMES = ("url", "consumer_key", "consumer_secret")
 _SCHEMA: JsonObject = {
     "type": "object",

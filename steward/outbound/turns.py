@@ -1,0 +1,52 @@
+"""The order in which the waiting calls of one account start; pure: no clock and no waiting."""
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Urgency(IntEnum):
+    """What a call is for; a smaller number starts first."""
+
+    WRITE = 0  # approved changes, with the reads that belong to them
+    UPKEEP = 1  # checks, sign-in, subscriptions, and what a person waits for
+    READ = 2  # reads of runs and of the catch-up
+
+
+@dataclass(eq=False, slots=True)
+class WaitingCall:
+    """A call before its start. `share` names the run or client that the call counts for."""
+
+    urgency: Urgency
+    share: Hashable
+    write: bool = False
+    points: float = 0.0
+
+
+class Turns:
+    """Waiting calls by urgency; within an urgency the shares take turns, each in its own order."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Urgency, dict[Hashable, deque[WaitingCall]]] = {each: {} for each in Urgency}
+
+    def __bool__(self) -> bool:
+        return any(self._lanes.values())
+
+    def add(self, call: WaitingCall) -> None:
+        """Puts a call behind the others of its share, and a new share behind the other shares."""
+        self._lanes[call.urgency].setdefault(call.share, deque()).append(call)
+
+    def remove(self, call: WaitingCall) -> None:
+        """Takes a call out that started or gave up; its share then waits behind the other shares."""
+        shares = self._lanes[call.urgency]
+        left = shares.pop(call.share)
+        left.remove(call)
+        if left:
+            shares[call.share] = left
+
+    def heads(self) -> Iterator[WaitingCall]:
+        """The first call of every share, in the order in which they may start."""
+        for shares in self._lanes.values():
+            for calls in shares.values():
+                yield calls[0]
