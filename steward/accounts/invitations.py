@@ -18,6 +18,9 @@ from steward.store.invitations import Invitation
 from steward.store.people import Known
 
 LIFE = timedelta(days=7)
+TAKEN = (
+    "There is an account with this e-mail address already. Give its password; the operator can set a new one."
+)
 INVALID = "This invitation is unknown, used or has expired. Ask an owner for a new link."
 
 
@@ -51,14 +54,24 @@ class AcceptAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """What a link leads to: the address invited, its account if there is one, and the organisation."""
+
+    email: str
+    account: Known | None
+    organization: Organization
+
+
+@dataclass(frozen=True, slots=True)
 class Accepting:
     """An acceptance whose password was compared or hashed; the account must still be as it was found."""
 
     token_hash: str
-    known: Known
-    new_hash: str | None
-    first_name: str
-    last_name: str
+    email_norm: str
+    account: Known | None
+    new_hash: str = ""
+    first_name: str = ""
+    last_name: str = ""
 
 
 async def invite(tx: Tx, actor: Actor, ask: InviteAsk) -> Invited:
@@ -68,11 +81,16 @@ async def invite(tx: Tx, actor: Actor, ask: InviteAsk) -> Invited:
     """
     await organizations.lock(tx, actor.org)
     email_norm = folded(ask.email)
-    person = await _account(tx, ask.email, email_norm)
-    before = await members.get(tx, actor.org, person)
+    before = await members.by_email(tx, actor.org, email_norm)
     if before is not None and before.has_joined:
         words = "This person is a member already. Change their role or bring them back instead."
         raise ValidationFailed(errors={"email": [words]})
+    # A new one for every address: were it the account's own, its number would tell that there is an account.
+    person = (
+        before.id
+        if before is not None
+        else await people.insert_invited(tx, email=ask.email, reference=f"invited:{new_value()}")
+    )
     await members.put_invited(
         tx,
         actor.org,
@@ -102,84 +120,97 @@ async def invite(tx: Tx, actor: Actor, ask: InviteAsk) -> Invited:
     return Invited(member, token, expires_at)
 
 
-async def _account(tx: Tx, email: str, email_norm: str) -> PersonId:
-    """The account of an address, made when there is none; its first acceptance gives it a password."""
-    known = await people.by_email(tx, email_norm)
-    if known is not None:
-        return known.person.id
-    made = await people.insert(
-        tx, email=email, email_norm=email_norm, username="", first_name="", last_name="", unclaimed=True
-    )
-    if made is None:  # made by another transaction between the two statements
-        raise Unavailable(retry_after=1)
-    return made
-
-
 async def prepare_acceptance(
     engine: Engine, now: datetime, hashing: Hashing, ask: AcceptAsk, *, most_attempts: int
 ) -> Accepting:
     """Looks the link up and compares or hashes the password, with no transaction open.
 
-    Raises ValidationFailed (`token`, `password`, `first_name`, `last_name`), Unavailable, and RateLimited:
-    the password of an existing account counts like a sign-in with its address.
+    Until the password is that of an account, or makes one, the same is done and told whether or not the
+    address has an account: who made the link may hold it too. Raises ValidationFailed (`token`, `password`,
+    `first_name`, `last_name`), Unavailable, and RateLimited: each try counts like a sign-in with the address.
     """
     token_hash = _hashed(ask.token)
 
-    async def look(tx: Tx) -> tuple[Known, Organization] | None:
+    async def look(tx: Tx) -> Offer | None:
         invitation = await invitations.by_token(tx, token_hash)
         return None if invitation is None else await _offered(tx, invitation)
 
-    offered = await engine.read(now, look)
-    if offered is None:
+    offer = await engine.read(now, look)
+    if offer is None:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
-    known, organization = offered
-    if known.unclaimed:
-        _check_new(ask, known, organization)
-        new_hash = await hashing.hash(ask.password)
-        return Accepting(token_hash, known, new_hash, ask.first_name or "", ask.last_name or "")
-    await attempts.count(engine, now, {"email": folded(known.person.email)}, most=most_attempts)
-    if not await hashing.verify(ask.password, known.password_hash):
-        words = "There is an account with this e-mail address already. Give its password."
-        if known.password_hash is None:
-            words = "The account with this e-mail address has no password yet. Ask the operator to set one."
-        raise ValidationFailed(errors={"password": [words]})
-    return Accepting(token_hash, known, None, known.person.first_name, known.person.last_name)
+    email_norm, account = folded(offer.email), offer.account
+    await attempts.count(engine, now, {"email": email_norm}, most=most_attempts)
+    is_theirs = await hashing.verify(ask.password, None if account is None else account.password_hash)
+    if is_theirs and account is not None:
+        if not account.person.active:
+            raise ValidationFailed(INVALID, errors={"token": [INVALID]})
+        return Accepting(token_hash, email_norm, account)
+    _check_new(ask, offer)
+    if account is not None:
+        raise ValidationFailed(errors={"password": [TAKEN]})
+    new_hash = await hashing.hash(ask.password)
+    return Accepting(token_hash, email_norm, None, new_hash, ask.first_name or "", ask.last_name or "")
 
 
 async def accept(tx: Tx, accepting: Accepting, *, address: str, agent: str) -> Opened:
     """Makes the invited person a member and signs them in there.
 
     Raises ValidationFailed (`token`) when the link was used or withdrawn meanwhile, Unavailable when the
-    account was changed meanwhile.
+    account was made or changed meanwhile.
     """
     invitation = await invitations.by_token(tx, accepting.token_hash)
     if invitation is None or not await invitations.use(tx, accepting.token_hash):
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
-    await people.lock(tx, invitation.person)
-    known = await people.known(tx, invitation.person)
-    if known != accepting.known:
+    await people.lock_email(tx, accepting.email_norm)
+    if accepting.account is not None:
+        await people.lock(tx, accepting.account.person.id)
+    if await people.by_email(tx, accepting.email_norm) != accepting.account:
         raise Unavailable(retry_after=1)
-    if accepting.new_hash is not None:
-        username = f"{accepting.first_name} {accepting.last_name}"
-        await people.set_password_hash(tx, invitation.person, accepting.new_hash)
-        await people.rename(
-            tx,
-            invitation.person,
-            username=username,
-            first_name=accepting.first_name,
-            last_name=accepting.last_name,
-        )
     await tx.enter([invitation.org])
-    await _join(tx, invitation)
-    found = await memberships(tx, invitation.person)
-    return await open_for(tx, invitation.person, found, org=invitation.org, address=address, agent=agent)
+    await organizations.lock(tx, invitation.org)
+    if accepting.account is None:
+        await _make_account(tx, invitation.person, accepting)
+        person = invitation.person
+    else:
+        person = accepting.account.person.id
+        await _hand_over(tx, invitation, person)
+    await _join(tx, invitation, person)
+    found = await memberships(tx, person)
+    return await open_for(tx, person, found, org=invitation.org, address=address, agent=agent)
 
 
-async def _join(tx: Tx, invitation: Invitation) -> None:
+async def _make_account(tx: Tx, person: PersonId, accepting: Accepting) -> None:
+    await people.claim(tx, person, email_norm=accepting.email_norm)
+    await people.set_password_hash(tx, person, accepting.new_hash)
+    await people.rename(
+        tx,
+        person,
+        username=f"{accepting.first_name} {accepting.last_name}",
+        first_name=accepting.first_name,
+        last_name=accepting.last_name,
+    )
+
+
+async def _hand_over(tx: Tx, invitation: Invitation, account: PersonId) -> None:
+    """Puts an account in the place of the invited person, unless it stands there already.
+
+    Raises ValidationFailed (`token`) when the account became a member in another way meanwhile.
+    """
+    invited, org = invitation.person, invitation.org
+    if account == invited:
+        return
+    if await members.get(tx, org, account) is not None:
+        raise ValidationFailed(INVALID, errors={"token": [INVALID]})
+    await members.hand_over(tx, org, invited=invited, account=account)
+    await invitations.hand_over(tx, org, invited=invited, account=account)
+    await people.remove_invited(tx, invited)
+
+
+async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
     org: OrgId = invitation.org
-    person = await people.get(tx, invitation.person)
+    person = await people.get(tx, account)
     if person is None:
-        raise LookupError("an invitation names a person")
+        raise LookupError("an invitation leads to a person")
     await members.join(
         tx, org, person, email_norm=folded(person.email), username_norm=folded(person.username)
     )
@@ -189,28 +220,29 @@ async def _join(tx: Tx, invitation: Invitation) -> None:
         actor=str(person.id),
         object_kind="person",
         object_id=str(person.id),
+        detail={} if account == invitation.person else {"invited_as": str(invitation.person)},
     )
     await audit.record(tx, org, entry)
 
 
-async def _offered(tx: Tx, invitation: Invitation) -> tuple[Known, Organization] | None:
-    """The account and the organisation of a link; None for an account that was switched off."""
+async def _offered(tx: Tx, invitation: Invitation) -> Offer | None:
+    """What an open link leads to; None when nobody is invited by it any more."""
     await tx.enter([invitation.org])
-    known = await people.known(tx, invitation.person)
+    invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)
-    if known is None or not known.person.active or organization is None:
+    if invited is None or organization is None:
         return None
-    return known, organization
+    return Offer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
 
 
-def _check_new(ask: AcceptAsk, known: Known, organization: Organization) -> None:
+def _check_new(ask: AcceptAsk, offer: Offer) -> None:
     faults: dict[str, list[str]] = {}
     for field, given in (("first_name", ask.first_name), ("last_name", ask.last_name)):
         if not given:
             faults[field] = ["This field is required for a new account."]
         elif not given.isprintable():
             faults[field] = ["Leave out characters that cannot be seen."]
-    fault = new_password_fault(ask.password, known.person.email, [organization.name])
+    fault = new_password_fault(ask.password, offer.email, [offer.organization.name])
     if fault is not None:
         faults["password"] = [fault]
     if faults:

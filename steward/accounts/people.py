@@ -9,7 +9,7 @@ from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.passwords import problem_with
-from steward.store import audit, people, sessions
+from steward.store import audit, invitations, members, organizations, people, sessions
 from steward.store.engine import Tx
 
 _EMAIL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}")
@@ -34,6 +34,7 @@ async def create(tx: Tx, ask: CreatePerson) -> Person:
         raise ValidationFailed(f"{email!r} is not an e-mail address.", errors={"email": []})
     first_name, last_name = _name(ask.first_name, "first_name"), _name(ask.last_name, "last_name")
     username = _name(ask.username or f"{first_name} {last_name}", "username")
+    await people.lock_email(tx, folded(email))
     person = await people.insert(
         tx,
         email=email,
@@ -72,8 +73,9 @@ async def set_active(tx: Tx, person: Person, active: bool) -> Person:
 async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) -> None:
     """Makes the person an active member with this role, or changes the role."""
     await tx.enter([org])
+    await organizations.lock(tx, org)
     before = await people.membership(tx, org, person.id)
-    await people.vouch(tx, person.id)
+    await _end_invitation(tx, org, folded(person.email))
     await people.put_member(
         tx, org, person, role=role, email_norm=folded(person.email), username_norm=folded(person.username)
     )
@@ -87,15 +89,24 @@ async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) ->
     )
 
 
+async def _end_invitation(tx: Tx, org: OrgId, email_norm: str) -> None:
+    """Withdraws the invitation of an address that becomes a member without it."""
+    invited = await members.by_email(tx, org, email_norm)
+    if invited is not None and not invited.has_joined:
+        await invitations.withdraw(tx, org, invited.id)
+        await members.remove_invited(tx, org, invited.id)
+        await people.remove_invited(tx, invited.id)
+
+
 async def resolve(tx: Tx, given: str) -> Person:
     """The person an operator names by id or e-mail address. Raises NotFound."""
     known = await people.by_email(tx, folded(given))
     if known is not None:
         return known.person
     if given.isascii() and given.isdigit():
-        person = await people.get(tx, PersonId(int(given)))
-        if person is not None:
-            return person
+        found = await people.known(tx, PersonId(int(given)))
+        if found is not None and not found.unclaimed:
+            return found.person
     raise NotFound(f"There is no person {given!r}. Give their id or e-mail address.")
 
 

@@ -40,6 +40,14 @@ async def withdraw(tx: Tx, org: OrgId, person: PersonId) -> int:
     )
 
 
+async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
+    """Notes whose account the invitations of somebody invited led to."""
+    await tx.execute(
+        "UPDATE invitations SET person_id = :account WHERE org_id = :org AND person_id = :invited",
+        {"org": org, "invited": invited, "account": account},
+    )
+
+
 async def by_token(tx: Tx, token_hash: str) -> Invitation | None:
     """The invitation of a link; None when it is unknown, used or expired."""
     row = await tx.one(

@@ -45,6 +45,15 @@ async def get(tx: Tx, org: OrgId, person: PersonId) -> Member | None:
     return None if row is None else _member(row)
 
 
+async def by_email(tx: Tx, org: OrgId, email_norm: str) -> Member | None:
+    """The member with this e-mail address in its compared form; rather one who has joined."""
+    row = await tx.one(
+        f"{_MEMBER} AND m.email_norm = :email_norm ORDER BY m.invited, m.person_id LIMIT 1",
+        {"org": org, "email_norm": email_norm},
+    )
+    return None if row is None else _member(row)
+
+
 async def find(tx: Tx, org: OrgId, *, after: tuple[datetime, PersonId] | None, limit: int) -> list[Member]:
     """Members, newest first, those after the last one of the page before."""
     args: dict[str, object] = {"org": org, "limit": limit}
@@ -78,6 +87,23 @@ async def put_invited(
             "first_name": first_name,
             "last_name": last_name,
         },
+    )
+
+
+async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId) -> None:
+    """Gives the place of somebody invited to the account they turned out to have."""
+    await tx.execute(
+        "UPDATE members SET person_id = :account"
+        " WHERE org_id = :org AND person_id = :invited AND members.invited",
+        {"org": org, "invited": invited, "account": account},
+    )
+
+
+async def remove_invited(tx: Tx, org: OrgId, person: PersonId) -> None:
+    """Takes somebody off the list who was invited and has not joined."""
+    await tx.execute(
+        "DELETE FROM members WHERE org_id = :org AND person_id = :person AND invited",
+        {"org": org, "person": person},
     )
 
 

@@ -14,7 +14,7 @@ _KNOWN = f"{_PERSON}, password_hash, unclaimed"
 class Known:
     """A person and the hash of their password, if they have one.
 
-    `unclaimed`: the account was made by an invitation, and nobody has accepted one yet.
+    `unclaimed`: stands for somebody invited who has not accepted yet, and has no account's address.
     """
 
     person: Person
@@ -67,6 +67,30 @@ async def insert(
     return None if row is None else PersonId(row["person_id"])
 
 
+async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
+    """The id of somebody invited. Whether the address has an account is neither asked nor told.
+
+    `reference` takes the place of the address in its compared form, and holds no @.
+    """
+    person = await insert(
+        tx, email=email, email_norm=reference, username="", first_name="", last_name="", unclaimed=True
+    )
+    if person is None:
+        raise LookupError("a reference is random")
+    return person
+
+
+async def lock_email(tx: Tx, email_norm: str) -> None:
+    """Waits for others who make an account of this address to end, and holds off later ones."""
+    await tx.one(
+        Both(
+            sqlite="SELECT :email_norm AS locked",
+            postgresql="SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtextextended(:email_norm, 0))",
+        ),
+        {"email_norm": email_norm},
+    )
+
+
 async def get(tx: Tx, person: PersonId) -> Person | None:
     """The person, or None."""
     row = await tx.one(f"SELECT {_PERSON} FROM people WHERE person_id = :person", {"person": person})
@@ -94,21 +118,27 @@ async def lock(tx: Tx, person: PersonId) -> None:
 
 
 async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> None:
-    """Keeps a new hash of the person's password; from then on no invitation can set another."""
+    """Keeps a new hash of the person's password."""
     await tx.execute(
-        "UPDATE people"
-        " SET password_hash = :password_hash, password_changed_at = :now, unclaimed = :unclaimed"
+        "UPDATE people SET password_hash = :password_hash, password_changed_at = :now"
         " WHERE person_id = :person",
-        {"person": person, "password_hash": password_hash, "unclaimed": False},
+        {"person": person, "password_hash": password_hash},
     )
 
 
-async def vouch(tx: Tx, person: PersonId) -> None:
-    """Notes that the account is somebody's: no invitation sets its password any more."""
+async def claim(tx: Tx, person: PersonId, *, email_norm: str) -> None:
+    """Makes somebody invited an account of this address; call it under `lock_email`."""
     await tx.execute(
-        "UPDATE people SET unclaimed = :unclaimed WHERE person_id = :person",
-        {"person": person, "unclaimed": False},
+        "UPDATE people SET email_norm = :email_norm, unclaimed = :unclaimed"
+        " WHERE person_id = :person AND unclaimed",
+        {"person": person, "email_norm": email_norm, "unclaimed": False},
     )
+
+
+async def remove_invited(tx: Tx, person: PersonId) -> None:
+    """Removes somebody invited whom no organisation lists any more."""
+    if not await organizations_of(tx, person):
+        await tx.execute("DELETE FROM people WHERE person_id = :person AND unclaimed", {"person": person})
 
 
 async def rename(tx: Tx, person: PersonId, *, username: str, first_name: str, last_name: str) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from steward.accounts import people
+from steward.accounts import invitations, people
 from steward.accounts.people import CreatePerson
 from steward.model.account import Role
 from steward.model.instants import wire_time
+from steward.store.engine import Tx
+from steward.store.migrate import migrations
 from tests.api.audited import actions
 from tests.people import PASSWORD, Caller, Heard
 from tests.service import Service
@@ -150,7 +152,8 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
     invited = await invite(owner, "STRANGER@example.com", first_name="Somebody")
     person = service.members["stranger"].person
     shown = invited.data["person"]
-    assert (shown["id"], shown["first_name"], shown["username"]) == (person.id, "Somebody", "")
+    assert shown["id"] != person.id
+    assert (shown["first_name"], shown["username"]) == ("Somebody", "")
     wrong = await service.nobody().post(ACCEPT, acceptance(invited))
     assert (wrong.status, set(wrong.errors)) == (422, {"password"})
     stranger = service.nobody()
@@ -160,8 +163,12 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
     assert session["organization"]["id"] == service.own.organization.id
     assert len(session["organizations"]) == 2
     assert (await stranger.get(STATUS)).status == 200
-    names = {each["first_name"] for each in (await owner.get(PEOPLE)).data["people"]}
-    assert "Sven" in names
+    people_shown = (await owner.get(PEOPLE)).data["people"]
+    assert [each["id"] for each in people_shown if each["email"] == "stranger@example.com"] == [person.id]
+    assert set(await actions(service, service.own.organization.id)) == {
+        ("person_invited", str(service.members["owner"].person.id), str(shown["id"])),
+        ("invitation_accepted", str(person.id), str(person.id)),
+    }
 
 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
@@ -240,6 +247,150 @@ async def test_an_account_that_was_switched_off_cannot_accept(service: Service) 
     await service.write(lambda tx: people.set_active(tx, person, False))
     heard = await service.nobody().post(ACCEPT, {"token": token_of(invited), "password": PASSWORD})
     assert set(heard.errors) == {"token"}
+
+
+# No account, one of another organisation, one without a password, one that is switched off, and somebody who
+# was invited elsewhere and has not accepted.
+ADDRESSES = (
+    "none@example.com",
+    "stranger@example.com",
+    "no-word@example.com",
+    "off@example.com",
+    "two@example.com",
+)
+
+
+async def _accounts(service: Service) -> None:
+    async def act(tx: Tx) -> None:
+        for email in ("no-word@example.com", "off@example.com"):
+            person = await people.create(tx, CreatePerson(email, "Old", "Name"))
+            await people.add_to_organization(tx, person, service.other.organization.id, Role.OWNER)
+            if email.startswith("off"):
+                await people.set_active(tx, person, False)
+
+    await service.write(act)
+    await invite(await service.web("stranger"), "two@example.com", first_name="Theirs")
+
+
+def _without(told: Any, *mine: Any) -> Any:
+    """A record without the values that are another in each."""
+    if isinstance(told, dict):
+        return {name: _without(value, *mine) for name, value in told.items() if name != "request_id"}
+    if isinstance(told, list):
+        return [_without(each, *mine) for each in told]
+    return "*" if told in mine else told
+
+
+async def test_inviting_does_not_tell_whether_an_address_has_an_account(service: Service) -> None:
+    """Neither the answer, the number of the person, the list, nor the record of what was done."""
+    await _accounts(service)
+    owner = await service.web("owner")
+    told, numbers = [], []
+    for email in ADDRESSES:
+        invited = await invite(owner, email.upper(), first_name="Given")
+        person = invited.data["person"]
+        numbers.append(person["id"])
+        listed = (await owner.get(PEOPLE)).data["people"][0]
+        changed = await owner.patch(f"{PEOPLE}/{person['id']}", {"role": "approver"})
+        gone = await owner.post(f"{PEOPLE}/{person['id']}/deactivate")
+        back = await owner.post(f"{PEOPLE}/{person['id']}/activate")
+        anew = await invite(owner, email, first_name="Given")
+        mine = (person["id"], email, invited.data["invite_url"], anew.data["invite_url"])
+        heard = (invited, changed, gone, back, anew)
+        told.append(_without([listed, *([each.status, each.body] for each in heard)], *mine))
+    assert all(each == told[0] for each in told)
+    assert numbers == list(range(numbers[0], numbers[0] + len(ADDRESSES)))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"password": "short", "first_name": ..., "last_name": ...},
+        {"password": "short"},
+        {"first_name": ..., "last_name": ...},
+        {"first_name": ""},
+        {"password": "my Demo Shop secret"},
+        {"password": "password123456"},
+        {"token": "x" * 43},
+        {"surplus": 1},
+    ],
+)
+async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(
+    service: Service, given: dict[str, Any]
+) -> None:
+    """Who made the link may open it: what a new account is refused for, an existing one is refused for."""
+    await _accounts(service)
+    owner = await service.web("owner")
+    told = []
+    for number, email in enumerate(ADDRESSES):
+        invited = await invite(owner, email)
+        sent = acceptance(invited, **given)
+        heard = await service.nobody(f"203.0.113.{number}").post(ACCEPT, sent)
+        assert heard.status == 422
+        told.append(_without(heard.body))
+    assert all(each == told[0] for each in told)
+
+
+async def test_tries_are_limited_alike_with_and_without_an_account(service: Service) -> None:
+    """The limit of an address counts its acceptances, whoever it belongs to."""
+    await _accounts(service)
+    service.clock.tick(61)
+    owner = await service.web("owner")
+    for first, email in enumerate(ADDRESSES):
+        invited = await invite(owner, email)
+        statuses = [
+            (
+                await service.nobody(f"198.51.{first}.{number}").post(
+                    ACCEPT, acceptance(invited, password="short")
+                )
+            ).status
+            for number in range(11)
+        ]
+        assert statuses == [422] * 10 + [429]
+
+
+@pytest.mark.parametrize("email", ["no-word@example.com", "off@example.com", "stranger@example.com"])
+async def test_an_account_refuses_another_password_in_one_way(service: Service, email: str) -> None:
+    """A switched-off account, and one without a password, are refused as a wrong password is."""
+    await _accounts(service)
+    owner = await service.web("owner")
+    heard = await service.nobody().post(ACCEPT, acceptance(await invite(owner, email)))
+    assert (heard.status, list(heard.errors)) == (422, ["password"])
+    assert heard.errors["password"] == [invitations.TAKEN]
+
+
+async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> None:
+    """The invitation ends, and the list shows one person."""
+    await _accounts(service)
+    owner = await service.web("owner")
+    invited = [await invite(owner, email) for email in ("stranger@example.com", "later@example.com")]
+
+    async def act(tx: Tx) -> None:
+        org = service.own.organization.id
+        await people.add_to_organization(tx, service.members["stranger"].person, org, Role.MEMBER)
+        later = await people.create(tx, CreatePerson("later@example.com", "Later", "On"))
+        await people.add_to_organization(tx, later, org, Role.MEMBER)
+
+    await service.write(act)
+    shown = [each["email"] for each in (await owner.get(PEOPLE)).data["people"]]
+    assert sorted(shown) == sorted(set(shown))
+    for each in invited:
+        assert set((await service.nobody().post(ACCEPT, acceptance(each))).errors) == {"token"}
+
+
+async def test_invitations_of_an_older_release_are_accepted(service: Service) -> None:
+    """There, the person invited was the account of the address, with nobody behind it."""
+    owner = await service.web("owner")
+    invited = await invite(owner)
+    text = next(each.text for each in migrations(service.fittings.engine.dialect) if "invited:" in each.text)
+
+    async def act(tx: Tx) -> None:
+        args = {"email": "nina@example.com", "person": invited.data["person"]["id"]}
+        await tx.execute("UPDATE people SET email_norm = :email WHERE person_id = :person", args)
+        await tx.execute(text.rpartition("--")[2].partition("\n")[2].strip().rstrip(";"))
+
+    await service.write(act)
+    assert (await service.nobody().post(ACCEPT, acceptance(invited))).status == 200
 
 
 WRONG: list[tuple[dict[str, object], set[str]]] = [

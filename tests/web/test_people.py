@@ -72,6 +72,27 @@ async def _id(web: WebSite, email: str) -> int:
     return found
 
 
+async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Look, web: WebSite) -> None:
+    """Whoever holds the link sees the same page and words, whether or not the address has an account."""
+    shown = []
+    for email in ("stranger@example.com", "unheard-of@example.com"):
+        invited = await (await web.signed("owner")).call(
+            "POST", "/app/people", {"email": email, "role": "member"}
+        )
+        link = urlsplit(invited["invite_url"])
+        seen = await looking(None)
+        await seen.open(f"{link.path}#{link.fragment}")
+        page = seen.page
+        texts = [await page.get_by_role("main").inner_text()]
+        await page.get_by_label("I already sign in to Steward").check()
+        await page.get_by_label("Your password").fill("a wrong phrase 1931")
+        await page.get_by_role("button", name="Accept and sign in").click()
+        await expect(page.get_by_text("This is not the password of an account")).to_be_visible()
+        texts.append(await page.get_by_role("main").inner_text())
+        shown.append(texts)
+    assert shown[0] == shown[1]
+
+
 async def test_switching_leaves_no_record_of_the_other_organisation(looking: Look, web: WebSite) -> None:
     """flow 17: the screen's kind stays, never a record's address; nothing of the other in the page"""
     body = {"email": "both@shop.example", "role": "member"}
