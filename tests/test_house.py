@@ -5,6 +5,7 @@ import importlib
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,27 @@ def test_the_service_needs_few_things_each_with_a_reason() -> None:
     assert declared == _required("requirements.in")
     assert len(declared) <= 20
     assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
+
+
+PERMISSIVE = re.compile(r"\b(MIT|BSD|Apache)\b")
+# Those whose metadata declares no licence; the decision on dependencies says what their sources say.
+FILE_ALONE = {"quickjs-ng"}
+
+
+def test_every_dependency_is_under_a_permissive_licence() -> None:
+    """What is declared in its metadata, or, where nothing is, in the licence file that comes with it"""
+    silent = set()
+    for name in sorted(_required("requirements.in")):
+        told = metadata.metadata(name)
+        fields = [told.get("License-Expression"), told.get("License"), *(told.get_all("Classifier") or [])]
+        declared = [text for text in fields if text and (PERMISSIVE.search(text) or "License ::" in text)]
+        if not declared:
+            silent.add(name)
+            files = [file for file in metadata.files(name) or [] if "LICENSE" in file.name]
+            declared = [file.read_text() for file in files]
+        assert declared, name
+        assert all(PERMISSIVE.search(text) for text in declared), name
+    assert silent == FILE_ALONE
 
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev", "requirements-build"])
