@@ -1,16 +1,21 @@
-"""The process that runs foreign code: limits first, then one message after another (safety 8).
+"""The process that runs foreign code: limits first, then one message after another.
 
 Started as `python -I -S child.py <kind> <folder>…` with an empty environment: pipes, no secret, no file.
 """
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-Operation = Callable[[dict[str, Any], str], Iterator[str]]
+Operation = Callable[[dict[str, Any], str], Iterator[object]]
+
+_HALVES = re.compile("[\ud800-\udfff]")
+# How deep values may be nested: the parent reads answers on a deeper stack of its own.
+_DEEPEST = 700
 
 
 def main(kind: str, folders: list[str]) -> NoReturn:
@@ -19,13 +24,13 @@ def main(kind: str, folders: list[str]) -> NoReturn:
     os.environ["TZ"] = "UTC0"
     time.tzset()
     from steward.confined import walls
-    from steward.confined.protocol import line
+    from steward.confined.protocol import NO_NONCE, READY, compact, frame
 
     network = walls.leave_network()
     walls.limit()
     operations = _operations(kind)
     walled = walls.close_door()
-    _write(line({"ready": True, "network": network, "calls": walled}))
+    _write(frame(NO_NONCE, READY, compact({"network": network, "calls": walled})))
     serve(operations)
 
 
@@ -39,53 +44,80 @@ def _operations(kind: str) -> dict[str, Operation]:
     from steward.confined.javascript import JavaScript
     from steward.confined.zones import Zones
 
+    sys.setrecursionlimit(_DEEPEST)
     places = [Path(folder) / "tzdata" for folder in sys.path]
     return JavaScript(Zones(next(place for place in places if (place / "zones").exists()))).operations
 
 
 def serve(operations: dict[str, Operation]) -> NoReturn:
-    """Two lines in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
-    from steward.confined.protocol import CRASHED, MEMORY, MESSAGE_BYTES, PROGRESS, WORDS, Stopped, line
+    """One message in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
+    from steward.confined.protocol import CRASHED, MEMORY, RESULT, STOPPED, Stopped, frame
 
-    reader = _Lines()
+    reader = _Frames()
     while True:
-        asked, given = reader.next(), reader.next()
+        nonce, asked = reader.next()
+        _, data = reader.next()
         try:
-            request = json.loads(asked)
-            parts: list[str] = []
-            size = 0
-            for part in operations[request["op"]](request, given.decode()):
-                parts.append(part)
-                size += len(part)
-                if size > MESSAGE_BYTES:
-                    raise Stopped(MEMORY, WORDS[MEMORY])
-                _write(PROGRESS)
-            answer = line({"ok": True, "cpu": time.process_time()}) + ("[" + ",".join(parts) + "]\n").encode()
+            answer = frame(nonce, RESULT, _answered(operations, nonce, asked, data))
         except Stopped as end:
-            answer = line({"ok": False, "code": end.code, "message": end.message}) + b"null\n"
+            answer = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
-            answer = line({"ok": False, "code": MEMORY, "message": WORDS[MEMORY]}) + b"null\n"
+            answer = frame(nonce, STOPPED, MEMORY.encode())
         except Exception:  # a fault of ours must not look into files that are closed to it
-            answer = line({"ok": False, "code": CRASHED, "message": WORDS[CRASHED]}) + b"null\n"
+            answer = frame(nonce, STOPPED, CRASHED.encode())
         _write(answer)
 
 
-class _Lines:
-    """Lines of the first descriptor."""
+def _answered(operations: dict[str, Operation], nonce: bytes, asked: bytes, data: bytes) -> bytes:
+    """The parts of an answer as one JSON list, with a PROGRESS frame after each. Raises Stopped."""
+    from steward.confined.protocol import MEMORY, MESSAGE_BYTES, PROGRESS, frame, stopped
+
+    request = json.loads(asked)
+    parts: list[bytes] = []
+    size = 0
+    for part in operations[request["op"]](request, data.decode()):
+        parts.append(_encoded(part))
+        size += len(parts[-1])
+        if size > MESSAGE_BYTES:
+            raise stopped(MEMORY)
+        _write(frame(nonce, PROGRESS))
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _encoded(value: object) -> bytes:
+    """JSON in UTF-8; halves of a character, which it cannot hold, become the replacement sign."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _HALVES.sub("\ufffd", text).encode()
+
+
+class _Frames:
+    """Frames of the first descriptor."""
 
     def __init__(self) -> None:
         self._held = b""
 
-    def next(self) -> bytes:
-        """The next line; the process ends where the pipe does."""
+    def next(self) -> tuple[bytes, bytes]:
+        """The next frame's nonce and body; the process ends where the pipe does."""
+        from steward.confined.protocol import HEADER
+
+        nonce, _, length = HEADER.unpack(self._exactly(HEADER.size))
+        return nonce, self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
         parts = [self._held]
-        while b"\n" not in parts[-1]:
+        size = len(self._held)
+        while size < count:
             part = os.read(0, 1 << 20)
             if not part:
                 os._exit(0)
             parts.append(part)
-        line, _, self._held = b"".join(parts).partition(b"\n")
-        return line
+            size += len(part)
+        whole = b"".join(parts)
+        self._held = whole[count:]
+        return whole[:count]
 
 
 def _write(answer: bytes) -> None:

@@ -6,20 +6,50 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from typing import IO, Final
+from collections.abc import Iterable, Sequence
+from typing import IO, Final, NamedTuple, SupportsIndex
 
-from steward.confined.protocol import MESSAGE_BYTES
+from steward.confined.protocol import FRAME_BYTES, HEADER
 
-LINE_BYTES: Final = 2 * MESSAGE_BYTES
 _NICE: Final = 10
 _CLOCK_OF_PROCESS: Final = 2  # Linux: the clock of process p is number ~p << 3 | 2
 
 
-class ChildProcess:
-    """A process that answers lines. asyncio's own subprocesses hang when their start is cancelled halfway."""
+class Foul(Exception):
+    """What a child wrote is no answer to what it was sent: it is not itself any more."""
 
-    def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader) -> None:
+
+class Frame(NamedTuple):
+    """What a child said: a kind of protocol.py and its body."""
+
+    kind: bytes
+    body: bytes
+
+
+class _Counted(asyncio.StreamReader):
+    """A stream that knows how much of it nobody has read yet."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=FRAME_BYTES)
+        self.unread = 0
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Takes in what the pipe brings."""
+        held = bytes(data)
+        self.unread += len(held)
+        super().feed_data(held)
+
+    async def taken(self, count: int) -> bytes:
+        """The next `count` bytes. Raises IncompleteReadError where the stream ends before."""
+        data = await self.readexactly(count)
+        self.unread -= count
+        return data
+
+
+class ChildProcess:
+    """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reader: _Counted) -> None:
         self._process = process
         self._reader = reader
         self._writer: asyncio.StreamWriter | None = None
@@ -32,7 +62,7 @@ class ChildProcess:
         """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
         loop = asyncio.get_running_loop()
         process = _opened(command, folder)
-        child = cls(process, asyncio.StreamReader(limit=LINE_BYTES))
+        child = cls(process, _Counted())
         try:
             reader = child._reader
             child._reading, _ = await loop.connect_read_pipe(
@@ -69,9 +99,27 @@ class ChildProcess:
             with contextlib.suppress(OSError):
                 os.sched_setscheduler(self.pid, os.SCHED_IDLE, os.sched_param(0))
 
-    async def line(self) -> bytes:
-        """The next line; without its end when the process is no more. Raises ValueError when too long."""
-        return await self._reader.readline()
+    @property
+    def unread(self) -> bool:
+        """Whether it has written something that nobody has read."""
+        return self._reader.unread > 0
+
+    async def frame(self, nonce: bytes) -> Frame:
+        """Reads and returns the next frame.
+
+        Raises Foul where the process has ended, the frame answers another message, is too long or has a
+        line break in it.
+        """
+        try:
+            echoed, kind, length = HEADER.unpack(await self._reader.taken(HEADER.size))
+            if echoed != nonce or length > FRAME_BYTES:
+                raise Foul
+            body = await self._reader.taken(length)
+        except asyncio.IncompleteReadError as end:
+            raise Foul from end
+        if b"\n" in body:
+            raise Foul
+        return Frame(kind, body)
 
     async def send(self, message: bytes) -> None:
         """Writes a message; a process that is no more is found out by its silence."""

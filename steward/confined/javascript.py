@@ -20,6 +20,8 @@ _GROUND: Final = 8  # files that come before the date library, which finds Intl 
 _JOBS: Final = 1_000_000
 _BEFORE: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
 
+_RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mode returns; else items
+
 _HERE = Path(__file__).parent
 _DATES = ("DateTime", "Duration", "Interval", "$now", "$today")
 
@@ -62,6 +64,7 @@ class Engine:
             name: self._context.eval(f"$own$.{name}") for name in names
         }
         self._context.eval("delete globalThis.$own$")
+        self._missing = set(zones.names)
         self._own["setZones"](json.dumps(zones.names))
         if frozen:
             self._own["freezeAll"]()
@@ -82,11 +85,15 @@ class Engine:
             raise stopped(MEMORY) from end
 
     def zoned(self, act: Callable[[], str]) -> str:
-        """Does something until it lacks no zone any more; a script can ask for as many as there are."""
-        while (answer := act()).startswith('{"zones":'):
-            for name in json.loads(answer)["zones"]:
-                self._own["addZone"](name, self._zones.table(name))
-        return answer
+        """Does something again until it asks for no time zone it has not been given; there are some 600."""
+        while True:
+            answer = act()
+            asked = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
+            if not asked:
+                return answer
+            for name in asked:
+                self.call("addZone", name, self._zones.table(name))
+            self._missing -= asked
 
     def jobs(self) -> None:
         """Runs what promises left to be done. Raises Stopped."""
@@ -108,21 +115,37 @@ def _end_of(error: Exception) -> Stopped:
     return stopped(CRASHED)
 
 
+def _parsed(answer: str) -> Any:
+    """What an engine's JSON says. Raises Stopped where it is none: then a script has a hand in it."""
+    try:
+        return json.loads(answer, parse_constant=_refuse)
+    except (ValueError, RecursionError) as end:
+        raise stopped(CRASHED) from end
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and the infinities are no JSON
+
+
 class JavaScript:
-    """The operations a child offers on JavaScript; each takes the data line as it came and gives JSON."""
+    """The operations a child offers on JavaScript: each takes its data as JSON text and gives values.
+
+    What an engine answers is parsed here and encoded anew by child.py, so that no text a script had a hand in
+    reaches the pipe.
+    """
 
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
         self._sources = Sources()
         self._expressions = Engine(self._sources, zones, frozen=True)
-        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[str]]] = {
+        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
             "evaluate": self._evaluate,
             "script": self._script,
             "check": self._check,
             "match": self._match,
         }
 
-    def _evaluate(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _evaluate(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         """Blocks of items; between two of them the clock begins anew."""
         engine = self._expressions
         engine.limit(SCRIPT_SECONDS)
@@ -130,9 +153,9 @@ class JavaScript:
         engine.limit(EXPRESSION_SECONDS)
         for start in range(0, int(asked["places"]), BLOCK_ITEMS):
             end = min(start + BLOCK_ITEMS, int(asked["places"]))
-            yield engine.zoned(partial(engine.call, "evaluateBlock", start, end))
+            yield _parsed(engine.zoned(partial(engine.call, "evaluateBlock", start, end)))
 
-    def _script(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _script(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         # Half a character, which no engine takes, is written as a question mark.
         text, mode = str(asked["text"]).encode("utf-8", "replace").decode(), str(asked["mode"])
         engine = Engine(self._sources, self._zones, dates=any(name in text for name in _DATES))
@@ -144,12 +167,23 @@ class JavaScript:
             engine.jobs()
             return engine.call("scriptEnd")
 
-        yield engine.zoned(act)
+        end = engine.zoned(act)
+        lines = _parsed(engine.call("scriptLines"))
+        try:
+            answer = _parsed(engine.call("scriptAnswer"))
+        except Stopped as unwritable:
+            if unwritable.code != CRASHED:
+                raise
+            end, answer = "refused", "The script returns a value that cannot be written down."
+        if end == "done":
+            yield {_RETURNED.get(mode, "items"): answer, "lines": lines}
+        else:
+            yield {"failed": answer, "thrown": end == "failed", "lines": lines}
 
-    def _check(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         self._expressions.limit(SCRIPT_SECONDS)
-        yield self._expressions.call("checkAll", given)
+        yield _parsed(self._expressions.call("checkAll", given))
 
-    def _match(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _match(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         self._expressions.limit(EXPRESSION_SECONDS)
-        yield self._expressions.call("matchAll", given)
+        yield _parsed(self._expressions.call("matchAll", given))

@@ -115,11 +115,11 @@ def _guarded(act: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class LiquidText:
-    """The operations a child offers on Liquid; each takes the data line as it came and gives JSON."""
+    """The operations a child offers on Liquid; each takes its data as JSON text and gives values."""
 
     def __init__(self) -> None:
         self._environment = _Bounded()
-        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[str]]] = {
+        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
             "render": self._render,
             "check": self._check,
         }
@@ -138,11 +138,11 @@ class LiquidText:
         self._problems("{{ a | nope }}{% for %}")
         self._problems("{{ a | nope }}{{ a.b[0] }}")
 
-    def _render(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _render(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         message = json.loads(given)
         self._environment.moment = datetime.fromtimestamp(message["now"] / 1000, UTC)
         for text in message["texts"]:
-            yield json.dumps(self._one(text, message["environment"]))
+            yield self._one(text, message["environment"])
 
     def _one(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
         """[text, None], or [None, what is wrong]."""
@@ -155,9 +155,9 @@ class LiquidText:
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
             return [None, "a filter was given a value it cannot work with"]
 
-    def _check(self, asked: dict[str, Any], given: str) -> Iterator[str]:
+    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
         for text in json.loads(given):
-            yield json.dumps(self._problems(text))
+            yield self._problems(text)
 
     def _problems(self, text: str) -> list[str]:
         try:

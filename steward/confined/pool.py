@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import sys
 import sysconfig
 import tempfile
@@ -16,15 +17,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from steward.confined.child_process import ChildProcess
+from steward.confined.child_process import ChildProcess, Foul, Frame
 from steward.confined.protocol import (
+    ASK,
     CRASHED,
+    DATA,
     MEMORY,
     MESSAGE_BYTES,
+    NO_NONCE,
+    NONCE_BYTES,
     PROGRESS,
+    READY,
+    RESULT,
+    STOPPED,
     TIMEOUT,
     Stopped,
-    line,
+    compact,
+    frame,
     stopped,
 )
 
@@ -71,6 +80,7 @@ class _Child:
     walls: Walls
     owner: Owner | None = None
     busy: bool = False
+    spent: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -121,9 +131,10 @@ class Children:
         child = await self._lend(owner, kind)
         kept, clock = False, _Clock(child.process)
         try:
-            message = line(asked) + given + b"\n"
-            answer, cpu = await asyncio.wait_for(_exchange(child.process, message, seconds), MESSAGE_SECONDS)
-            kept = cpu < CPU_SECONDS
+            exchange = _exchange(child.process, compact(asked), given, seconds)
+            answer = await asyncio.wait_for(exchange, MESSAGE_SECONDS)
+            child.spent += clock.spent()
+            kept = child.spent < CPU_SECONDS
             return answer
         except TimeoutError as end:
             raise stopped(TIMEOUT) from end
@@ -157,6 +168,8 @@ class Children:
 
     async def _lend(self, owner: Owner, kind: str) -> _Child:
         while True:
+            for foul in [child for child in self._live if not child.busy and child.process.unread]:
+                await self._end(foul)
             child = self._mine(owner, kind)
             if child is None and not self._must_wait(owner):
                 try:
@@ -267,36 +280,41 @@ def _folders() -> Sequence[str]:
 
 async def _ready(process: ChildProcess, kind: str) -> _Child:
     try:
-        told = json.loads(await asyncio.wait_for(process.line(), START_SECONDS))
-    except (TimeoutError, ValueError) as end:
+        said = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
+        if said.kind != READY:
+            raise Foul
+        told = json.loads(said.body)
+    except (TimeoutError, Foul) as end:
         raise Stopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
         ) from end
     return _Child(process, kind, Walls(network=bool(told["network"]), calls=bool(told["calls"])))
 
 
-async def _exchange(process: ChildProcess, message: bytes, seconds: float) -> tuple[bytes, float]:
-    """Writes a message and reads its answer and the child's CPU seconds so far. Raises Stopped."""
+async def _exchange(process: ChildProcess, asked: bytes, given: bytes, seconds: float) -> bytes:
+    """Writes a message and reads the result of its answer, which is a stranger's. Raises Stopped."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    sending = asyncio.ensure_future(process.send(frame(nonce, ASK, asked) + frame(nonce, DATA, given)))
     try:
-        sending = asyncio.ensure_future(process.send(message))
-        try:
-            said = PROGRESS
-            while said == PROGRESS:
-                said = await _line(process, seconds)
-            result = await _line(process, seconds)
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+        kind = PROGRESS
+        while kind == PROGRESS:
+            kind, body = await _next_frame(process, nonce, seconds)
     except TimeoutError as end:
         raise stopped(TIMEOUT) from end
-    except ValueError as end:  # a line longer than any answer may be
-        raise stopped(MEMORY) from end
-    return _judged(said, result)
+    except Foul as end:
+        raise stopped(CRASHED) from end
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    if kind == RESULT and not process.unread:
+        return body
+    code = body.decode("ascii", "replace")
+    raise stopped(code if kind == STOPPED and code in (TIMEOUT, MEMORY) else CRASHED)
 
 
-async def _line(process: ChildProcess, seconds: float) -> bytes:
-    """The next line of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
-    clock, reading = _Clock(process), asyncio.ensure_future(process.line())
+async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Frame:
+    """The next frame of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
+    clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
     try:
         while not (await asyncio.wait({reading}, timeout=min(seconds, _LOOK_SECONDS)))[0]:
             spent = clock.spent()
@@ -325,17 +343,3 @@ class _Clock:
         """Seconds of the child's CPU; of wall time where the machine does not tell."""
         now = self._process.cpu()
         return self.wall() if now is None or self._cpu is None else now - self._cpu
-
-
-def _judged(said: bytes, result: bytes) -> tuple[bytes, float]:
-    """What the child says of its end is from a stranger, like all it says."""
-    try:
-        told = json.loads(said)
-        if not result.endswith(b"\n") or not isinstance(told, dict):
-            raise stopped(CRASHED)
-        if told.get("ok") is True:
-            return result, float(told.get("cpu", CPU_SECONDS))
-    except (ValueError, TypeError, RecursionError) as end:
-        raise stopped(CRASHED) from end
-    code = told.get("code")
-    raise stopped(code if code in (TIMEOUT, MEMORY) else CRASHED)

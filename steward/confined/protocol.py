@@ -1,16 +1,29 @@
-"""JSON lines between a confined child and its parent, both sides (safety 8).
+"""Frames between a confined child and its parent, for both sides.
 
-A message is two lines: what is asked (`{"op": …}`) and its data, one JSON document each. An answer is any
-number of lines `+` (a part is done, so the clock of one expression begins anew), then a line that says how it
-ended (`{"ok": true}` or `{"ok": false, "code", "message"}`) and a line with the result.
+A frame is a header (nonce, kind, length) and that many bytes of one JSON document without line breaks. A
+message is an ASK frame (`{"op": …}`) and a DATA frame under a nonce the parent has just made. The child
+answers under the same nonce: any number of empty PROGRESS frames (a part is done, so the clock of one
+expression begins anew), then one RESULT frame, or a STOPPED frame that holds a code. A script never sees a
+nonce and never writes a frame, so nothing it returns can be read as an answer to another message.
 """
 
 import json
+import struct
 from typing import Final
 
 MIB: Final = 1024 * 1024
-MESSAGE_BYTES: Final = 8 * MIB  # of data in one message, and of one answer (safety 8, imports 5.3)
-PROGRESS: Final = b"+\n"
+MESSAGE_BYTES: Final = 8 * MIB  # of data in one message, and of one answer
+FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest frame that is read: an answer and what joins its parts
+
+HEADER: Final = struct.Struct(">16scI")
+NONCE_BYTES: Final = 16
+NO_NONCE: Final = bytes(NONCE_BYTES)  # of the READY frame, before any message
+READY: Final = b"!"
+ASK: Final = b"?"
+DATA: Final = b"d"
+PROGRESS: Final = b"+"
+RESULT: Final = b"="
+STOPPED: Final = b"x"
 
 TIMEOUT: Final = "code_timeout"
 MEMORY: Final = "code_memory"
@@ -38,6 +51,13 @@ def stopped(code: str) -> Stopped:
     return Stopped(code, WORDS[code])
 
 
-def line(value: object) -> bytes:
-    """A value as one line of JSON."""
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+def compact(value: object) -> bytes:
+    """A value as JSON in ASCII, without line breaks."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def frame(nonce: bytes, kind: bytes, body: bytes = b"") -> bytes:
+    """One frame. Raises ValueError for a body with a line break: JSON of ours has none."""
+    if b"\n" in body:
+        raise ValueError("a line break in a frame")
+    return HEADER.pack(nonce, kind, len(body)) + body

@@ -7,6 +7,13 @@ const RealFunction = Function;
 const RealDate = Date;
 const AsyncFunction = (async () => {}).constructor;
 
+// What answers are read and written with, and judged by: a script may replace those it finds.
+const { parse, stringify } = JSON;
+const { hasOwn, keys: keysOf, freeze, isFrozen } = Object;
+const { isInteger } = Number;
+const { apply } = Reflect;
+const isList = Array.isArray;
+
 /** An expression error: it fails the item, where any other error inside comes to undefined. */
 class Fault extends Error {}
 
@@ -14,8 +21,9 @@ const fault = (message) => {
   throw new Fault(message);
 };
 
-// State of the message being worked on; set anew by each.
-const run = { now: 0, zone: 'UTC', dice: 0, wanted: new Set() };
+// State of the message being worked on; set anew by each. `wanted`: lines of names of zones, a text so that no
+// script has a hand in it.
+const run = { now: 0, zone: 'UTC', dice: 0, wanted: '' };
 
 /** Thrown when a zone is asked for that is not here yet: it is put in and the block done again. */
 class ZoneWanted extends Error {}
@@ -74,6 +82,10 @@ for (const name of [
   delete Engine[name];
 }
 
+// Hooks of the engine, which would outlast whoever sets them.
+delete Error.prepareStackTrace;
+delete Error.stackTraceLimit;
+
 // Functions are not made from text: every way to their maker ends here.
 const refuseMaking = function Function() {
   fault('Making a function from text is not allowed.');
@@ -87,11 +99,18 @@ hide(Engine, 'Function', refuseMaking);
 /** Whether an error is the engine's own end, which no script may outlive. */
 const isFatal = (error) => error === null || (error instanceof InternalError && /out of memory/.test(error.message));
 
-const isList = Array.isArray;
 const isPlain = (value) => {
   if (typeof value !== 'object' || value === null) return false;
   const parent = Object.getPrototypeOf(value);
   return parent === Object.prototype || parent === null;
+};
+
+/** JSON that is frozen however deep, and stays what it is: nobody who reads it changes it for another. */
+const frozen = (value) => {
+  if (typeof value !== 'object' || value === null || isFrozen(value)) return value;
+  freeze(value);
+  for (const key of keysOf(value)) frozen(value[key]);
+  return value;
 };
 
 /** JSON values alone: a copy that shares nothing. */

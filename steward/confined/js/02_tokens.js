@@ -182,6 +182,24 @@ const withExtensions = (code, tokens, extensions) => {
 /** Whether a text may change the values it looks at: it is then given copies. */
 const MUTATES = /\b(?:sort|reverse|push|pop|shift|unshift|splice|fill|copyWithin|delete|assign|defineProperty|setPrototypeOf|set)\b|\+\+|--|[^=!<>]=(?![=>])/;
 
+// Words by which a function is found that is not named in the text.
+const FINDING = new Set(['Reflect', 'globalThis', 'this', 'arguments', 'getPrototypeOf', 'getOwnPropertyDescriptor', 'getOwnPropertyDescriptors', 'for']);
+
+/** Whether a text may change values without MUTATES seeing it, as by a method's name put together from parts. */
+const isEvasive = (tokens) => {
+  for (let place = 0; place < tokens.length; place += 1) {
+    const { kind, text } = tokens[place];
+    if (kind === 'word' && FINDING.has(text)) return true;
+    if (kind !== 'sign') continue;
+    if (text === '\\') return true; // an escape within a name
+    if (text !== '[') continue;
+    const inner = tokens[place + 1];
+    const literal = inner && (inner.kind === 'number' || (inner.kind === 'text' && !inner.text.includes('\\')));
+    if (inner?.text !== ']' && !(literal && tokens[place + 2]?.text === ']')) return true;
+  }
+  return false;
+};
+
 /** Places at which a statement may end, outside all brackets. */
 const statementEnds = (code, tokens) => {
   const ends = [];

@@ -127,9 +127,17 @@ class NumberFormatting {
   }
 }
 
-/** A class that may be called without new, as these may. */
+/** A class that may be called without new, as these may; what it makes is frozen, since the date library keeps it. */
 const callable = (kind, name) => {
   Object.defineProperty(kind, 'name', { value: name });
-  return new Proxy(kind, { apply: (target, self, given) => new target(...given) });
+  const whole = (made) => {
+    for (const key of keysOf(made)) freeze(made[key]);
+    return freeze(made);
+  };
+  const seen = new Proxy(kind, {
+    apply: (target, self, given) => whole(new target(...given)),
+    construct: (target, given, asked) => (asked === seen ? whole(new target(...given)) : Reflect.construct(target, given, asked)),
+  });
+  return seen;
 };
 const NumberFormat = callable(NumberFormatting, 'NumberFormat');

@@ -15,7 +15,7 @@ const canonicalZone = (name) => {
 const zoneTable = (name) => {
   const table = zoneTables.get(name);
   if (table) return table;
-  run.wanted.add(name);
+  run.wanted += `${name}\n`;
   throw new ZoneWanted(name);
 };
 

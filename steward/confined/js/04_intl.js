@@ -123,6 +123,7 @@ class ListFormat {
   #word;
   constructor(locale, asked = {}) {
     this.#word = asked.type === 'disjunction' ? 'or' : asked.type === 'unit' || asked.style === 'narrow' ? '' : 'and';
+    freeze(this); // the date library keeps it, as it does the formats of numbers and dates
   }
   format(given) {
     const list = [...given];
@@ -137,6 +138,7 @@ class PluralRules {
   #ordinal;
   constructor(locale, asked = {}) {
     this.#ordinal = asked.type === 'ordinal';
+    freeze(this);
   }
   select(number) {
     if (!this.#ordinal) return number === 1 ? 'one' : 'other';
@@ -193,6 +195,7 @@ class Locale {
   constructor(tag) {
     const [language, region] = String(tag).split(/[-_]/);
     Object.assign(this, { baseName: String(tag), language, region: region ?? (language === 'en' ? 'US' : undefined) });
+    freeze(this);
   }
   getWeekInfo() {
     return SUNDAY_FIRST.has(this.region) ? { firstDay: 7, minimalDays: 1, weekend: [6, 7] } : { firstDay: 1, minimalDays: 4, weekend: [6, 7] };

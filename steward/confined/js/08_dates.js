@@ -12,6 +12,11 @@ const setUpDates = () => {
 };
 
 if (luxon) {
+  // These hand out what the library keeps for all dates, and serve to look into it.
+  for (const name of ['buildFormatParser', 'fromFormatParser', 'fromFormatExplain', 'fromStringExplain']) delete luxon.DateTime[name];
+  // Zones are kept by the library and shared by all dates.
+  const zoneNamed = luxon.IANAZone.create;
+  luxon.IANAZone.create = (name) => freeze(zoneNamed.call(luxon.IANAZone, name));
   luxon.IANAZone.isValidZone = (name) => typeof name === 'string' && canonicalZone(name) !== null;
   luxon.IANAZone.prototype.offset = function offset(moment) {
     return this.valid && Number.isFinite(moment) ? offsetAt(canonicalZone(this.name), moment).seconds / 60 : NaN;

@@ -4,31 +4,41 @@ let world = null; // the message: items, names, seen, pairs, scope, parameters
 
 /** Frozen wrappers of the items of a list, made once a message. */
 const wrappedLists = new Map();
+const guardedLists = new Set();
 
-const wrapped = (key, list) => {
+const wrapped = (key, list, place) => {
   let made = wrappedLists.get(key);
   if (!made) {
-    made = Object.freeze(list.map((json) => Object.freeze({ json })));
+    made = freeze(list.map((json) => freeze({ json })));
     wrappedLists.set(key, made);
+  }
+  if (place.stands === GUARDED && !guardedLists.has(key)) {
+    list.forEach(frozen);
+    guardedLists.add(key);
   }
   return made;
 };
 
-/** Where an expression stands: the item's place, and whether it must be given copies of what it may change. */
+// How values are given to an expression: as they are, where its text can change none of them; frozen, where that
+// cannot be told; as copies, where it says that it changes something, and to scripts.
+const [PLAIN, GUARDED, COPIED] = [0, 1, 2];
+
+/** Where an expression stands: the item's place, and how it is given values. */
 class Place {
-  constructor(item, fresh) {
+  constructor(item, stands) {
     this.item = item;
-    this.fresh = fresh;
+    this.stands = stands;
   }
   give(items) {
-    return this.fresh ? items.map((item) => ({ json: copied(item.json) })) : items;
+    return this.stands === COPIED ? items.map((item) => ({ json: copied(item.json) })) : items;
   }
   one(item) {
-    return item && this.fresh ? { json: copied(item.json) } : item;
+    return item && this.stands === COPIED ? { json: copied(item.json) } : item;
   }
   get json() {
     const json = world.items[this.item];
-    return this.fresh ? copied(json) : json;
+    if (this.stands === PLAIN) return json;
+    return this.stands === COPIED ? copied(json) : frozen(json);
   }
 }
 
@@ -45,28 +55,28 @@ const seenStep = (name) => {
 };
 
 /** The items of an output of a run of a step; those named by nobody are the branch that leads here, the last run. */
-const itemsOf = (name, branch, at) => {
+const itemsOf = (name, branch, at, place) => {
   const seen = seenStep(name);
   const number = at ?? seen.runs.length - 1;
   const outputs = seen.runs[number];
   if (outputs === undefined) fault(`The step “${name}” has no run ${number}.`);
   const output = branch ?? seen.branch;
-  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? []);
+  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], place);
 };
 
 /** The item of a step that the item at a place came from. */
-const pairedOf = (name, place) => {
+const pairedOf = (name, item, place) => {
   const seen = seenStep(name);
   const spots = Object.hasOwn(world.pairs, name) ? world.pairs[name] : [];
-  if (!(place in spots)) fault(`There is no item ${place} to find the one of “${name}” by.`);
-  const spot = spots[place];
+  if (!(item in spots)) fault(`There is no item ${item} to find the one of “${name}” by.`);
+  const spot = spots[item];
   if (spot === null) return { json: undefined };
   if (typeof spot === 'string') fault(spot);
-  const [at, output, item] = spot;
-  return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [])[item] ?? { json: undefined };
+  const [at, output, number] = spot;
+  return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [], place)[number] ?? { json: undefined };
 };
 
-const numbers = (given) => given.map((number) => (number === undefined || number === null ? undefined : Number(number)));
+const numbers = ([branch, at]) => [branch, at].map((number) => (number === undefined || number === null ? undefined : Number(number)));
 
 /** $('X'). */
 class StepView {
@@ -77,23 +87,23 @@ class StepView {
     this.#place = place;
   }
   first(...given) {
-    return this.#place.one(itemsOf(this.#name, ...numbers(given))[0]);
+    return this.#place.one(itemsOf(this.#name, ...numbers(given), this.#place)[0]);
   }
   last(...given) {
-    return this.#place.one(itemsOf(this.#name, ...numbers(given)).at(-1));
+    return this.#place.one(itemsOf(this.#name, ...numbers(given), this.#place).at(-1));
   }
   all(...given) {
-    return this.#place.give(itemsOf(this.#name, ...numbers(given)));
+    return this.#place.give(itemsOf(this.#name, ...numbers(given), this.#place));
   }
   itemMatching(item) {
-    return this.#place.one(pairedOf(this.#name, item));
+    return this.#place.one(pairedOf(this.#name, item, this.#place));
   }
   pairedItem(item = this.#place.item) {
-    return this.#place.one(pairedOf(this.#name, item));
+    return this.#place.one(pairedOf(this.#name, item, this.#place));
   }
   get item() {
     if (this.#place.item === null) fault(`Which item of “${this.#name}” is meant cannot be told here. Use first(), last() or all().`);
-    return this.#place.one(pairedOf(this.#name, this.#place.item));
+    return this.#place.one(pairedOf(this.#name, this.#place.item, this.#place));
   }
   get params() {
     return copied(seenStep(this.#name).params);
@@ -115,7 +125,7 @@ class NodeView {
     this.#place = place;
   }
   get json() {
-    const items = itemsOf(this.#name);
+    const items = itemsOf(this.#name, undefined, undefined, this.#place);
     const at = this.#place.item ?? 0;
     if (at >= items.length) fault(`The step “${this.#name}” has no item ${at}. Use .first(), .last() or .all().`);
     return this.#place.one(items[at]).json;
@@ -140,7 +150,7 @@ class NodeView {
 const nodesView = (place) =>
   new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : new NodeView(name, place)) });
 
-const inputItems = () => wrapped('input', world.items);
+const inputItems = (place) => wrapped('input', world.items, place);
 
 /** $input. */
 class InputView {
@@ -149,16 +159,16 @@ class InputView {
     this.#place = place;
   }
   first() {
-    return this.#place.one(inputItems()[0]);
+    return this.#place.one(inputItems(this.#place)[0]);
   }
   last() {
-    return this.#place.one(inputItems().at(-1));
+    return this.#place.one(inputItems(this.#place).at(-1));
   }
   all() {
-    return this.#place.give(inputItems());
+    return this.#place.give(inputItems(this.#place));
   }
   get item() {
-    return this.#place.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#place.one(inputItems()[this.#place.item]);
+    return this.#place.item === null ? fault('There is no single item here. Use first(), last() or all().') : this.#place.one(inputItems(this.#place)[this.#place.item]);
   }
   get params() {
     return copied(world.scope.input_params);
@@ -170,7 +180,7 @@ class InputView {
 const inputView = (place) => new InputView(place);
 
 const itemsView = (place) => (name, branch, at) =>
-  name === undefined ? place.give(inputItems()) : place.give(itemsOf(stepNamed(name), branch, at));
+  name === undefined ? place.give(inputItems(place)) : place.give(itemsOf(stepNamed(name), branch, at, place));
 
 const closedEnvironment = new Proxy({}, {
   get: (target, name) => (typeof name === 'symbol' || name === 'toJSON' ? target[name] : fault('Variables of the machine cannot be read here. Write the value into the workflow.')),
@@ -189,9 +199,10 @@ const helpers = {
   $jmespath: (value, query) => jmespath.search(copied(value), query),
 };
 
-// The clock stands still while a message is worked on.
-const luxonNow = () => (world.now_at ??= luxon.DateTime.now());
-const luxonToday = () => (world.today_at ??= luxonNow().startOf('day'));
+// The clock stands still while a message is worked on. A date keeps what it has worked out, so it cannot be frozen: who
+// might change it is given one of its own.
+const luxonNow = (place) => (place.stands === PLAIN ? (world.now_at ??= luxon.DateTime.now()) : luxon.DateTime.now());
+const luxonToday = (place) => (place.stands === PLAIN ? (world.today_at ??= luxonNow(place).startOf('day')) : luxonNow(place).startOf('day'));
 const empty = () => ({});
 
 /** Every name, with how its value is found from the place an expression stands at. */
@@ -199,15 +210,15 @@ const NAMES = {
   $json: (place) => place.json,
   $data: (place) => place.json,
   $input: inputView,
-  $thisItem: (place) => place.one(wrapped('input', world.items)[place.item]),
+  $thisItem: (place) => place.one(inputItems(place)[place.item]),
   $itemIndex: (place) => place.item,
   $position: (place) => place.item,
   $runIndex: () => world.scope.run_index,
   $: (place) => (name) => new StepView(name, place),
   $node: nodesView,
   $items: itemsView,
-  $item: () => (item) => {
-    const other = new Place(item, false);
+  $item: (place) => (item) => {
+    const other = new Place(item, place.stands);
     return { $json: other.json, $node: nodesView(other), $input: inputView(other), $items: itemsView(other) };
   },
   $prevNode: () => copied(world.scope.previous),
@@ -238,9 +249,10 @@ for (const name of EMPTY_THINGS) EXPRESSION_NAMES[name] = empty;
 
 /** Takes a message in. */
 const begin = (text) => {
-  world = JSON.parse(text);
+  world = parse(text);
   world.names = new Set(world.names);
   wrappedLists.clear();
+  guardedLists.clear();
   Object.assign(run, { now: world.now, zone: world.zone, dice: world.seed | 0 });
   setUpDates();
 };

@@ -3,7 +3,12 @@
 const compiledChunks = new Map();
 const expressionNames = new Set(Object.keys(EXPRESSION_NAMES));
 
-const made = (names, body) => new RealFunction('$ext$', ...names, body);
+/** A frozen function: an expression finds its own as arguments.callee, and it is called again for other items. */
+const made = (names, body) => {
+  const call = new RealFunction('$ext$', ...names, body);
+  freeze(call.prototype);
+  return freeze(call);
+};
 
 /** The function a chunk is: its first statement's value, where it has several. Throws SyntaxError. */
 const functionOf = (code, tokens, names) => {
@@ -41,7 +46,7 @@ const compiled = (code) => {
     else {
       const names = namesUsed(tokens, expressionNames);
       const finders = names.map((name) => EXPRESSION_NAMES[name]);
-      chunk = { call: functionOf(code, tokens, names), finders, mutates: MUTATES.test(code) };
+      chunk = { call: functionOf(code, tokens, names), finders, stands: MUTATES.test(code) ? COPIED : isEvasive(tokens) ? GUARDED : PLAIN };
     }
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
@@ -54,13 +59,13 @@ const compiled = (code) => {
 /** The value of a chunk for an item; undefined for any error but our own. */
 const valueOf = (chunk, place) => {
   if (chunk.problem) fault(chunk.problem);
-  const at = chunk.mutates ? place.copy : place.seen;
+  const at = place[chunk.stands];
   try {
     const { call, finders } = chunk;
     if (finders.length === 1) return call($ext$, finders[0](at));
     return call($ext$, ...finders.map((find) => find(at)));
   } catch (error) {
-    if (run.wanted.size) throw error;
+    if (run.wanted) throw error;
     if (isFatal(error) || error instanceof Fault) throw error;
     if (error instanceof TypeError && error.message.startsWith(`cannot read property '${MARK}`)) {
       const name = error.message.slice(22 + MARK.length).split("'")[0];
@@ -76,15 +81,18 @@ const textOf = (value) => {
   try {
     return String(value);
   } catch (error) {
-    if (run.wanted.size || isFatal(error) || error instanceof Fault) throw error;
+    if (run.wanted || isFatal(error) || error instanceof Fault) throw error;
     return '';
   }
 };
 
-/** Refuses what cannot be copied out of the engine: functions and symbols, however deep. */
+const DEEPEST = 500; // of what an expression gives: what reads it has a stack too
+
+/** Refuses what cannot be copied out of the engine: functions and symbols, and what is nested too deeply. */
 const mustCopy = (value, depth = 0) => {
   if (typeof value === 'function' || typeof value === 'symbol') fault('The expression gives a function, not a value. Call it, or name a field.');
-  if (typeof value !== 'object' || value === null || depth > 200) return;
+  if (typeof value !== 'object' || value === null) return;
+  if (depth > DEEPEST) fault('The expression gives a value that is nested too deeply.');
   if (isList(value)) for (const one of value) mustCopy(one, depth + 1);
   else if (isPlain(value)) for (const key of Object.keys(value)) mustCopy(value[key], depth + 1);
 };
@@ -109,7 +117,7 @@ const workOut = (parts, place, told) => {
     }
     told.v[at] = parts.map((part) => (typeof part === 'string' ? part : textOf(valueOf(compiled(part[0]), place)))).join('');
   } catch (error) {
-    if (!(error instanceof Fault) || run.wanted.size) throw error;
+    if (!(error instanceof Fault) || run.wanted) throw error;
     told.odd.push([at, 'f', error.message]);
   }
 };
@@ -117,14 +125,14 @@ const workOut = (parts, place, told) => {
 /** JSON of an answer; what cannot be written is told as such, value by value. */
 const answered = (templates) => {
   try {
-    return JSON.stringify(templates);
+    return stringify(templates);
   } catch (error) {
-    if (isFatal(error) || run.wanted.size) throw error;
+    if (isFatal(error) || run.wanted) throw error;
   }
   for (const told of templates) {
     told.v.forEach((value, at) => {
       try {
-        JSON.stringify(value);
+        stringify(value);
       } catch (error) {
         if (isFatal(error)) throw error;
         told.v[at] = null;
@@ -132,33 +140,31 @@ const answered = (templates) => {
       }
     });
   }
-  return JSON.stringify(templates);
+  return stringify(templates);
 };
 
-/** JSON has no halves of a character. */
-const sound = (json) => (/\\ud[89a-f]/.test(json) ? json.replace(/((?:^|[^\\])(?:\\\\)*)\\ud[89a-f][\da-f]{2}/g, '$1\ufffd').replace(/((?:^|[^\\])(?:\\\\)*)\\ud[89a-f][\da-f]{2}/g, '$1\ufffd') : json);
-
-/** Does a piece of work; zones it lacked are named instead of an answer. */
+/** Does a piece of work; where it lacks a zone, its answer says nothing and the work is done again. */
 const withZones = (act) => {
-  run.wanted.clear();
+  run.wanted = '';
   const dice = run.dice;
   try {
     const answer = act();
-    if (!run.wanted.size) return answer;
+    if (!run.wanted) return answer;
   } catch (error) {
-    if (!run.wanted.size) throw error;
+    if (!run.wanted) throw error;
   }
   run.dice = dice;
-  return JSON.stringify({ zones: [...run.wanted] });
+  return 'null';
 };
+const zonesWanted = () => stringify(run.wanted);
 
 const evaluateBlock = (from, to) =>
   withZones(() => {
     const told = world.templates.map(() => ({ v: [], odd: [] }));
     for (let at = from; at < to; at += 1) {
       const item = world.places[at];
-      const place = { seen: new Place(item, false), copy: new Place(item, true) };
+      const place = [new Place(item, PLAIN), new Place(item, GUARDED), new Place(item, COPIED)];
       world.templates.forEach((parts, number) => workOut(parts, place, told[number]));
     }
-    return sound(answered(told));
+    return answered(told);
   });

@@ -7,7 +7,7 @@ const shown = (value) => {
   if (typeof value === 'string') return value;
   if (value instanceof Error) return `${value.name}: ${value.message}`;
   try {
-    return JSON.stringify(value) ?? String(value);
+    return stringify(value) ?? String(value);
   } catch {
     return String(value);
   }
@@ -111,7 +111,7 @@ const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemI
 /** The names of a mode, each with its value from (items, place). */
 const namesOf = (mode) => {
   const names = {};
-  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, true));
+  for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, COPIED));
   names.$input = scriptInput;
   const own = { $json: (items, place) => items[place]?.json, $itemIndex: (items, place) => place ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...own, items: (items) => items };
@@ -127,7 +127,11 @@ const scriptOf = (text, names) => {
   const tokens = tokensOf(text);
   const used = namesUsed(tokens, new Set(Object.keys(names)));
   const call = new RealFunction(...used, `return (${awaits(tokens) ? 'async ' : ''}function () {${text}\n}).call(this);`);
-  return (items, place) => call.apply({}, used.map((name) => names[name](items, place)));
+  return (items, place) => {
+    const values = [];
+    for (let at = 0; at < used.length; at += 1) values[at] = names[used[at]](items, place);
+    return apply(call, {}, values);
+  };
 };
 
 /** Lines of what is compiled before any script; those of a script begin anew (javascript.py). */
@@ -135,6 +139,14 @@ const OWN_LINES = 100000;
 
 /** The words of an error, with the line of the script it was thrown at. */
 const wordsOf = (error) => {
+  try {
+    return `${wordsWithLine(error)}`;
+  } catch (unreadable) {
+    if (isFatal(unreadable)) throw unreadable;
+    return 'The script threw something that cannot be read.';
+  }
+};
+const wordsWithLine = (error) => {
   if (!(error instanceof Error)) return `The script threw ${shown(error)}.`;
   const lines = [...(error.stack ?? '').matchAll(/\(<input>:(\d+)/g)].map((found) => Number(found[1]));
   const line = error instanceof NotItems || error instanceof SyntaxError ? undefined : lines.find((one) => one > 2 && one < OWN_LINES);
@@ -147,31 +159,47 @@ const wordsOf = (error) => {
 
 // What writes itself as something else, as a date does, is no object of JSON.
 const isObject = (value) => typeof value === 'object' && value !== null && !isList(value) && typeof value.toJSON !== 'function';
+// What follows runs after a script, which may have replaced whatever is looked up: loops and captured functions alone.
 const pairsOf = (paired) => {
   if (paired === undefined || paired === null) return null;
-  const places = (isList(paired) ? paired : [paired]).map((one) => (isObject(one) ? one.item : one));
-  return places.every((place) => Number.isInteger(place) && place >= 0) ? places : null;
+  const list = isList(paired) ? paired : [paired];
+  const places = [];
+  for (let at = 0; at < list.length; at += 1) {
+    const place = isObject(list[at]) ? list[at].item : list[at];
+    if (!isInteger(place) || place < 0) return null;
+    places[at] = place;
+  }
+  return places;
 };
 
 class NotItems extends Error {}
 
-const ITEM_KEYS = new Set(['json', 'binary', 'pairedItem', 'error', 'index', 'metadata']);
+const ITEM_KEYS = { __proto__: null, json: true, binary: true, pairedItem: true, error: true, index: true, metadata: true };
+
+const isWhole = (value) => value !== null && value !== undefined && hasOwn(value, 'json');
 
 /** One item of what a script returned; `whole`: it has its fields in “json”. Throws NotItems. */
-const itemOf = (value, at, whole = Object.hasOwn(value ?? {}, 'json')) => {
+const itemOf = (value, at, whole = isWhole(value)) => {
   if (!isObject(value)) throw new NotItems('The script must return items: a list of objects, or one object.');
   if (!whole) return { json: value, paired: null };
-  const odd = Object.keys(value).find((key) => !ITEM_KEYS.has(key));
-  if (odd !== undefined) throw new NotItems(`“${odd}” of item ${at} stands beside “json”. Put it into “json”.`);
+  const keys = keysOf(value);
+  for (let place = 0; place < keys.length; place += 1) {
+    if (!(keys[place] in ITEM_KEYS)) throw new NotItems(`“${keys[place]}” of item ${at} stands beside “json”. Put it into “json”.`);
+  }
   if (!isObject(value.json)) throw new NotItems(`“json” of item ${at} is not an object.`);
-  if (isObject(value.binary) && Object.keys(value.binary).length) throw new NotItems(`Item ${at} has a file (“binary”); files are not carried here. Take it out.`);
-  return { json: value.json, paired: pairsOf(value.pairedItem), ...(value.error === undefined || value.error === null ? {} : { error: shown(value.error) }) };
+  if (isObject(value.binary) && keysOf(value.binary).length) throw new NotItems(`Item ${at} has a file (“binary”); files are not carried here. Take it out.`);
+  const made = { json: value.json, paired: pairsOf(value.pairedItem) };
+  if (value.error !== undefined && value.error !== null) made.error = shown(value.error);
+  return made;
 };
 
 const itemsReturned = (value) => {
   const list = isList(value) ? value : [value];
-  const whole = list.some((one) => isObject(one) && Object.hasOwn(one, 'json'));
-  return list.map((one, at) => itemOf(one, at, whole));
+  let whole = false;
+  for (let at = 0; at < list.length; at += 1) whole ||= isObject(list[at]) && isWhole(list[at]);
+  const made = [];
+  for (let at = 0; at < list.length; at += 1) made[at] = itemOf(list[at], at, whole);
+  return made;
 };
 
 const once = async (text, mode) => {
@@ -179,7 +207,7 @@ const once = async (text, mode) => {
   // What asks for one item is given the first, as published scripts that run once for all rely on.
   let value = scriptOf(text, namesOf(mode))(items, items.length ? 0 : null);
   if (typeof value?.then === 'function') value = await value;
-  return { items: itemsReturned(value) };
+  return itemsReturned(value);
 };
 
 const oneByOne = async (text, mode) => {
@@ -192,13 +220,15 @@ const oneByOne = async (text, mode) => {
       if (typeof value?.then === 'function') value = await value;
       if (value === null) continue;
       if (mode === 'function_item') value = { json: value };
-      told.push({ paired: [place], ...Object.fromEntries(Object.entries(itemOf(value, place)).filter(([, held]) => held !== null)) });
+      const item = itemOf(value, place);
+      item.paired ??= [place];
+      told[told.length] = item;
     } catch (error) {
-      if (run.wanted.size || isFatal(error)) throw error;
-      told.push({ json: {}, paired: [place], error: wordsOf(error) });
+      if (run.wanted || isFatal(error)) throw error;
+      told[told.length] = { json: {}, paired: [place], error: wordsOf(error) };
     }
   }
-  return { items: told };
+  return told;
 };
 
 /** export default function main(input) { … }: its value for the input. */
@@ -215,7 +245,7 @@ const flow = async (text) => {
   });
   code += text.slice(from);
   const main = new RealFunction('console', `${code}\nreturn typeof $default$ === 'function' ? $default$ : main;`)(consoleView);
-  return { value: main(copied(world.given)) ?? null };
+  return main(copied(world.given)) ?? null;
 };
 
 const ordered = async (text) => {
@@ -223,34 +253,38 @@ const ordered = async (text) => {
   const names = { ...namesOf('all'), a: (pair) => pair[0], b: (pair) => pair[1] };
   const compare = scriptOf(text, names);
   const places = items.map((item, place) => place);
-  return { order: places.sort((one, other) => Number(compare([items[one], items[other]], null)) || 0) };
+  return places.sort((one, other) => Number(compare([items[one], items[other]], null)) || 0);
 };
 
 const WAYS = { all: once, function: once, each: oneByOne, function_item: oneByOne, flow, order: ordered };
 let ended = null;
 
+const settle = async (mode, text) => {
+  try {
+    const value = await WAYS[mode](text, mode);
+    ended = { thrown: false, value };
+  } catch (error) {
+    ended = { thrown: true, error };
+  }
+};
+
 /** Starts a script; its answer is fetched by scriptEnd when no job is left. */
 const scriptStart = (mode, text) => {
   ended = null;
   logged.length = 0;
-  run.wanted.clear();
+  run.wanted = '';
   run.dice = world.seed | 0;
-  WAYS[mode](text, mode).then(
-    (value) => (ended = { value }),
-    (error) => (ended = { error }),
-  );
+  settle(mode, text);
 };
 
+/** How the script ended: done, failed (it threw), refused (what it returned is no answer), or nothing while it
+ * lacks a zone. What there is to tell of it is fetched by scriptAnswer, as JSON. */
 const scriptEnd = () => {
-  if (run.wanted.size) return JSON.stringify({ zones: [...run.wanted] });
-  if (!ended) return JSON.stringify({ failed: 'The script waits for something that never comes.', thrown: true, lines: logged });
-  const { value, error } = ended;
-  try {
-    if (!('error' in ended)) return sound(JSON.stringify({ ...value, lines: logged }));
-  } catch (unwritable) {
-    if (isFatal(unwritable)) throw unwritable;
-    return JSON.stringify({ failed: 'The script returns a value that cannot be written down.', thrown: false, lines: logged });
-  }
-  if (isFatal(error)) throw error;
-  return sound(JSON.stringify({ failed: wordsOf(error), thrown: !(error instanceof NotItems), lines: logged }));
+  if (run.wanted) return '';
+  if (!ended) ended = { thrown: true, error: new Error('The script waits for something that never comes.') };
+  if (!ended.thrown) return 'done';
+  if (isFatal(ended.error)) throw ended.error;
+  return ended.error instanceof NotItems ? 'refused' : 'failed';
 };
+const scriptAnswer = () => stringify(ended.thrown ? wordsOf(ended.error) : ended.value);
+const scriptLines = () => stringify(logged);

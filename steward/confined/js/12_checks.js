@@ -110,12 +110,12 @@ const checkScript = (mode, text) => {
 };
 
 const checkAll = (text) => {
-  const { chunks, scripts } = JSON.parse(text);
-  return sound(JSON.stringify({ chunks: chunks.map((codes) => codes.map(checkChunk)), scripts: scripts.map(([mode, script]) => checkScript(mode, script)) }));
+  const { chunks, scripts } = parse(text);
+  return stringify({ chunks: chunks.map((codes) => codes.map(checkChunk)), scripts: scripts.map(([mode, script]) => checkScript(mode, script)) });
 };
 
 const matchAll = (text) =>
-  JSON.stringify(JSON.parse(text).map(([pattern, flags, tested]) => {
+  stringify(parse(text).map(([pattern, flags, tested]) => {
     try {
       return new RegExp(pattern, flags).test(tested);
     } catch (error) {
@@ -125,26 +125,42 @@ const matchAll = (text) =>
   }));
 
 /** Takes a zone's table in; of the names of all zones once. */
-const addZone = (name, text) => zoneTables.set(name, JSON.parse(text));
+const addZone = (name, text) => zoneTables.set(name, parse(text));
 const setZones = (text) => {
-  zoneNames = new Map(JSON.parse(text).map((name) => [name.toLowerCase(), name]));
+  zoneNames = new Map(parse(text).map((name) => [name.toLowerCase(), name]));
 };
 
-/** Nothing of the language itself can be changed by an expression, so none sees another. */
+/** What an expression can reach besides what the language has: a date's own parts, iterators, and what is ours. */
+const reachable = () => {
+  const names = Object.values(EXPRESSION_NAMES).concat(Object.values(helpers));
+  const views = [Place, StepView, NodeView, InputView, Fault, ZoneWanted, closedEnvironment, $ext$];
+  const kinds = [async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g), Iterator.from({})];
+  if (!luxon) return [...names, ...views, ...kinds];
+  const formats = Object.getOwnPropertyNames(luxon.DateTime).filter((name) => /^(?:DATE|TIME)/.test(name)).map((name) => luxon.DateTime[name]);
+  const date = luxon.DateTime.fromMillis(0, { zone: 'utc' });
+  const place = date.loc;
+  const inner = [place, place.dtFormatter(date, {}), place.numberFormatter(), place.relFormatter(), place.listFormatter(), luxon.DateTime.invalid('none').invalid].map(Object.getPrototypeOf);
+  const sizes = ['casual', 'longterm'].map((conversionAccuracy) => luxon.Duration.fromObject({}, { conversionAccuracy }).matrix);
+  const zones = [luxon.FixedOffsetZone.utcInstance, luxon.SystemZone.instance];
+  return [...names, ...views, ...kinds, ...formats, ...inner, ...sizes, ...zones, ...Object.values(luxon), jmespath];
+};
+
+/** Nothing that outlasts an expression can be changed by one, so none sees another. */
 const freezeAll = () => {
   const done = new Set();
-  const freeze = (value) => {
+  const freezeWhole = (value) => {
     if ((typeof value !== 'object' && typeof value !== 'function') || value === null || done.has(value)) return;
     done.add(value);
-    Object.freeze(value);
+    if (value === luxon?.Settings) return; // set anew for each message, and out of reach
+    freeze(value);
     for (const key of Reflect.ownKeys(value)) {
       const { value: held, get, set } = Object.getOwnPropertyDescriptor(value, key);
-      [held, get, set].forEach(freeze);
+      [held, get, set].forEach(freezeWhole);
     }
-    freeze(Object.getPrototypeOf(value));
+    freezeWhole(Object.getPrototypeOf(value));
   };
-  freeze(Engine);
-  for (const value of [luxon?.DateTime, luxon?.Duration, luxon?.Interval, async () => {}, function* () {}, async function* () {}, [][Symbol.iterator](), new Map().entries(), new Set().entries(), 'a'.matchAll(/a/g)]) freeze(value);
+  freezeWhole(Engine);
+  reachable().forEach(freezeWhole);
 };
 
-return { begin, evaluateBlock, scriptStart, scriptEnd, checkAll, matchAll, addZone, setZones, freezeAll };
+return { begin, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, checkAll, matchAll, addZone, setZones, freezeAll };
