@@ -21,22 +21,27 @@ async def known_tags(store: StoreAccess) -> JsonObject:
     return known
 
 
-def has_tag(product: Product, tag: str) -> bool:
-    """Whether the product has it, in any letters."""
-    return tag.casefold() in (each.casefold() for each in product.tags)
+def is_same_tag(store: StoreAccess, one: str, other: str) -> bool:
+    """Whether the store takes two names for the same tag."""
+    return store.changes["product.set_tags"].same({"tags": [one]}, {"tags": [other]})
 
 
-def with_tag(product: Product, tag: str, known: Mapping[str, str]) -> tuple[str, ...]:
+def has_tag(store: StoreAccess, product: Product, tag: str) -> bool:
+    """Whether the product has it, as the store spells it."""
+    return any(is_same_tag(store, tag, each) for each in product.tags)
+
+
+def with_tag(store: StoreAccess, product: Product, tag: str, known: Mapping[str, str]) -> tuple[str, ...]:
     """The product's tags and `tag`, in the letters the store has it in (templates 5.18)."""
-    if has_tag(product, tag):
+    if has_tag(store, product, tag):
         return product.tags
-    spelled = next((name for name in known if name.casefold() == tag.casefold()), tag)
+    spelled = next((name for name in known if is_same_tag(store, name, tag)), tag)
     return tuple(sorted((*product.tags, spelled)))
 
 
-def without_tag(product: Product, tag: str) -> tuple[str, ...]:
-    """The product's tags but for `tag`, in any letters."""
-    return tuple(each for each in product.tags if each.casefold() != tag.casefold())
+def without_tag(store: StoreAccess, product: Product, tag: str) -> tuple[str, ...]:
+    """The product's tags but for `tag`, as the store spells it."""
+    return tuple(each for each in product.tags if not is_same_tag(store, each, tag))
 
 
 def plan_tags(

@@ -112,14 +112,18 @@ async def pick_sold_out(at: StepContext) -> Produced:
         if stock is None or stock > threshold:
             continue
         shown = is_shown(product, channels)
-        if not shown and (at.of_store(product.id) not in half_done or has_tag(product, marker)):
+        if not shown and (at.of_store(product.id) not in half_done or has_tag(at.home, product, marker)):
             # Hidden before, or by hand: neither is marked again (templates 5.4).
             already += 1
         elif _proposal(at, product, stock=stock, read=output) is None:
             unfit.append(product.label)
         else:
             hide.append((product, stock))
-    settled = [at.of_store(each.id) for each in products if is_shown(each, channels) or has_tag(each, marker)]
+    settled = [
+        at.of_store(each.id)
+        for each in products
+        if is_shown(each, channels) or has_tag(at.home, each, marker)
+    ]
     return Produced(
         {
             "checked": len(products),
@@ -196,7 +200,7 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
 def _proposal(at: StepContext, product: Product, *, stock: int, read: Any) -> Proposal | None:
     """Visibility and marker as one change; None when the store would refuse one of them."""
     known: dict[str, str] = read["tags"]
-    tags = with_tag(product, str(at.inputs["marker"]), known)
+    tags = with_tag(at.home, product, str(at.inputs["marker"]), known)
     hidden = plan_visible(at.home, product, read["channels"], visible=False)
     tagged = plan_tags(at.home, product, tags, known=known)
     found = [*hidden.proposals, *tagged.proposals]

@@ -123,7 +123,7 @@ async def compare_prices(at: StepContext) -> Produced:
             kept.add(product)
             left.append(_left(sold, "price changed since the sale began"))
     tag = str(at.inputs["sale_tag"])
-    tagged = [products[each] for each in sorted(untag - kept) if has_tag(products[each], tag)]
+    tagged = [products[each] for each in sorted(untag - kept) if has_tag(at.home, products[each], tag)]
     count = sum(map(len, back.values()))
     return Produced(
         {
@@ -150,7 +150,7 @@ async def restore_prices(at: StepContext) -> Produced:
     untagged = [
         proposal
         for product in products_of(found["untag"])
-        for proposal in plan_tags(at.home, product, without_tag(product, tag), known={}).proposals
+        for proposal in plan_tags(at.home, product, without_tag(at.home, product, tag), known={}).proposals
     ]
     proposals = (*priced, *untagged)
     at.within_limit(len(proposals))

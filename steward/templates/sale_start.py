@@ -101,7 +101,7 @@ async def work_out_prices(at: StepContext) -> Produced:
     for product in products_of(output["products"]):
         checked += len(product.variants)
         own = [each for each in product.variants if _is_marked_down(at, sold, each)]
-        if has_tag(product, str(at.inputs["sale_tag"])):
+        if has_tag(at.home, product, str(at.inputs["sale_tag"])):
             already += len(product.variants)
             continue
         problems = _tagged(at, product, output["tags"]).problems
@@ -226,7 +226,9 @@ def _priced(at: StepContext, pairs: Sequence[tuple[Variant, str]]) -> Planned:
 
 
 def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> Planned:
-    return plan_tags(at.home, product, with_tag(product, str(at.inputs["sale_tag"]), known), known=known)
+    return plan_tags(
+        at.home, product, with_tag(at.home, product, str(at.inputs["sale_tag"]), known), known=known
+    )
 
 
 def _is_marked_down(at: StepContext, sold: Any, variant: Variant) -> bool:

@@ -66,7 +66,7 @@ async def read_marked(at: StepContext) -> Produced:
     channels = channels_of(at)
     marker, event = str(at.inputs["marker"]), at.event
     read = await read_products(at, published_only=False, tagged=(marker,))
-    marked = [each for each in read if each.sellable and has_tag(each, marker)]
+    marked = [each for each in read if each.sellable and has_tag(at.home, each, marker)]
     if event is not None:
         marked = [each for each in marked if any(in_event(event, unit) for unit in units_of(each))]
     return Produced(
@@ -169,7 +169,7 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
 
 def _proposal(at: StepContext, product: Product, *, stock: int, restore: str | None, read: Any) -> Proposal:
     """Visible again and the mark off; of one that people show already only the mark comes off."""
-    tags = without_tag(product, str(at.inputs["marker"]))
+    tags = without_tag(at.home, product, str(at.inputs["marker"]))
     shown = plan_visible(at.home, product, read["channels"], visible=True, restore=restore)
     untagged = plan_tags(at.home, product, tags, known={})  # those that stay are named with their ids
     found = [*shown.proposals, *untagged.proposals]

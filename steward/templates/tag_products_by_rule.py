@@ -13,7 +13,7 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import Produced, StepContext, StoreAccess
 from steward.steps.inputs import inputs_schema, shared
 from steward.steps.kept import kept_products, products_of
 from steward.steps.markdowns import is_discounted
@@ -109,9 +109,11 @@ async def match(at: StepContext) -> Produced:
     for product in products:
         is_match = matches(product)
         matched += is_match
-        if has_tag(product, tag) is is_match or not (is_match or takes_off):
+        if has_tag(at.home, product, tag) is is_match or not (is_match or takes_off):
             continue
-        if plan_tags(at.home, product, _tags(product, tag, adds=is_match, read=output), known={}).problems:
+        if plan_tags(
+            at.home, product, _tags(at.home, product, tag, adds=is_match, read=output), known={}
+        ).problems:
             unfit.append(product.label)
             continue
         change.append(product)
@@ -136,7 +138,7 @@ async def change_tags(at: StepContext) -> Produced:
         for proposal in plan_tags(
             at.home,
             product,
-            _tags(product, tag, adds=adds, read=read_),
+            _tags(at.home, product, tag, adds=adds, read=read_),
             known=read_["tags"],
             message=_words(at.inputs) if adds else f"No longer so: {_words(at.inputs)}",
         ).proposals
@@ -172,8 +174,8 @@ def check_world(inputs: JsonObject, world: World) -> FieldErrors:
     return errors
 
 
-def _tags(product: Product, tag: str, *, adds: bool, read: Any) -> Sequence[str]:
-    return with_tag(product, tag, read["tags"]) if adds else without_tag(product, tag)
+def _tags(store: StoreAccess, product: Product, tag: str, *, adds: bool, read: Any) -> Sequence[str]:
+    return with_tag(store, product, tag, read["tags"]) if adds else without_tag(store, product, tag)
 
 
 def _rule(at: StepContext) -> Callable[[Product], bool]:

@@ -242,3 +242,40 @@ async def test_an_unknown_object_is_unknown_to_everybody(outside: httpx.AsyncCli
     assert await _told(unknown) == (404, "woocommerce_rest_product_invalid_id")
     assert await _told(await outside.get(f"{path}/1")) == (401, "woocommerce_rest_cannot_view")
     assert await _told(await outside.get(path)) == (401, "woocommerce_rest_cannot_view")
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("Tom & Jerry", "Tom &amp; Jerry"),
+        ("Tom &amp; Jerry", "Tom &amp; Jerry"),
+        ("A < B", "A &lt; B"),
+        ("5 > 3", "5 &gt; 3"),
+        ("<b>Neu</b>", "Neu"),
+        ("<script>x</script>y", "y"),
+        (" two   blanks\n", "two blanks"),
+        ("50%ab", "50"),
+        ("&lt;b&gt;", "&lt;b&gt;"),
+    ],
+)
+async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
+    shop: httpx.AsyncClient, sent: str, kept: str
+) -> None:
+    """Markup and escaped bytes are taken out, blanks drawn together, entities stored."""
+    made = await shop.post("products/tags", json={"name": sent})
+    assert made.json()["name"] == kept
+    again = await shop.post("products/tags", json={"name": sent})
+    assert await _told(again) == (400, "term_exists")
+    product = await _one(shop)
+    tagged = await shop.put(f"products/{product['id']}", json={"tags": [{"name": sent}]})
+    assert [tag["id"] for tag in tagged.json()["tags"]] == [made.json()["id"]]
+
+
+async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
+    shop: httpx.AsyncClient, pretend: World
+) -> None:
+    """What remains of the name counts."""
+    assert await _told(await shop.post("products/tags", json={"name": "<b></b>"})) == (400, "empty_term_name")
+    pretend.state.shop.holds_four_bytes = False
+    made = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
+    assert made.json()["name"] == "Hot"

@@ -23,6 +23,7 @@ from steward.connectors.base import (
     currency_decimals,
 )
 from steward.connectors.store_operation import StoreOperation
+from steward.connectors.woocommerce.tag_names import kept_name, tag_key
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -172,8 +173,8 @@ class TagsOperation(StoreOperation[SetTags]):
     __slots__ = ()
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
-        """Tags as sets, without regard to case."""
-        return tag_set(wanted) == tag_set(seen)
+        """Tags as sets, by what the shop makes of their names."""
+        return tag_keys(wanted) == tag_keys(seen)
 
     def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         product = ask.product
@@ -182,20 +183,20 @@ class TagsOperation(StoreOperation[SetTags]):
             problem = tag_problem(product.id, tag)
             if problem is not None:
                 return problem
-            wanted.setdefault(tag.casefold(), tag)
+            wanted.setdefault(tag_key(tag), kept_name(tag))
         before = {"tags": list(product.tags)}
         after = {"tags": sorted(wanted.values())}
         if self.same(after, before):
             return product.id
-        ids = {name.casefold(): number for name, number in (*ask.known.items(), *product.tag_ids)}
-        missing = [tag for tag in after["tags"] if tag.casefold() not in ids]
+        ids = {tag_key(name): number for name, number in (*ask.known.items(), *product.tag_ids)}
+        missing = [tag for tag in after["tags"] if tag_key(tag) not in ids]
         makes = [
             Part("product_tag.create", integration_id, tag, {"name": tag}, None, {"name": tag})
             for tag in missing
         ]
         arguments: JsonObject = {
             "tags": after["tags"],
-            "ids": {tag: ids[tag.casefold()] for tag in after["tags"] if tag.casefold() in ids},
+            "ids": {tag: ids[tag_key(tag)] for tag in after["tags"] if tag_key(tag) in ids},
         }
         part = Part(self.name, integration_id, product.id, arguments, before, after)
         field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
@@ -219,10 +220,10 @@ class TagMaking(StoreOperation[object]):
         return Planned((), ())
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
-        """By name, without regard to case."""
+        """By what the shop makes of the names."""
         if not isinstance(wanted, dict) or not isinstance(seen, dict):
             return wanted == seen
-        return str(wanted.get("name")).casefold() == str(seen.get("name")).casefold()
+        return tag_key(str(wanted.get("name"))) == tag_key(str(seen.get("name")))
 
 
 def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
@@ -269,10 +270,16 @@ def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
 
 def tag_problem(item: str, tag: str) -> Problem | None:
     """Why this cannot be a tag (connectors 6)."""
-    if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag:
+    if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and kept_name(tag):
         return None
     words = "A tag has 1 to 255 characters, no comma and no blanks around it."
     return Problem(item, "not_a_tag", words, "tags")
+
+
+def tag_keys(value: JsonValue) -> frozenset[str] | None:
+    """The tags of a product as a set, by what the shop makes of their names."""
+    tags = value.get("tags") if isinstance(value, dict) else None
+    return frozenset(tag_key(str(tag)) for tag in tags) if isinstance(tags, list | tuple) else None
 
 
 def tag_set(value: JsonValue) -> frozenset[str] | None:

@@ -44,6 +44,7 @@ from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
 from steward.connectors.woocommerce.reads import OtherReads
+from steward.connectors.woocommerce.tag_names import sent_name, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
@@ -94,6 +95,7 @@ class WooCommerceReader:
         self._pages = Pages(http)
         self._others = OtherReads(self._pages, base=base, lists_variations=lists_variations)
         self._lists_variations = lists_variations
+        self._tags_read: list[Page[Tag]] | None = None
         self._changes = changes
         self._base = base
         self._currency = currency
@@ -105,7 +107,7 @@ class WooCommerceReader:
             "product": self._product,
             "variants": self._variants,
             "variant": self._variant,
-            "tags": partial(self._terms, "/products/tags"),
+            "tags": self._tags,
             "categories": partial(self._terms, "/products/categories"),
             "orders": self._others.orders,
             "order": self._others.order,
@@ -232,6 +234,14 @@ class WooCommerceReader:
                 raise NotFound
             yield Page((found[0],), total=1)
 
+    async def _tags(self, ask: Nothing) -> AsyncIterator[Page[Tag]]:
+        """The shop's tags, read once by this reader: they are wanted for each product that is changed."""
+        if self._tags_read is None:
+            pages = [page async for page in self._terms("/products/tags", ask)]
+            self._tags_read = pages
+        for page in self._tags_read:
+            yield page
+
     async def _terms(self, path: str, ask: Nothing) -> AsyncIterator[Page[Tag]]:
         async for rows, total in self._pages.all(path, {"_fields": "id,name"}, "terms"):
             terms = names_of({"terms": list(rows)}, "terms")
@@ -261,12 +271,12 @@ class WooCommerceReader:
 
     async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
         """The ids of those tags the shop has, without regard to case."""
-        wanted = {tag.casefold() for tag in tags}
+        wanted = {tag_key(tag) for tag in tags}
         return [
             tag.id
-            async for page in self._terms("/products/tags", Nothing())
+            async for page in self._tags(Nothing())
             for tag in page.items
-            if tag.name.casefold() in wanted
+            if tag_key(tag.name) in wanted
         ]
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
@@ -303,10 +313,10 @@ class WooCommerceReader:
         return rows
 
     async def _tag_value(self, name: str) -> JsonValue:
-        params = {"search": name, "_fields": "id,name"}
+        params = {"search": sent_name(name), "_fields": "id,name"}
         async for rows, _ in self._pages.all("/products/tags", params, "current"):
             for known, number in names_of({"tags": list(rows)}, "tags"):
-                if known.casefold() == name.casefold():
+                if tag_key(known) == tag_key(name):
                     return {"name": known, "id": number}
         return None
 

@@ -28,6 +28,7 @@ from steward.connectors.woocommerce.answers import (
 from steward.connectors.woocommerce.orders import TAGS_KEY
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.reader import note_mark, value_of
+from steward.connectors.woocommerce.tag_names import sent_name
 from steward.model.change import Batch
 from steward.outbound.answer import Answer
 from steward.outbound.client import WriteHttp
@@ -51,8 +52,6 @@ class WooCommerceWriter:
     def __init__(self, http: WriteHttp, changes: Mapping[str, ChangeOp[Any]]) -> None:
         self._http = http
         self._changes = changes
-        # Ids of tags this writer made: sent in place of their names, which the shop takes as well.
-        self._made: dict[str, str] = {}
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """The one request of `batch`; one outcome per part (connectors 2.1). Never raises a call's error."""
@@ -77,7 +76,8 @@ class WooCommerceWriter:
             method, path = "POST", f"/products/{parent}/variations/batch" if parent else "/products/batch"
             body: JsonValue = {"update": [_item(each) for each in batch.parts]}
         elif operation == "product_tag.create":
-            method, path, body = "POST", "/products/tags", {"name": part.arguments["name"]}
+            name = sent_name(str(part.arguments["name"]))
+            method, path, body = "POST", "/products/tags", {"name": name}
         elif operation == "order.add_note":
             method, path = "POST", f"/orders/{part.target}/notes"
             body = {**part.arguments, "note": _note(batch)}
@@ -107,11 +107,7 @@ class WooCommerceWriter:
         tags, ids = part.arguments["tags"], part.arguments["ids"]
         if not isinstance(tags, Sequence) or isinstance(tags, str) or not isinstance(ids, Mapping):
             raise NotSent(Invalid(["tags"]))
-        return {"tags": [self._term(str(tag), ids) for tag in tags]}
-
-    def _term(self, tag: str, ids: Mapping[str, JsonValue]) -> JsonValue:
-        number = ids.get(tag) or self._made.get(tag.casefold())
-        return {"name": tag} if number is None else {"id": int(str(number))}
+        return {"tags": [_term(str(tag), ids.get(str(tag))) for tag in tags]}
 
     def _of_batch(self, batch: Batch, answer: Answer) -> list[WriteOutcome]:
         if not answer.ok:
@@ -151,10 +147,9 @@ class WooCommerceWriter:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
     def _of_tag(self, part: Part, answer: Answer) -> WriteOutcome:
+        """What became of a tag: the shop may have had it, and may have made another name of it."""
         code, data = error_code(answer)
-        found = data.get("resource_id")
-        if answer.status == 400 and code == "term_exists" and isinstance(found, int):
-            self._made[part.target.casefold()] = str(found)
+        if answer.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
             return WriteOutcome(WriteState.APPLIED, seen=part.after)
         if not answer.ok:
             return _refused(answer)
@@ -163,10 +158,10 @@ class WooCommerceWriter:
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
         seen: JsonValue = {"name": name, "id": number}
-        if not self._changes[part.operation].same(part.after, seen):
-            return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason="The shop made another tag.")
-        self._made[part.target.casefold()] = number
-        return WriteOutcome(WriteState.APPLIED, seen=seen)
+        if self._changes[part.operation].same(part.after, seen):
+            return WriteOutcome(WriteState.APPLIED, seen=seen)
+        words = f"The shop made “{name[:80]}” of the tag “{part.target[:80]}”. Choose another tag."
+        return WriteOutcome(WriteState.REFUSED, seen=seen, reason=words, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
         """Applied only when the shop's own answer has the value (connectors 1 rule 5)."""
@@ -175,6 +170,11 @@ class WooCommerceWriter:
             return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=instant_of(row))
         words = "The shop answered with another value than the one sent."
         return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=words, modified_at=instant_of(row))
+
+
+def _term(tag: str, number: JsonValue) -> JsonValue:
+    """A tag of a product: by its id, or by its name when it was made after the changes were worked out."""
+    return {"name": sent_name(tag)} if number is None else {"id": int(str(number))}
 
 
 def _joined(tags: JsonValue) -> JsonValue:

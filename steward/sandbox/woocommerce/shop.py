@@ -43,6 +43,7 @@ class Shop:
         self.orders_in_own_tables = False
         self.version = (11, 0, 1)
         self.plain_permalinks = False
+        self.holds_four_bytes = True
         self.keys: dict[str, Key] = {}
         self.products: dict[int, Row] = {}
         self.variations: dict[int, Row] = {}

@@ -1,6 +1,7 @@
 """Tags and categories of the pretend shop."""
 
 import html
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -71,9 +72,35 @@ def listed(shop: Shop, kind: str, query: Row) -> Result:
     return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, kind, row, row["count"]))
 
 
+_UNCLOSED = re.compile(r"<[^>]*?(?:(?=<)|>|$)")
+_SCRIPTS = re.compile(r"<(script|style)[^>]*?>.*?</\1>", re.IGNORECASE | re.DOTALL)
+_OCTET = re.compile(r"%[0-9a-fA-F]{2}")
+_AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]{2,8}[0-9]{0,2}|#0*[0-9]{1,7}|#[xX]0*[0-9A-Fa-f]{1,6});)")
+
+
+def kept_name(shop: Shop, name: str) -> str:
+    """A name as WordPress stores it: without markup and escaped bytes, one blank at a time, with entities.
+
+    Where the database holds no characters of four bytes, they are left out.
+    """
+    kept = _UNCLOSED.sub(lambda found: found[0] if ">" in found[0] else html.escape(found[0]), name)
+    kept = re.sub(r"<(?!\s)[^>]*>", "", _SCRIPTS.sub("", kept))
+    kept = re.sub(r"[\r\n\t ]+", " ", kept).strip()
+    while _OCTET.search(kept):
+        kept = re.sub(r" +", " ", _OCTET.sub("", kept)).strip()
+    if not shop.holds_four_bytes:
+        kept = re.sub("[\U00010000-\U0010ffff]", "", kept).strip()
+    return _AMPERSAND.sub("&amp;", kept).replace("<", "&lt;").replace(">", "&gt;")
+
+
 def _same_name(shop: Shop, kind: str, name: str) -> Row | None:
-    folded = name.strip().casefold()
-    return next((t for t in shop.terms[kind].values() if html.unescape(t["name"]).casefold() == folded), None)
+    folded = kept_name(shop, name).casefold()
+    return next((t for t in shop.terms[kind].values() if t["name"].casefold() == folded), None)
+
+
+def _refuse_empty(shop: Shop, name: str) -> None:
+    if not kept_name(shop, name):
+        raise ShopError(400, "empty_term_name", "A name is required for this term.")
 
 
 def _exists(term: Row) -> ShopError:
@@ -82,9 +109,9 @@ def _exists(term: Row) -> ShopError:
 
 
 def add(shop: Shop, kind: str, values: Row) -> Row:
-    """Stores a new term; the name is escaped as the shop escapes it."""
-    row: Row = {"id": shop.next_id("term"), "name": html.escape(values["name"].strip(), quote=False)}
-    row["slug"] = values.get("slug") or slug(values["name"]) or str(row["id"])
+    """Stores a new term, its name as WordPress keeps it."""
+    row: Row = {"id": shop.next_id("term"), "name": kept_name(shop, values["name"])}
+    row["slug"] = values.get("slug") or slug(html.unescape(row["name"])) or str(row["id"])
     if kind == "categories":
         row["parent"] = values.get("parent", 0)
     row["description"] = values.get("description", "")
@@ -97,6 +124,7 @@ def add(shop: Shop, kind: str, values: Row) -> Row:
 def create(shop: Shop, kind: str, body: Row) -> Row:
     """A new term; raises ShopError `term_exists` when the name is taken, whatever its case."""
     values = checked(body, ARGS[kind], required=("name",))
+    _refuse_empty(shop, values["name"])
     taken = _same_name(shop, kind, values["name"])
     if taken is not None:
         raise _exists(taken)
@@ -112,6 +140,9 @@ def update(shop: Shop, kind: str, term_id: int, body: Row) -> Row:
     if taken is not None and taken is not term:
         raise _exists(taken)
     before = dict(term)
+    if "name" in values:
+        _refuse_empty(shop, values["name"])
+        values["name"] = kept_name(shop, values["name"])
     term.update(values)
     shop.touch(_word(kind), term_id, before, term, values)
     return term
@@ -136,7 +167,7 @@ def named(shop: Shop, kind: str, wanted: list[Row]) -> list[Row]:
     for ask in wanted:
         if ask.get("id"):
             term = shop.terms[kind].get(int(ask["id"]))
-        elif ask.get("name"):
+        elif ask.get("name") and kept_name(shop, str(ask["name"])):
             term = _same_name(shop, kind, str(ask["name"])) or add(shop, kind, {"name": str(ask["name"])})
         else:
             continue

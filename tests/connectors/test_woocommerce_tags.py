@@ -1,0 +1,116 @@
+"""Tags whose names WordPress changes are applied at once and found again; tags are read once a run."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.connectors.base import PRODUCTS, TAGS, Nothing, ProductsAsk, SetTags
+from steward.connectors.writing import WriteState
+from steward.model.change import Outcome
+from steward.model.run import RunStatus
+from tests.connectors.outside import Connection, Outside
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, open_shop
+
+_AWKWARD = [
+    "Tom & Jerry",
+    "Tom &amp; Jerry",
+    "A < B > C",
+    "Sale <5>",
+    "<b>Neu</b>",
+    "<script>x</script>",
+    "two  blanks",
+    "&#8364; 5",
+    "Hot \N{FIRE} deal",
+    "\N{FIRE}",
+    "50%ab",
+]
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service with the pretend shop connected."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    woo = opened.world.described()["woocommerce"]
+    keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
+    await opened.connect("woocommerce", keys)
+    yield opened
+    await opened.service.close()
+
+
+@pytest.mark.parametrize(("tag", "four_bytes"), [*((tag, True) for tag in _AWKWARD), (_AWKWARD[-3], False)])
+async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
+    shop: Connection, world: Outside, tag: str, four_bytes: bool
+) -> None:
+    """Both parts are applied by what the shop answered; planned again, nothing is to be done."""
+    world.world.state.shop.holds_four_bytes = four_bytes
+    for number in ("1", "2"):
+        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=(number,)))
+        known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+        [proposal] = shop.plan("product.set_tags", SetTags(product, (tag,), known)).proposals
+        assert len(proposal.parts) == (2 if number == "1" else 1)
+        assert set(await shop.apply([proposal])) == {WriteState.APPLIED}
+        [after] = await shop.all(PRODUCTS, ProductsAsk(ids=(number,)))
+        assert len(after.tags) == 1
+        assert shop.plan("product.set_tags", SetTags(after, (tag,), known)).unchanged == (number,)
+        found = await shop.all(PRODUCTS, ProductsAsk(tagged=(tag,)))
+        assert number in [each.id for each in found]
+
+
+async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_nothing_to_do(
+    bare: Shop,
+) -> None:
+    """No outcome is left open and no minute passes."""
+    for row in list(bare.world.state.shop.products.values())[4:]:
+        row["status"] = "draft"
+    inputs = {"tag": "<b>Tom &amp; Jerry</b> \N{FIRE}", "when": "price_range", "min_price": "0.01"}
+    automation = await bare.set_up("tag-products-by-rule", inputs)
+    waiting = await bare.waiting(automation)
+    began = bare.clock.now()
+    await bare.approve(waiting)
+    await bare.drain()
+    assert (await bare.run(waiting)).status is RunStatus.SUCCEEDED
+    assert (bare.clock.now() - began).total_seconds() < 10
+    assert {change.outcome for change in await bare.changes(waiting)} == {Outcome.APPLIED}
+    again = await bare.drained(automation)
+    assert (again.status, len(await bare.changes(again))) == (RunStatus.SUCCEEDED, 0)
+
+
+async def test_the_shop_keeps_the_name_as_it_was_written(shop: Connection, world: Outside) -> None:
+    """Markup and entities are sent so that WordPress shows them as they are."""
+    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    written = ("<b>Neu</b>", "Tom &amp; Jerry", "A < B", "R&D")
+    planned = shop.plan("product.set_tags", SetTags(product, written))
+    assert set(await shop.apply(planned.proposals)) == {WriteState.APPLIED}
+    [after] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    assert set(after.tags) == set(written)
+
+
+async def test_a_tag_of_nothing_is_a_problem(shop: Connection) -> None:
+    """WordPress would take all of it out."""
+    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    planned = shop.plan("product.set_tags", SetTags(product, ("%ab",)))
+    assert [problem.code for problem in planned.problems] == ["not_a_tag"]
+
+
+async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection, world: Outside) -> None:
+    """Whatever a plug-in makes of the name: refused with both names, not left open."""
+    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [proposal] = shop.plan("product.set_tags", SetTags(product, ("Sale",))).proposals
+    body = {"id": 77, "name": "Something else", "slug": "x", "description": "", "count": 0}
+    fault = {"kind": "status", "status": 201, "method": "POST", "path": "/wp-json/wc/v3/products/tags"}
+    world.world.state.faults.make({**fault, "body": body})
+    [outcome] = await shop.send([proposal.parts[0]])
+    assert outcome.state is WriteState.REFUSED
+    assert outcome.reason is not None
+    assert "“Something else”" in outcome.reason
+
+
+async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
+    """However many products of a run ask for them."""
+    reader = shop.reader()
+    found = [[tag async for page in reader.read(TAGS, Nothing()) for tag in page.items] for _ in range(3)]
+    assert found[0] == found[1] == found[2]
+    rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
+    assert sum(row["path"].endswith("/products/tags") for row in rows) == 1
