@@ -69,7 +69,7 @@ class Joined:
 
     wanted: list[Wanted] = field(default_factory=list)
     refused: list[JsonObject] = field(default_factory=list)
-    not_found: int = 0
+    not_found: list[str] = field(default_factory=list)  # SKUs the store does not have
 
     def refuse(self, row: int | None, key: str | None, code: str, message: str) -> None:
         """One more row left alone."""
@@ -86,7 +86,7 @@ class PlannedRows:
 
 
 def join_feed(rows: Iterable[FeedRow], skus: Skus, rules: FeedRules) -> Joined:
-    """Usable rows in the order of the file, refused ones, and how many SKUs the store does not have."""
+    """Usable rows in the order of the file, refused ones, and the SKUs the store does not have."""
     found = Joined()
     by_key: dict[str, list[FeedRow]] = defaultdict(list)
     for row in rows:
@@ -98,7 +98,7 @@ def join_feed(rows: Iterable[FeedRow], skus: Skus, rules: FeedRules) -> Joined:
         try:
             variant = skus.find(key)
             if variant is None:
-                found.not_found += 1
+                found.not_found.append(key)
             else:
                 found.wanted.append(_wanted(_one_of(held, rules), variant, rules))
         except RowRefused as refusal:

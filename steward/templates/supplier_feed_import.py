@@ -48,6 +48,10 @@ from steward.templates.base import (
 FILE, STORE, COMPARE, CHANGE = "read-file", "read-variants", "compare-rows", "change-variants"
 # Variants a live run matched before, and the file and inputs of the last live run that succeeded.
 SUPPLIED, DONE = "supplied", "file"
+# SKUs of that file the store did not have, by a short hash, with the file's mark.
+NOT_FOUND = "not_found"
+# How many of them are asked for by name; more are looked for among all variants.
+_MAX_NAMED = 500
 
 _INPUTS = inputs_schema(
     ["file", "sku_column"],
@@ -93,7 +97,8 @@ _RESULT = result_schema(
 
 
 async def read(at: StepContext) -> Produced:
-    """The rows of the file; of one that was imported already only that it is the same."""
+    """The rows of the file. Of one that was imported already, those whose SKUs the store did not have: the
+    others were applied, and their stock may have changed since by what was sold."""
     given: Any = at.inputs["file"]
     hours: Any = at.inputs["max_age_hours"]
     account = at.accounts[account_of(given)]
@@ -101,26 +106,30 @@ async def read(at: StepContext) -> Produced:
     file = content.file
     date = f"{file.modified_at:%Y-%m-%dT%H:%M:%S}.000Z"
     mark = _mark(at.inputs, file.etag or date)
-    if (await at.memory.all(DONE)).get("mark") == mark:
+    again = (await at.memory.all(DONE)).get("mark") == mark
+    left = {key for key, of in (await at.memory.all(NOT_FOUND)).items() if of == mark} if again else set()
+    about: dict[str, JsonValue] = {"date": date, "mark": mark, "again": again}
+    if again and not left:
         return Produced(
-            {"date": date, "mark": mark, "same": True, "count": 0, "rows": [], "broken": []},
+            {**about, "same": True, "count": 0, "rows": [], "broken": []},
             title="The file is the one of the last run",
         )
     names: list[Any] = [at.inputs.get(each) for each in ("sku_column", "stock_column", "price_column")]
     table = table_of(
         content.body or b"", encoding=given["encoding"], delimiter=given["delimiter"], columns=names
     )
+    rows = [row for row in table.rows if not again or _short(key_of(row.cells[0])) in left]
+    count = len(rows) if again else table.count
     return Produced(
         {
-            "date": date,
-            "mark": mark,
+            **about,
             "same": False,
-            "count": table.count,
-            "rows": [[row.number, *map(kept_cell, row.cells)] for row in table.rows],
-            "broken": list[JsonValue](table.broken),
+            "count": count,
+            "rows": [[row.number, *map(kept_cell, row.cells)] for row in rows],
+            "broken": [] if again else list[JsonValue](table.broken),
         },
-        counts=Counts(read=table.count),
-        title=f"Read {counted(table.count, 'row')} of {_name(at)}",
+        counts=Counts(read=count),
+        title=f"Read {counted(count, 'row')} of {_name(at)}{', not found before' if again else ''}",
     )
 
 
@@ -128,11 +137,13 @@ async def read_variants(at: StepContext) -> Produced:
     """The variants that a SKU of the file could mean, and those the supplier had before (E10)."""
     output: Any = at.outputs[FILE]
     location = location_of(at) if _writes_stock(at.inputs) else None
-    supplied = await at.memory.all(SUPPLIED)
+    supplied = {} if output["again"] else await at.memory.all(SUPPLIED)
     keys, seen = _keys(output), set[str]()
     kept: list[Variant] = []
+    named = tuple(dict.fromkeys(key_of(cell_of(row[1])) for row in output["rows"])) if output["again"] else ()
+    skus = named if 0 < len(named) <= _MAX_NAMED else None
     if not output["same"]:
-        async for page in at.home.reader.read(VARIANTS, ProductsAsk(location=location)):
+        async for page in at.home.reader.read(VARIANTS, ProductsAsk(skus=skus, location=location)):
             for variant in page.items:
                 is_wanted = key_of(variant.sku).casefold() in keys or at.of_store(variant.id) in supplied
                 if variant.id not in seen and is_wanted:
@@ -156,7 +167,7 @@ async def compare_rows(at: StepContext) -> Produced:
     supplied = await at.memory.all(SUPPLIED)
     joined = join_feed(_rows(file), Skus(variants), _rules(at)) if not file["same"] else Joined()
     joined.refused += file["broken"]
-    missing = _missing(at, variants, supplied) if not file["same"] else []
+    missing = _missing(at, variants, supplied) if not file["again"] else []
     wanted = [*joined.wanted, *_zeroed(at, missing)]
     planned = plan_rows(at.home, wanted, beside=_beside(at))
     for each, problem in planned.problems:
@@ -166,10 +177,11 @@ async def compare_rows(at: StepContext) -> Produced:
     joined.refused.sort(key=lambda row: (row["row"] is None, row["row"] or 0))
     return Produced(
         {
-            "rows": file["count"],
+            "rows": file["count"] if ok or joined.refused or not file["again"] else 0,
             "matched": len(ok),
             "unchanged": sum(each.row is not None for each in planned.unchanged),
-            "not_found": joined.not_found,
+            "not_found": len(joined.not_found),
+            "not_found_keys": [_short(key) for key in joined.not_found],
             "missing": len(missing),
             "refused": len(joined.refused),
             "refused_rows": list[JsonValue](joined.refused[:RESULT_ENTRIES]),
@@ -198,11 +210,15 @@ async def change_variants(at: StepContext) -> Produced:
     ]
     proposals = tuple(made for _, made in plan_rows(at.home, wanted, beside=_beside(at)).changes)
     at.within_limit(len(proposals))
+    held = await at.memory.all(NOT_FOUND)
+    left = found["not_found_keys"] if not file["same"] else []
+    forgotten = [MemoryWrite(NOT_FOUND, key, None) for key in held.keys() - left]
+    kept = [MemoryWrite(NOT_FOUND, key, file["mark"]) for key in left if held.get(key) != file["mark"]]
     return Produced(
         {},
         title=f"Change {counted(len(proposals), 'variant')}",
         proposals=proposals,
-        memory=(MemoryWrite(DONE, "mark", file["mark"]),),
+        memory=(MemoryWrite(DONE, "mark", file["mark"]), *forgotten, *kept),
     )
 
 
@@ -212,7 +228,7 @@ def finish(ended: Ended) -> LastWords:
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["changed"] = ended.done(CHANGE)
     rows: Any = found.get("refused_rows", [])
-    is_same = file.get("same") is True
+    is_same = file.get("same") is True or (file.get("again") is True and not found.get("rows"))
     gone, missing, refused = (counts[name] for name in ("not_found", "missing", "refused"))
     none = "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
     none = "The file is the one of the last run." if is_same else none
@@ -241,6 +257,11 @@ def _mark(inputs: JsonObject, file: str) -> str:
     """The file and the inputs it was read with: with other inputs it is read again."""
     asked = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(f"{file}\n{asked}".encode()).hexdigest()
+
+
+def _short(key: str) -> str:
+    """A SKU as it is remembered: the memory's keys are short, and SKUs may be long."""
+    return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _rows(file: Any) -> list[FeedRow]:

@@ -1,6 +1,7 @@
 """A store of either platform, full of products and orders, and every template with inputs for it."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -67,7 +68,7 @@ class FullStore:
     clock: FakeClock
     products: int
     store: Connection = field(init=False)
-    reader: Reader = field(init=False)
+    open_reader: Callable[[], Reader] = field(init=False)
     changes: dict[str, Any] = field(init=False)
     sold: list[tuple[str, str, str, str]] = field(init=False)  # product, variant, SKU, price of all there is
 
@@ -108,7 +109,7 @@ class FullStore:
             for number, each in [(f"{row['id']}/{own}", woo.variations[own]) for own in row["variations"]]
             or [(str(row["id"]), row)]
         ]
-        self.store, self.reader = connection("woocommerce", SHOP), shop.reader()
+        self.store, self.open_reader = connection("woocommerce", SHOP), shop.reader
         self.changes = dict(shop.connector.changes)
 
     async def _fill_shopify(self, bought: list[Bought]) -> None:
@@ -127,7 +128,7 @@ class FullStore:
             name: [[each.id, each.name, each.active] for each in getattr(health, name)]
             for name in ("channels", "locations")
         }
-        self.store, self.reader = connection("shopify", SHOP, facts=places), self.bench.reader()
+        self.store, self.open_reader = connection("shopify", SHOP, facts=places), self.bench.reader
         self.changes = dict(self.bench.connector.changes)
 
     def break_read(self, after: int) -> Any:
@@ -154,11 +155,12 @@ class FullStore:
         prices = [[sku, f"{Decimal(price) + 1}"] for _, _, sku, price in self.sold]
         rows = [["SKU", "Price"], *prices] if name == "price-update-from-spreadsheet" else []
         feed = "\n".join(["SKU,Stock", *(f"{sku},77" for sku in skus[:5])]).encode()
-        own = AccountAccess(self.store, self.reader, {})
+        reader = self.open_reader()  # one for each run, as the service opens them
+        own = AccountAccess(self.store, reader, {})
         made = Stage(
             BY_ID[name],
             {**INPUTS[name], **inputs},
-            shop=self.reader,
+            shop=reader,
             store=self.store,
             changes=self.changes,
             accounts={

@@ -25,6 +25,9 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
     marked_pages = [min(count // 10 - start, 100) for start in range(0, count // 10, 100)]
     woo = ceil(count / 100) + ceil(count // 10 * 3 / 100)
     woo_marked = sum(1 + ceil(each * 3 / 100) for each in marked_pages)
+    # Of products that are named, the variations are asked for page by page as well.
+    named_pages = [min(count - start, 100) // 10 for start in range(0, count, 100)]
+    woo_named = sum(1 + ceil(each * 3 / 100) for each in named_pages)
     # Of 28 products a page, each with one more request for the variants of the page; or 100 variants a
     # page: every fifth has three. One more asks how many there are: above 5,000 a bulk operation reads them,
     # which is started and looked at twice.
@@ -53,7 +56,7 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
         "daily-sales-summary": (1 + 1 + 1, day + 2 + 1),  # the day, its best product, the day compared with
         "supplier-feed-import": (woo, variants),
         "sale-start": (1 + woo, whole),
-        "sale-end": (woo, products),
+        "sale-end": (woo_named, products),
         "missing-product-data-audit": (woo, whole),
         "duplicate-sku-check": (woo, each),
         "unfulfilled-order-alert": (1, orders),

@@ -260,3 +260,40 @@ def test_a_text_that_is_no_such_table_fails_with_its_code(body: bytes, code: str
     with pytest.raises(StepFailed) as failed:
         table_of(body, encoding="utf-8", delimiter=",", columns=["SKU", "Stock"])
     assert failed.value.code == code
+
+
+async def test_a_file_that_matched_nothing_is_looked_at_again_once_the_shop_has_its_skus(
+    feed: Feed,
+) -> None:
+    """Applied without matches is not done: its SKUs are looked for while the same file lies there."""
+    twin = feed.twin
+    twin.stock(Goods("Other", Item("OTHER-1", stock=8)))
+    feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nMUG-S;4;9,00\n", hours=1)
+    automation = await feed.set_up()
+    first = await twin.run(automation)
+    assert (first.changes, first.result["not_found"], first.run.status) == ([], 2, RunStatus.SUCCEEDED)
+    still = await twin.run(automation)
+    assert (still.changes, still.result["rows"], still.result["not_found"]) == ([], 0, 2)
+    twin.stock(Goods("Pot", Item("POT-1", price="10.00", stock=5)))
+    tried = await twin.run(automation, Mode.TEST)
+    came = await twin.run(automation)
+    expected = [("Pot (POT-1)", {"Stock": (5, 7), "Price": ("10.00", "8.00")})]
+    assert (tried.changes, came.changes, came.outcomes) == (expected, expected, ["applied"])
+    assert (came.result["matched"], came.result["not_found"]) == (1, 1)
+
+
+async def test_what_a_file_changed_once_it_does_not_change_again(feed: Feed) -> None:
+    """The stock it set may have been sold since: only the SKUs that were missing are looked at again."""
+    twin = feed.twin
+    twin.stock(Goods("Pot", Item("POT-1", price="8.00", stock=5)))
+    feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\n", hours=1)
+    automation = await feed.set_up(missing="set_zero")
+    assert (await twin.run(automation)).changes == [("Pot (POT-1)", {"Stock": (5, 7)})]
+    twin.stock(
+        Goods("Pot", Item("POT-1", price="8.00", stock=2)), Goods("New", Item("NEW-1", price="9.00", stock=0))
+    )
+    assert (await twin.run(automation)).changes == [("New (NEW-1)", {"Stock": (0, 1)})]
+    done = await twin.run(automation)
+    assert (done.changes, done.result["rows"], done.result["not_found"]) == ([], 0, 0)
+    feed.put("Artikel;Bestand;Preis\nPOT-1;7;8,00\nNEW-1;1;9,00\nLATE-1;1;9,00\n")
+    assert (await twin.run(automation)).changes == [("Pot (POT-1)", {"Stock": (2, 7)})]
