@@ -44,7 +44,8 @@ async def post(incoming: Incoming, fittings: Fittings) -> Reply:
     now = fittings.clock.now()
     fields, errors, is_form = await _read(incoming)
     authorization = incoming.header(b"authorization") or ""
-    basic = authorization[6:].strip() if authorization[:6].lower() == "basic " else None
+    scheme, _, value = authorization.strip().partition(" ")
+    basic = value.strip() if scheme.lower() == "basic" else None
     readings = None if basic is None else _readings(basic)
     await _count(incoming, fittings, fields, readings)
     _check(fields, errors, is_form=is_form, is_basic=basic is not None)

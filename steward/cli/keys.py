@@ -71,6 +71,18 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
     return resealed
 
 
+def words_of_encryption(facts: Facts) -> str:
+    """What `keys rotate encryption` says without --json; not a bare 0 where nothing was to be done."""
+    wrapped, resealed, key = facts["wrapped"], facts["reencrypted"], facts["kek_id"]
+    done = (
+        f"{wrapped} data keys were wrapped with {key}, the first of the master keys."
+        if wrapped
+        else f"Nothing to wrap: every data key is under {key} already, the first of the master keys. To move"
+        " to another key, put it first."
+    )
+    return f"{done} {resealed} secrets were encrypted anew." if resealed else done
+
+
 COMMANDS = [
     Command("keys new", "print a new key for STEWARD_MASTER_KEYS", new),
     Command(
@@ -78,6 +90,7 @@ COMMANDS = [
         "wrap every data key with the first master key",
         rotate_encryption,
         (option("--data", action="store_true", help="also make new data keys and encrypt anew"),),
+        words_of_encryption,
     ),
     Command("keys rotate signing", "make a new key for signing tokens", rotate_signing),
 ]

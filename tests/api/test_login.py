@@ -285,6 +285,8 @@ UNREADABLE: list[str] = [
     "Basic !!!",
     "Basic " + base64.b64encode(b"no colon").decode(),
     "Basic ",
+    "Basic",  # how `Basic ` arrives: servers strip what stands around a header's value
+    "basic",
 ]
 
 
@@ -294,6 +296,14 @@ async def test_an_unreadable_basic_value_is_a_failed_login(service: Service) -> 
         heard = await form(service, names(service), authorization=value)
         assert (heard.status, heard.code) == (401, "invalid_credentials"), value
         assert heard.headers["www-authenticate"] == 'Basic realm="steward"', value
+
+
+async def test_basic_without_a_value_is_a_second_way_all_the_same(service: Service) -> None:
+    """Beside client id and secret in the body it is refused as two ways, whatever stands in it."""
+    for value in ("Basic", "Basic !!!"):
+        fields = {**names(service), "client_id": "st_x", "client_secret": "stw_x"}
+        heard = await form(service, fields, authorization=value)
+        assert (heard.status, list(heard.errors)) == (422, ["client_id"]), value
 
 
 async def test_a_wrong_basic_secret_asks_for_basic(service: Service) -> None:

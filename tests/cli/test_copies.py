@@ -175,6 +175,10 @@ async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Sh
     done = await told(shop, "keys", "rotate", "encryption", **both)
     assert done == {"wrapped": 4, "reencrypted": 0, "kek_id": fresh.partition(":")[0]}
     assert (await told(shop, "keys", "rotate", "encryption", **both))["wrapped"] == 0
+    said = io.StringIO()
+    words = ["keys", "rotate", "encryption"]
+    assert await asyncio.to_thread(run, words, {**shop.environ, **both}, out=said, err=io.StringIO()) == 0
+    assert said.getvalue().startswith(f"Nothing to wrap: every data key is under {done['kek_id']} already")
     alone = {"STEWARD_MASTER_KEYS": fresh}
     done = await told(shop, "keys", "rotate", "encryption", "--data", **alone)
     assert (done["wrapped"], done["reencrypted"] > 2) == (0, True)

@@ -1,0 +1,79 @@
+"""An account of any kind is connected once in an organisation, and the refusal names the connection."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.accounts import organizations
+from steward.accounts.organizations import CreateOrganization
+from steward.connections import connect
+from steward.model.refusals import ValidationFailed
+from tests.fake_clock import FakeClock
+from tests.runs.shop import Shop, open_shop
+
+Given = dict[str, Any]
+
+
+@pytest.fixture
+async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service without a connection."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    yield opened
+    await opened.service.close()
+
+
+def _woocommerce(world: Given) -> tuple[Given, Given]:
+    keys = {name: world["woocommerce"][name] for name in ("url", "consumer_key", "consumer_secret")}
+    return keys, {**keys, "url": f"{keys['url']}/"}
+
+
+def _spreadsheet(world: Given) -> tuple[Given, Given]:
+    given = {"service_account": world["spreadsheet"]["service_account"], "spreadsheet_id": "sheet-prices"}
+    return given, dict(given)
+
+
+def _teams(world: Given) -> tuple[Given, Given]:
+    address = world["teams"]["webhook_url"]
+    return {"webhook_url": address}, {"webhook_url": f" {address} "}
+
+
+def _cloud_s3(world: Given) -> tuple[Given, Given]:
+    names = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
+    given = {name: world["cloud_s3"][name] for name in names}
+    return given, {**given, "endpoint_url": f"{given['endpoint_url']}/"}
+
+
+KINDS: dict[str, Callable[[Given], tuple[Given, Given]]] = {
+    "woocommerce": _woocommerce,
+    "spreadsheet": _spreadsheet,
+    "teams": _teams,
+    "cloud_s3": _cloud_s3,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_same_account_is_connected_once(bare: Shop, kind: str) -> None:
+    """Refused in the organisation, also in another spelling or when disconnected; not in another one."""
+    given, again = KINDS[kind](bare.world.described())
+    kept = await bare.connect(kind, given)
+    for settings in (given, again):
+        with pytest.raises(ValidationFailed) as refused:
+            await bare.connect(kind, settings)
+        assert refused.value.errors is not None
+        [[words]] = refused.value.errors.values()
+        assert words == f"This is connected already, as The {kind} (number {kept.integration_id})."
+    other = await bare.write(partial(organizations.create, ask=CreateOrganization("Other Shop")))
+    own = bare.owner
+    bare.owner = replace(own, org=other.id)
+    await bare.connect(kind, given)
+    bare.owner = own
+    await bare.write(partial(connect.disconnect, actor=own, integration=kept.integration_id))
+    with pytest.raises(ValidationFailed) as refused:
+        await bare.connect(kind, given)
+    assert refused.value.errors is not None
+    [[words]] = refused.value.errors.values()
+    assert words == f"This was The {kind} (number {kept.integration_id}). Reconnect that one."
