@@ -7,6 +7,7 @@ from steward.cli.command import Asked, Command, CommandFailed, Facts, option
 from steward.cli.demo import DemoAsk
 from steward.cli.serve import CannotServe, ServeAsk
 from steward.sandbox import serve as sandbox
+from steward.sandbox.slow import span
 from steward.sandbox.world import create
 from steward.security.envelope import CannotOpen
 
@@ -49,6 +50,10 @@ async def run_sandbox(asked: Asked) -> None:
     """The pretend outside world, until a signal."""
     options = asked.options
     try:
+        slow = span(options.slow) if options.slow else None
+    except ValueError as error:
+        raise CommandFailed("invalid", f"--slow: {error}.") from error
+    try:
         sandbox.refuse_production()
         bound = sandbox.listening(options.host, options.port)
     except RuntimeError as error:
@@ -57,7 +62,7 @@ async def run_sandbox(asked: Asked) -> None:
         words = f"{options.host}:{options.port} cannot be listened on: {error.strerror}."
         raise CommandFailed("cannot_serve", words) from error
     with bound:
-        world = create(options.seed, sandbox.address(bound))
+        world = create(options.seed, sandbox.address(bound), slow=slow)
         stop = serve.stop_on_signals()
         serving = sandbox.server(world, lambda: asked.ready(world.described()), own_signals=False)
         await serve.until(serving, bound, stop)
@@ -112,6 +117,7 @@ COMMANDS = [
             option("--host", default=LOOPBACK, help="where to listen"),
             option("--port", type=int, required=True, help="the port; 0 takes a free one"),
             option("--seed", type=int, default=1, help="equal seeds give equal data"),
+            option("--slow", help="seconds the shop takes for an object and for a full page, such as 2-20"),
         ),
     ),
 ]

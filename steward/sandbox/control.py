@@ -9,6 +9,7 @@ from steward.sandbox.deliveries import padded, told
 from steward.sandbox.exchange import Answer, Asked, Row, answer_json
 from steward.sandbox.faults import BadFault
 from steward.sandbox.seed import derived
+from steward.sandbox.slow import Slowness, slowness
 from steward.sandbox.state import State
 from steward.sandbox.woocommerce import customers, orders, products, variations, webhooks
 
@@ -137,11 +138,27 @@ async def _events(state: State, asked: Asked) -> Answer:
     return answer_json(200, {"deliveries": done})
 
 
+def _slow(state: State, asked: Asked) -> Answer:
+    if asked.method == "POST":
+        ask = _body(asked)
+        if not isinstance(ask, dict) or set(ask) != {"least_seconds", "most_seconds"}:
+            raise BadAsk("give least_seconds and most_seconds")
+        try:
+            state.slow = slowness(ask["least_seconds"], ask["most_seconds"])
+        except ValueError as refusal:
+            raise BadAsk(str(refusal)) from None
+    elif asked.method == "DELETE":
+        state.slow = Slowness()
+    return answer_json(200, state.slow.as_row())
+
+
 async def control(state: State, asked: Asked) -> Answer:
     """One call of the control surface, all but the reset, which world.py makes. Raises BadAsk."""
     path = asked.path.rstrip("/")
     if path == "/sandbox/faults" and asked.method in ("GET", "POST", "DELETE"):
         return _faults(state, asked)
+    if path == "/sandbox/slow" and asked.method in ("GET", "POST", "DELETE"):
+        return _slow(state, asked)
     if path == "/sandbox/events" and asked.method == "POST":
         return await _events(state, asked)
     one = re.fullmatch(r"/sandbox/faults/([^/]+)", path)

@@ -13,6 +13,10 @@ class Dropped(ConnectionError):
     """The pretend world closed the connection without answering, on request of a fault (contract 9.2)."""
 
 
+class AnsweredLate(TimeoutError):
+    """The caller in the same process did not wait as long as the answer takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request as it arrived, whole."""

@@ -13,6 +13,7 @@ from steward.sandbox.ledger import Ledger
 from steward.sandbox.microsoft import Teams
 from steward.sandbox.object_store import ObjectStore
 from steward.sandbox.seed import BUCKET, REGION, WORKFLOW, Keys, dice
+from steward.sandbox.slow import Slowness
 from steward.sandbox.woocommerce.shop import Key, Shop
 
 
@@ -27,7 +28,9 @@ class State:
         now: Callable[[], datetime],
         start: datetime,
         deliver: httpx.AsyncBaseTransport | None,
+        slow: Slowness,
     ) -> None:
+        self.slow = slow
         self.seed, self.url, self.now, self.start = seed, url.rstrip("/"), now, start
         self.keys = Keys(seed, self.url)
         self.ledger = Ledger()

@@ -10,9 +10,10 @@ import httpx
 
 from steward.sandbox import catalogue, control, page
 from steward.sandbox.deliveries import Deliveries
-from steward.sandbox.exchange import Answer, Asked, Dropped, Row, answer_json, answer_text
+from steward.sandbox.exchange import Answer, AnsweredLate, Asked, Dropped, Row, answer_json, answer_text
 from steward.sandbox.faults import Fault
 from steward.sandbox.ledger import Entry
+from steward.sandbox.slow import Slowness
 from steward.sandbox.state import State
 from steward.sandbox.woocommerce import api
 from steward.sandbox.woocommerce.shop import Shop
@@ -21,7 +22,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+Sleep = Callable[[float], Awaitable[None]]
+
 DROP = "steward.sandbox.drop"
+PATIENCE = "steward.sandbox.patience"
 _SERVICES = (("/wp-json", "woocommerce"), ("/sheets", "sheets"), ("/teams", "teams"), ("/s3", "s3"))
 
 
@@ -35,9 +39,14 @@ def create(
     now: Callable[[], datetime] | None = None,
     *,
     deliver: httpx.AsyncBaseTransport | None = None,
+    slow: Slowness | None = None,
+    sleep: Sleep = asyncio.sleep,
 ) -> "World":
-    """A pretend world. `url` is its own address; `deliver` takes the webhooks (default: the network)."""
-    return World(seed, url, now=now or _system_now, deliver=deliver)
+    """A pretend world. `url` is its own address; `deliver` takes the webhooks (default: the network).
+
+    `slow` is how slowly the shop answers from the start and after a reset; `sleep` is what it waits by.
+    """
+    return World(seed, url, now=now or _system_now, deliver=deliver, slow=slow or Slowness(), sleep=sleep)
 
 
 class World:
@@ -50,9 +59,12 @@ class World:
         *,
         now: Callable[[], datetime],
         deliver: httpx.AsyncBaseTransport | None,
+        slow: Slowness,
+        sleep: Sleep,
     ) -> None:
         self._now, self._start, self._deliver = now, now(), deliver
-        self.state = State(seed, url, now=now, start=self._start, deliver=deliver)
+        self._slow, self._sleep = slow, sleep
+        self.state = State(seed, url, now=now, start=self._start, deliver=deliver, slow=slow)
 
     @property
     def app(self) -> "World":
@@ -89,7 +101,14 @@ class World:
         """All as at the start, with the keys of the seed; what was to be delivered is given up."""
         await self.state.deliveries.stop()
         chosen = self.state.seed if seed is None else seed
-        self.state = State(chosen, self.state.url, now=self._now, start=self._start, deliver=self._deliver)
+        self.state = State(
+            chosen,
+            self.state.url,
+            now=self._now,
+            start=self._start,
+            deliver=self._deliver,
+            slow=self._slow,
+        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """The ASGI entry."""
@@ -124,7 +143,11 @@ class World:
         fault = state.faults.strike(asked.method, asked.path)
         if entry is not None and fault is not None:
             entry.fault = fault.id
-        answer, is_applied = await self._outcome(state, asked, service, fault)
+        pause = state.slow.seconds(asked) if service == "woocommerce" else 0.0
+        if fault is not None and fault.kind == "delay":
+            pause += fault.delay_ms / 1000
+        is_late = await self._wait(scope, pause)
+        answer, is_applied = self._outcome(state, asked, service, fault)
         if answer is None or (fault is not None and fault.kind == "drop_after"):
             _finish(state, entry, answer if is_applied else None, answered=None)
             state.deliveries.caused(state.shop.take_happened())
@@ -136,10 +159,23 @@ class World:
             sent = _faulty(fault, service)
         _finish(state, entry, answer if is_applied else None, answered=sent.status)
         await state.deliveries.ping_each(happened)
+        if is_late:
+            state.deliveries.caused(happened)
+            raise AnsweredLate("the caller did not wait for the answer")
         await _send(send, asked, sent)
         state.deliveries.caused(happened)
 
-    async def _outcome(
+    async def _wait(self, scope: Message, seconds: float) -> bool:
+        """Waits before an answer is made; whether a caller in the same process gave up meanwhile.
+
+        One on a socket closes it by itself.
+        """
+        patience = (scope.get("extensions") or {}).get(PATIENCE)
+        if seconds:
+            await self._sleep(seconds if patience is None else min(seconds, patience))
+        return patience is not None and seconds > patience
+
+    def _outcome(
         self, state: State, asked: Asked, service: str | None, fault: Fault | None
     ) -> tuple[Answer | None, bool]:
         """The answer, None when the connection is dropped before; whether the service was asked."""
@@ -149,9 +185,6 @@ class World:
                 return _faulty(fault, service), False
             case "drop_before":
                 return None, False
-            case "delay":
-                assert fault is not None
-                await asyncio.sleep(fault.delay_ms / 1000)
         return _answered(state, asked, service), True
 
     async def _controlled(self, asked: Asked) -> Answer:
@@ -262,11 +295,20 @@ class InProcess(httpx.AsyncBaseTransport):
     """An httpx transport into a world of the same process."""
 
     def __init__(self, world: World) -> None:
-        self._inner = httpx.ASGITransport(world, raise_app_exceptions=True)
+        self._world = world
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Serves the request; a dropped connection becomes httpx.ReadError, as over a socket."""
+        """Serves the request. Raises httpx's errors for a dropped connection and a late answer, as over a
+        socket; the caller's own limit for the first byte counts.
+        """
+        patience = request.extensions.get("timeout", {}).get("read")
+
+        async def served(scope: Message, receive: Receive, send: Send) -> None:
+            await self._world({**scope, "extensions": {PATIENCE: patience}}, receive, send)
+
         try:
-            return await self._inner.handle_async_request(request)
+            return await httpx.ASGITransport(served, raise_app_exceptions=True).handle_async_request(request)
         except Dropped as dropped:
             raise httpx.ReadError(str(dropped), request=request) from dropped
+        except AnsweredLate as late:
+            raise httpx.ReadTimeout(str(late), request=request) from late

@@ -162,5 +162,6 @@ class Connection:
 
 def outside(clock: FakeClock, seed: int = 1) -> Outside:
     """A fresh pretend world in this process."""
-    world = create(seed, URL, clock.now, deliver=httpx.MockTransport(lambda request: httpx.Response(200)))
+    deliver = httpx.MockTransport(lambda request: httpx.Response(200))
+    world = create(seed, URL, clock.now, deliver=deliver, sleep=clock.sleep)
     return Outside(clock, world, world.transport())

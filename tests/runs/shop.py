@@ -308,7 +308,7 @@ async def open_shop(
 
     `around` puts more beside the pretend world before anything is built.
     """
-    world = create(1, f"http://{HOST}", clock.now)
+    world = create(1, f"http://{HOST}", clock.now, sleep=clock.sleep)
     if around is not None:
         around(world)
     sandbox = world.described()

@@ -1,0 +1,66 @@
+"""A shop that takes 2 to 20 s for a page: every template's test run ends, and what is urgent goes first."""
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from steward.connectors.base import PRODUCTS, ProductsAsk, SetPrice, WriteState
+from steward.model.change import Outcome
+from steward.model.run import Mode
+from steward.sandbox.slow import Slowness
+from tests.connectors.outside import outside
+from tests.fake_clock import FakeClock
+from tests.templates.full_store import BY_ID, INPUTS, FullStore
+
+SLOW = Slowness(2, 20)
+# What a run may take of a worker's time by default.
+RUN_LIMIT_S = timedelta(hours=1).total_seconds()
+
+
+@pytest.mark.parametrize("slow", [SLOW, Slowness(2, 150)], ids=["slow", "too slow for long pages"])
+async def test_every_template_ends_on_a_slow_shop(clock: FakeClock, slow: Slowness) -> None:
+    """Also where a page of 100 takes longer than is waited for: it is then read in shorter ones."""
+    store = FullStore("woocommerce", clock, 40)
+    await store.fill()
+    store.place.world.state.slow = slow
+    for name in INPUTS:
+        template = BY_ID[name]
+        if template.facts.platforms and "woocommerce" not in template.facts.platforms:
+            continue
+        begun = clock.monotonic()
+        ran = await clock.through(store.stage(name).run(mode=Mode.TEST, outcome=Outcome.REFUSED_TEST))
+        assert ran.failed is None, (name, ran.failed)
+        assert clock.monotonic() - begun < RUN_LIMIT_S, name
+    assert store.written() == 0
+    await store.close()
+
+
+async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(clock: FakeClock) -> None:
+    """Counted from the moment it is ready to go to its arrival at the shop."""
+    place = outside(clock)
+    shop = place.connection("woocommerce")
+    place.world.load_products(600)
+    first = next(row["id"] for row in place.world.state.shop.products.values() if row["type"] == "simple")
+    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=(str(first),)))
+    place.world.state.slow = SLOW
+    read = partial(shop.all, PRODUCTS, ProductsAsk())
+    runs = [asyncio.create_task(read()) for _ in range(10)]
+    for number in range(5):
+        await clock.advance(17)
+        assert not any(run.done() for run in runs)
+        [changed] = shop.plan(
+            "variant.set_price", SetPrice(product.variants[0], f"{50 + number}.00")
+        ).proposals
+        begun, before = clock.now(), place.world.state.ledger.writes_total
+        sending = asyncio.create_task(shop.send(changed.parts))
+        while place.world.state.ledger.writes_total == before:
+            assert clock.now() - begun <= timedelta(seconds=10)
+            await clock.advance(0.5)
+        await clock.advance(SLOW.least_s)
+        assert [each.state for each in await sending] == [WriteState.APPLIED]
+    for run in runs:
+        run.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+    assert all(run.cancelled() for run in runs)
