@@ -28,6 +28,7 @@ from steward.store.private_files import is_open, is_shared
 LEAST_FREE = 0.10
 MOST_SKEW = timedelta(seconds=30)
 LOST_WITHIN = timedelta(days=7)
+INTERRUPTED_WITHIN = timedelta(days=1)
 GRACE = timedelta(minutes=5)
 POISONED = 5
 PACKAGE = Path(__file__).parents[1]
@@ -195,6 +196,15 @@ async def _leases(patient: Patient) -> str:
     if found.expired and not found.alive:
         raise Wrong(
             f"{found.expired} workers are silent and none is alive. Start one: their runs wait for it."
+        )
+    interrupted = 0
+    for org in await patient.read(organizations.every):
+        recent = partial(health.interrupted_runs, org=org, since=patient.now - INTERRUPTED_WITHIN)
+        interrupted += await patient.read(recent, org)
+    if interrupted:
+        raise Wrong(
+            f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
+            " why the service crashes; the log's lines run_interrupted name the runs."
         )
     if found.expired:
         return f"{found.alive} workers hold their lease; {found.expired} are being taken over."

@@ -22,6 +22,8 @@ from steward.store.run_queue import Lease
 
 FAILURES_TO_PAUSE = 5
 RESULT_BYTES = 65_536
+# The code of a run whose workers were lost too often: the service failed, and not the automation.
+INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ async def _streak(
 ) -> None:
     if end.status is RunStatus.SUCCEEDED:
         await streaks.succeeded(tx, lease.org, automation)
-    elif end.status is RunStatus.FAILED:
+    elif end.status is RunStatus.FAILED and end.code != INTERRUPTED:
         failures = await streaks.failed(tx, lease.org, automation)
         if failures >= FAILURES_TO_PAUSE:
             reason = f"{failures} runs failed in a row. The last one: {end.message}"

@@ -32,6 +32,10 @@ from steward.store.steps import StepValue, TooMuchData, ValueState, execution_ke
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
+INTERRUPTED_WORDS = (
+    "This run was interrupted by the service three times and was stopped. The automation is not at fault:"
+    " run it again, and tell whoever runs the service if it happens again."
+)
 CANCELLED_WORDS = {
     "by_person": "A person cancelled this run.",
     "archived": "The automation was archived while this run was going on.",
@@ -86,8 +90,7 @@ def _end_at_start(tools: Tools, taken: Taken) -> Callable[[Walk], End] | None:
     if taken.hot.cancel_code is not None:
         return _cancelled(taken.hot.cancel_code)
     if taken.lease.attempt > ATTEMPTS:
-        words = "The workers that had this run were lost three times. Check the service, then run it again."
-        return partial(_stopped_by, End(RunStatus.FAILED, "interrupted", words))
+        return partial(_stopped_by, End(RunStatus.FAILED, finish.INTERRUPTED, INTERRUPTED_WORDS))
     if taken.is_old:
         words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
         return partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words))
@@ -418,7 +421,11 @@ def _tell_end(tools: Tools, taken: Taken, end: End) -> None:
     crashpoint("after_finish")
     tools.wake("ready")
     tools.metrics.count("steward_runs_finished_total", status=str(end.status))
-    tools.log.info("run_finished", run=taken.run.id, org=taken.lease.org, status=end.status, code=end.code)
+    run, org = taken.run.id, taken.lease.org
+    tools.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)
+    if end.code == finish.INTERRUPTED:
+        tools.metrics.count("steward_runs_interrupted_total")
+        tools.log.error("run_interrupted", run=run, org=org, automation=taken.run.automation_id)
 
 
 async def _sleep(

@@ -53,6 +53,16 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
     return int(row["lost"]) if row else 0
 
 
+async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
+    """Returns how many runs of the organisation were given up since then for their lost workers."""
+    row = await tx.one(
+        "SELECT count(*) AS many FROM runs"
+        " WHERE org_id = :org AND finished_at >= :since AND code = 'interrupted'",
+        {"org": org, "since": since},
+    )
+    return int(row["many"]) if row else 0
+
+
 async def database_now(tx: Tx) -> datetime:
     """The clock that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
     row = await tx.one(

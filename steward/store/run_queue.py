@@ -42,6 +42,8 @@ class Hot:
     leased_ms: int
 
 
+# Losses of a run that lie further apart have nothing to do with each other.
+LOSSES_APART = timedelta(hours=1)
 _text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
 
@@ -239,13 +241,26 @@ async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: in
 async def requeue(
     tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
 ) -> bool:
-    """Takes a run out of a worker's hands, if they hold it under this epoch: `lost` counts an attempt, handed
-    back does not."""
+    """Takes a run out of a worker's hands, if they hold it under this epoch.
+
+    `lost` uses up an attempt; handing back does not. Attempts are counted anew when the loss before lies more
+    than an hour back: the run then goes on as at its second attempt, for what was begun has to be settled.
+    """
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
-        " attempt = attempt + :one, vt = :vt"
+        " attempt = CASE WHEN NOT CAST(:lost AS boolean) THEN attempt WHEN lost_at < {now} - :apart THEN 2"
+        " ELSE attempt + 1 END,"
+        " lost_at = CASE WHEN CAST(:lost AS boolean) THEN {now} ELSE lost_at END, vt = :vt"
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased' AND worker_id = :worker",
-        {"org": org, "run": run, "epoch": epoch, "worker": worker, "vt": vt, "one": 1 if lost else 0},
+        {
+            "org": org,
+            "run": run,
+            "epoch": epoch,
+            "worker": worker,
+            "vt": vt,
+            "lost": lost,
+            "apart": int(LOSSES_APART.total_seconds() * 1000),
+        },
     )
     return touched == 1
 

@@ -25,6 +25,7 @@ KNOWN: Mapping[str, str] = {
     "steward_rows_put_off_total": "Rows a tick could not deal with and put off.",
     "steward_rows_removed_total": "Rows removed because their time was over.",
     "steward_run_start_seconds": "From a run's order to its first step.",
+    "steward_runs_interrupted_total": "Runs given up because three workers in a row were lost with them.",
     "steward_runs_fenced_total": "Writes refused because the run had gone to another worker.",
     "steward_runs_finished_total": "Runs ended, by status.",
     "steward_runs_recovered_total": "Runs taken over from dead workers.",

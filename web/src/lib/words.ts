@@ -178,7 +178,7 @@ export const RUN_CODE: Readonly<Record<string, string>> = {
   step_failed: "A step failed.",
   too_many_changes: "It found more changes than its limit allows.",
   timed_out: "It took longer than a run may.",
-  interrupted: "It was interrupted and could not go on.",
+  interrupted: "It was interrupted by the service. Run it again.",
   rejected: "A person rejected its changes.",
   approval_expired: "Nobody decided on its changes in time.",
   some_changes_failed: "Some of its changes failed.",

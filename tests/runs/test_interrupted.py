@@ -1,0 +1,60 @@
+"""Runs whose workers are lost again and again: the service has failed, and not the automation."""
+
+from datetime import timedelta
+from functools import partial
+
+from steward.model.automation import AutomationState
+from steward.model.run import RunStatus
+from steward.runs import claim, recover
+from steward.store import automations, health, workers
+from tests.crash.killing import killed
+from tests.runs.shop import Shop
+from tests.runs.test_recovery import hot
+
+
+async def test_lost_workers_pause_no_automation_and_are_told_to_the_operator(shop: Shop) -> None:
+    """After four failures of its own the automation stays active: a fifth would have paused it."""
+    automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
+    await shop.tamper("UPDATE schedules SET consecutive_failures = 4 WHERE org_id = :org")
+    run = await shop.run_now(automation)
+    await killed(shop, "after_start", "after_start", "after_start")
+    ended = await shop.until_settled(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "interrupted")
+    assert "interrupted by the service" in (ended.message or "")
+    assert ended.summary is not None
+    assert "nothing was compared and nothing was changed" in str(ended.summary["text"])
+    after = await shop.read(partial(automations.get, org=shop.owner.org, automation=automation.id))
+    assert (after.state, after.consecutive_failures) == (AutomationState.ACTIVE, 4)
+    for since, many in ((ended.finished_at, 1), (shop.clock.now() + timedelta(seconds=1), 0)):
+        assert since is not None
+        look = partial(health.interrupted_runs, org=shop.owner.org, since=since)
+        assert await shop.read(look) == many  # what `steward doctor` asks
+    assert shop.service.tools.metrics.value("steward_runs_interrupted_total") == 1
+
+
+async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) -> None:
+    """At an hour they still count together; a millisecond later the next attempt is the second again."""
+    run = await shop.run_now(await shop.hiding())
+    attempts = []
+    for seconds in (0, 3600, 3600.001, 3600):
+        shop.clock.tick(seconds)
+        hired = await shop.hired()
+        await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+        held = await shop.read(partial(workers.runs_of, worker=hired.id))
+        assert await shop.write(partial(recover.free, worker=hired.id, held=held, lost=True)) == 1
+        attempts.append((await hot(shop, run)).attempt)
+    assert attempts == [2, 3, 2, 3]
+
+
+async def test_a_run_that_is_handed_back_uses_up_no_attempt(shop: Shop) -> None:
+    """Nor does it move the hour within which losses count together."""
+    run = await shop.run_now(await shop.hiding())
+    attempts = []
+    for lost in (True, False, True):
+        hired = await shop.hired()
+        await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+        held = await shop.read(partial(workers.runs_of, worker=hired.id))
+        await shop.write(partial(recover.free, worker=hired.id, held=held, lost=lost))
+        attempts.append((await hot(shop, run)).attempt)
+        shop.clock.tick(1801)
+    assert attempts == [2, 2, 2]
