@@ -208,6 +208,8 @@ class WooCommerceReader:
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
         async for rows, total in self._product_rows(ask):
             seen += len(rows)
+            async for _ in variations.load(rows):
+                yield Page((), total=total)
             products = await self._with_variations(rows, variations)
             yield Page(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 

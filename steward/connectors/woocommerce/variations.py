@@ -1,7 +1,7 @@
 """Reads the variations that belong to products, in as few requests as the shop allows."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from steward.connectors.base import NotFound, WrongAddress
 from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
@@ -28,42 +28,49 @@ class VariationReader:
         self._whole = whole
         self._held: dict[str, list[Row]] | None = None
 
+    async def load(self, products: Sequence[Row]) -> AsyncIterator[None]:
+        """Fetches the list of all variations once `products` need it; yields after each page of it, so that a
+        run can be cancelled between two. Raises CallError."""
+        if not (self._listed and self._whole and self._held is None and _variable(products)):
+            return
+        rows: list[Row] = []
+        try:
+            async for page, total in self._pages.all(LIST_PATH, _fields(), "variations"):
+                rows += page
+                if max(total or 0, len(rows)) > self._max_held:
+                    self._whole = False
+                    return
+                yield
+        except (NotFound, WrongAddress):
+            self._listed = False
+        else:
+            self._held = _by_parent(rows)
+
     async def of_page(self, products: Sequence[Row]) -> dict[str, list[Row]]:
-        """Reads the variations of the variable products among `products`, by product id. Raises CallError."""
-        variable = [row for row in products if row.get("type") == "variable"]
-        parents = [id_of(row) for row in variable]
-        if self._listed and (self._whole or len(parents) > 1) and parents:
+        """Returns the variations of variable products among `products`, by product id. Raises CallError."""
+        parents = _variable(products)
+        if self._held is not None:
+            found = {parent: self._held.pop(parent, []) for parent in parents}
+        elif self._listed and len(parents) > 1:
             try:
-                found = await self._from_list(parents)
+                found = await self._of_parents(parents)
             except (NotFound, WrongAddress):
                 # The shop went back to an older version since it was last checked.
                 self._listed = False
-            else:
-                stale = [id_of(row) for row in variable if _lacks_some(row, found[id_of(row)])]
-                return found | await self._one_by_one(stale)
-        return await self._one_by_one(parents)
+                return await self._one_by_one(parents)
+        else:
+            return await self._one_by_one(parents)
+        by_id = {id_of(row): row for row in products}
+        stale = [parent for parent, rows in found.items() if _lacks_some(by_id[parent], rows)]
+        return found | await self._one_by_one(stale)
 
-    async def _from_list(self, parents: Sequence[str]) -> dict[str, list[Row]]:
-        if self._whole and self._held is None:
-            self._held = await self._all()
-            self._whole = self._held is not None
-        if self._held is not None:
-            return {parent: self._held.pop(parent, []) for parent in parents}
+    async def _of_parents(self, parents: Sequence[str]) -> dict[str, list[Row]]:
         rows: list[Row] = []
         params = _fields() | {"parent": ",".join(parents)}
         async for page, _ in self._pages.all(LIST_PATH, params, "variations"):
             rows += page
         by_parent = _by_parent(rows)
         return {parent: by_parent.get(parent, []) for parent in parents}
-
-    async def _all(self) -> dict[str, list[Row]] | None:
-        """Reads the variations of the whole shop; None when there are too many to keep."""
-        rows: list[Row] = []
-        async for page, total in self._pages.all(LIST_PATH, _fields(), "variations"):
-            rows += page
-            if max(total or 0, len(rows)) > self._max_held:
-                return None
-        return _by_parent(rows)
 
     async def _one_by_one(self, parents: Sequence[str]) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}
@@ -83,6 +90,10 @@ class VariationReader:
         async for page, _ in self._pages.all(path, {"_fields": VARIATION_FIELDS}, "variations"):
             rows |= {id_of(row): row for row in page}
         return list(rows.values())
+
+
+def _variable(products: Iterable[Row]) -> list[str]:
+    return [id_of(row) for row in products if row.get("type") == "variable"]
 
 
 def _fields() -> dict[str, str]:
