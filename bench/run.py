@@ -18,6 +18,7 @@ import uvloop
 
 from bench import postgres
 from bench.cases import (
+    applying,
     calendar,
     checkpoints,
     create,
@@ -48,6 +49,7 @@ ALL: list[Case] = [
     *due_slots.CASES,
     *waiting.CASES,
     *large_shop.CASES,
+    *applying.CASES,
     *store_events.CASES,
     *expressions.CASES,
     *imports.CASES,

@@ -5,17 +5,22 @@ Leaves which asks there are, and what they come to, to the store's own operation
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from steward.connectors.base import (
     Action,
+    ChangeOp,
+    Current,
     Guard,
     JsonValue,
+    NotFound,
     Part,
     Planned,
     Problem,
     Proposal,
     Recovery,
+    WriteOutcome,
+    WriteState,
 )
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -67,3 +72,14 @@ class StoreOperation(Generic[A]):
     def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
         """The change one ask comes to, why it cannot be, or the id of what is already so."""
         raise TypeError(f"{self.name} plans its asks itself")
+
+
+def read_back(operation: ChangeOp[Any], now: Current) -> WriteOutcome:
+    """What a part's value says of an interrupted write: applied, not sent, or something else was written."""
+    if now.gone:
+        return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
+    if operation.same(now.part.after, now.value):
+        return WriteOutcome(WriteState.APPLIED, seen=now.value)
+    if operation.same(now.part.before, now.value):
+        return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
+    return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")

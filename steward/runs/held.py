@@ -13,9 +13,10 @@ from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.runs import apply, checkpoint, partly, reconcile
-from steward.runs.apply import Applying, MustWait
+from steward.runs import apply, checkpoint, ledger, partly, reconcile
+from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.ledger import Applying
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.tools import CancelAsked, Fenced
 from steward.steps.base import MemoryWrite, Produced, TooManyChanges
@@ -253,7 +254,7 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in UNDONE for item in items),
     )
-    apply.remember(applying, await _settled(walk))
+    ledger.remember(applying, await _settled(walk))
     await apply.apply(applying)
     until = await reconcile.settle_run(walk.tools, walk.lease)
     if until is not None:

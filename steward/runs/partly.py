@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from steward.model.change import Change, Outcome, Part, worst
 from steward.model.ids import OrgId, RunId
 from steward.store import changes, effects
+from steward.store.changes import SettledChange
 from steward.store.effects import Effect, EffectState
 from steward.store.engine import Tx
 
@@ -106,10 +107,11 @@ def _name(part: Part) -> str:
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> None:
     """Ends every change of the run that is still open: as `to`, as unknown, or as failed when partly made."""
+    outcomes = []
     for change in await changes.partly_written(tx, org, run):
         results = part_results(change, await effects.of_change(tx, org, change.id))
         result = change_result(change.proposal.parts, results, goes_on=False)
         if result is not None:
-            outcome, message = result
-            await changes.settle(tx, org, run, change.id, outcome=outcome, message=message)
+            outcomes.append(SettledChange(change.id, *result))
+    await changes.settle(tx, org, run, outcomes)
     await changes.drop_open(tx, org, run, to=to)

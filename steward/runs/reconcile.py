@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.connectors.base import CallError, WriteOutcome, WriteState
+from steward.connectors.store_operation import read_back
 from steward.crashpoint import crashpoint
 from steward.lanes import summaries
 from steward.model.change import Change, Part, Recovery
@@ -17,12 +18,14 @@ from steward.outbound.turns import Urgency
 from steward.runs import apply, finish, partly
 from steward.runs.tools import Fenced, Tools
 from steward.store import changes, connections, effects, own_changes, run_queue, runs
-from steward.store.effects import OPEN, Effect, EffectState
+from steward.store.changes import SettledChange
+from steward.store.effects import OPEN, Effect, EffectOutcome, EffectState
 from steward.store.engine import Tx
 from steward.store.own_changes import Touched
 from steward.store.run_queue import Lease
 
 GIVE_UP = timedelta(hours=24)
+READ_TOGETHER = 100
 SEARCH_AGAIN = timedelta(seconds=60)
 # An account remembers a key for 24 h; 4 h before that nothing is asked again under it (engine 11.3).
 KEY_TRUSTED = timedelta(hours=20)
@@ -82,7 +85,9 @@ async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
     for effect in due:
         if effect.key in asked:
             continue
+        left = [each for each in due if each.key not in asked]
         found = await _repeated(tools, lease, ledger, effect)
+        found = found or await _read_together(tools, lease.org, ledger, left)
         verdicts = found or [await _find_out(tools, lease.org, ledger, effect)]
         asked |= {verdict.effect.key for verdict in verdicts}
         keep = partial(_keep_all, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
@@ -117,7 +122,7 @@ async def _repeated(tools: Tools, lease: Lease, ledger: Opened, effect: Effect) 
         return []
     batch = sorted(
         (each for each in ledger.effects if each.batch_key == effect.batch_key),
-        key=lambda each: (ledger.changes[each.change].seq, each.part),
+        key=lambda each: (ledger.changes[each.change].seq, ledger.changes[each.change].position),
     )
     try:
         parts = [ledger.part(each) for each in batch]
@@ -147,6 +152,35 @@ def _told(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
     return Verdict(effect, state, by="call", message=words)
 
 
+async def _read_together(tools: Tools, org: OrgId, ledger: Opened, left: Sequence[Effect]) -> list[Verdict]:
+    """What a page read from a store tells of the first of `left` and others of its kind, after a lost batch.
+
+    Empty when there are no others, or when they cannot be read so: then the first is read by itself.
+    """
+    first = left[0]
+    connection = ledger.connections.get(first.integration) if first.integration is not None else None
+    if connection is None or not connection.is_store or connection.state is not ConnectionState.CONNECTED:
+        return []
+    name = ledger.part(first).operation
+    page = [
+        effect
+        for effect in left
+        if effect.recovery is Recovery.READABLE
+        and effect.integration == first.integration
+        and ledger.part(effect).operation == name
+    ][:READ_TOGETHER]
+    if len(page) < 2 or first not in page:
+        return []
+    try:
+        reader = await tools.access.reader(org, connection, urgency=Urgency.WRITE)
+        seen = await reader.current([ledger.part(effect) for effect in page])
+    except (CallError, NotConnected):
+        return []
+    operation = tools.access.changes(connection.kind)[name]
+    pairs = zip(page, seen, strict=True)
+    return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
+
+
 async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
     now = ledger.now
     if effect.recovery is Recovery.BLIND:
@@ -162,6 +196,10 @@ async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) ->
         seen = await reader.confirm(part)
     except (CallError, NotConnected):
         return _later(effect, now)
+    return _read_back(effect, seen, now)
+
+
+def _read_back(effect: Effect, seen: WriteOutcome, now: datetime) -> Verdict:
     if seen.state is WriteState.APPLIED:
         return Verdict(effect, EffectState.DONE)
     if seen.state is WriteState.NOT_SENT:
@@ -207,7 +245,8 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
         await effects.postpone(tx, org, effect.key, until=verdict.again_at)
     if verdict.state is None:
         return
-    await effects.settle(tx, org, effect.key, state=verdict.state, by=verdict.by, message=verdict.message)
+    outcome = EffectOutcome(effect.key, verdict.state, verdict.message)
+    await effects.settle(tx, org, [outcome], by=verdict.by)
     if verdict.state is not EffectState.NOT_SENT:
         change = ledger.changes[effect.change]
         thing = change.proposal.object
@@ -225,7 +264,7 @@ async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, 
     result = partly.change_result(change.proposal.parts, results, goes_on=goes_on)
     if result is not None:
         outcome, message = result
-        await changes.settle(tx, org, change.run_id, change.id, outcome=outcome, message=message)
+        await changes.settle(tx, org, change.run_id, [SettledChange(change.id, outcome, message)])
 
 
 async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:

@@ -32,13 +32,14 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
         return
     of = await runs.get(tx, org, run)
     version = of.plan_version or of.template_version
+    intents = []
     for change in decided:
         for number, part in enumerate(change.proposal.parts, start=1):
-            key = _key(change, number, version)
             operation = await _operation(tx, org, part, operations)
             if operation is not None:
-                intent = _intent(change, number, key=key, operation=operation)
-                await effects.intend(tx, org, run, epoch=epoch, intent=intent)
+                key = _key(change, number, version)
+                intents.append(_intent(change, number, key=key, operation=operation))
+    await effects.intend(tx, org, run, epoch=epoch, intents=intents)
     await restored.look_first(tx, org, run)
 
 

@@ -21,6 +21,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
 from steward.runs.retention import Keeping
+from steward.runs.rounds import BatchSizes
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
 from steward.store.space import Space
@@ -147,6 +148,7 @@ class Tools:
     space: Space | None = None
     confirmed: Confirmed = field(default_factory=Confirmed)
     progress: dict[RunId, Progress] = field(default_factory=dict)
+    batch_sizes: BatchSizes = field(default_factory=BatchSizes)
     wake: Callable[[str], None] = field(default=lambda kind: None)
 
     @property

@@ -19,7 +19,7 @@ from steward.model.change import (
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
-from steward.store.engine import Json, Row, Tx, at, at_or_none
+from steward.store.engine import Both, Json, Row, Tx, at, at_or_none
 
 _COLUMNS = (
     "id, run_id, seq, name, iteration, position, round, integration_id, object_type, object_id, wire,"
@@ -45,6 +45,15 @@ class ChangeOutcome(NamedTuple):
     iteration: str
     round: int
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class SettledChange:
+    """What became of one change, and the words about it."""
+
+    change: ChangeId
+    outcome: Outcome
+    message: str | None
 
 
 async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
@@ -240,23 +249,24 @@ async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
     )
 
 
-async def settle(
-    tx: Tx, org: OrgId, run: RunId, change: ChangeId, *, outcome: Outcome, message: str | None
-) -> None:
-    """Keeps a change's outcome; `message` comes after what the step said of the change, and doubts go."""
-    await tx.execute(
-        f"UPDATE changes SET outcome = :outcome, message = {_beside('CAST(:message AS text)')},"
-        " applied_at = CASE WHEN :outcome = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
-        " WHERE org_id = :org AND run_id = :run AND id = :change",
-        {
-            "org": org,
-            "run": run,
-            "change": change,
-            "outcome": outcome,
-            "message": message or "",
-            "open": STILL_OPEN,
-        },
-    )
+_SETTLE = (
+    f"UPDATE changes SET outcome = r.value ->> 1, message = {_beside('(r.value ->> 2)')},"
+    " applied_at = CASE WHEN r.value ->> 1 = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
+    " FROM {rows} AS r"
+    " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
+)
+_SETTLE_ALL = Both(
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)"),
+    postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
+)
+
+
+async def settle(tx: Tx, org: OrgId, run: RunId, outcomes: Sequence[SettledChange]) -> None:
+    """Stores outcomes of changes; a message is appended to what the step said of its change, in place of
+    earlier words of doubt."""
+    if outcomes:
+        rows = [[one.change, one.outcome, one.message or ""] for one in outcomes]
+        await tx.execute(_SETTLE_ALL, {"org": org, "run": run, "rows": Json(rows), "open": STILL_OPEN})
 
 
 async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:

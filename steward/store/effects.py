@@ -1,12 +1,13 @@
 """The ledger of writes: an intent before a byte leaves, its outcome after (engine 11)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from steward.model.change import Recovery
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
-from steward.store.engine import Both, Row, Tx, at
+from steward.store.engine import Both, Json, Row, Tx, at
 from steward.store.ticks import NOT_PUT_OFF
 
 
@@ -62,51 +63,78 @@ class Intent:
     quiet_ms: int
 
 
-async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intent: Intent) -> int:
-    """Keeps an intent, or the next attempt of one that was not sent; its attempt, 0 when none is left.
+@dataclass(frozen=True, slots=True)
+class EffectOutcome:
+    """What became of one effect, and the words about it."""
 
-    An effect that is settled or still open is never intended again: the caller has to look at it first.
+    key: str
+    state: EffectState
+    message: str | None
+
+
+_INTENT_HEAD = (
+    "INSERT INTO effects (org_id, effect_key, run_id, change_id, part, batch_key, integration_id, class,"
+    " state, epoch, attempt, request_sha256, intent_at, call_deadline_at, settle_after)"
+)
+_INTENT_TAIL = (
+    " ON CONFLICT (org_id, effect_key) DO UPDATE"
+    " SET state = 'intent', epoch = excluded.epoch, attempt = effects.attempt + 1,"
+    " batch_key = excluded.batch_key, intent_at = excluded.intent_at,"
+    " call_deadline_at = excluded.call_deadline_at, settle_after = excluded.settle_after"
+    " WHERE effects.state = 'not_sent' AND effects.attempt < 5"
+    " AND effects.request_sha256 = excluded.request_sha256"
+    " RETURNING effect_key"
+)
+_INTEND = Both(
+    sqlite=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
+    " r.value ->> 4, r.value ->> 5, 'intent', :epoch, 1, r.value ->> 6, {now}, {now} + (r.value ->> 7),"
+    " {now} + (r.value ->> 7) + (r.value ->> 8) FROM json_each(:rows) AS r WHERE true" + _INTENT_TAIL,
+    postgresql=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, (r.value ->> 2)::bigint,"
+    " r.value ->> 3, (r.value ->> 4)::bigint, r.value ->> 5, 'intent', :epoch, 1, r.value ->> 6, {now},"
+    " {now} + (r.value ->> 7)::bigint, {now} + (r.value ->> 7)::bigint + (r.value ->> 8)::bigint"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _INTENT_TAIL,
+)
+_SETTLE = (
+    "UPDATE effects SET state = r.value ->> 1, message = r.value ->> 2,"
+    " settled_at = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_at ELSE CAST(:now AS bigint) END,"
+    " settled_by = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_by ELSE CAST(:by AS text) END"
+    " FROM {rows} AS r"
+    " WHERE org_id = :org AND effect_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
+)
+_SETTLE_ALL = Both(
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)"),
+    postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
+)
+
+
+async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
+    """Stores intents, or the next attempt of those that were not sent; returns the keys of those stored.
+
+    An effect that is settled or still open is never intended again, nor one after its fifth attempt, nor one
+    whose request differs: the caller has to look at each key that is not among the returned ones.
     """
-    row = await tx.one(
-        "INSERT INTO effects (org_id, effect_key, run_id, change_id, part, batch_key, integration_id, class,"
-        " state, epoch, attempt, request_sha256, intent_at, call_deadline_at, settle_after)"
-        " VALUES (:org, :key, :run, :change, :part, :batch, :integration, :class, 'intent', :epoch, 1,"
-        " :request, {now}, {now} + :deadline, {now} + :deadline + :quiet)"
-        " ON CONFLICT (org_id, effect_key) DO UPDATE"
-        " SET state = 'intent', epoch = excluded.epoch, attempt = effects.attempt + 1,"
-        " batch_key = excluded.batch_key, intent_at = excluded.intent_at,"
-        " call_deadline_at = excluded.call_deadline_at, settle_after = excluded.settle_after"
-        " WHERE effects.state = 'not_sent' AND effects.attempt < 5"
-        " AND effects.request_sha256 = excluded.request_sha256"
-        " RETURNING attempt",
-        {
-            "org": org,
-            "key": intent.key,
-            "run": run,
-            "change": intent.change,
-            "part": intent.part,
-            "batch": intent.batch_key,
-            "integration": intent.integration,
-            "class": intent.recovery,
-            "epoch": epoch,
-            "request": intent.request_sha256,
-            "deadline": intent.deadline_ms,
-            "quiet": intent.quiet_ms,
-        },
-    )
-    return int(row["attempt"]) if row else 0
+    rows = [
+        [
+            intent.key,
+            intent.change,
+            intent.part,
+            intent.batch_key,
+            intent.integration,
+            intent.recovery,
+            intent.request_sha256,
+            intent.deadline_ms,
+            intent.quiet_ms,
+        ]
+        for intent in intents
+    ]
+    kept = await tx.all(_INTEND, {"org": org, "run": run, "epoch": epoch, "rows": Json(rows)})
+    return {row["effect_key"] for row in kept}
 
 
-async def settle(tx: Tx, org: OrgId, key: str, *, state: EffectState, by: str, message: str | None) -> bool:
-    """Keeps the outcome of an open effect; False when it was settled before."""
-    touched = await tx.execute(
-        "UPDATE effects SET state = :state, message = :message,"
-        " settled_at = CASE WHEN :state = 'unknown' THEN settled_at ELSE CAST(:now AS bigint) END,"
-        " settled_by = CASE WHEN :state = 'unknown' THEN settled_by ELSE CAST(:by AS text) END"
-        " WHERE org_id = :org AND effect_key = :key AND state IN ('intent', 'unknown')",
-        {"org": org, "key": key, "state": state, "by": by, "message": message},
-    )
-    return touched == 1
+async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
+    """Stores the outcomes of open effects; returns how many were still open."""
+    rows = [[outcome.key, outcome.state, outcome.message] for outcome in outcomes]
+    return await tx.execute(_SETTLE_ALL, {"org": org, "by": by, "rows": Json(rows)})
 
 
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:

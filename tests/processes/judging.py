@@ -3,14 +3,42 @@
 from collections import Counter
 from typing import Any
 
+import httpx
+
 from steward.model.ids import new_id
 from tests.processes.running import CLOCK, Site
 
 WANTED = 30
 
 
-async def hiding(site: Site) -> tuple[str, list[dict[str, Any]], int]:
-    """A run that waits with 30 changes approved is let go; its id, changes, and the ledger's end before."""
+async def slow_writes(site: Site, delay_ms: int = 150) -> None:
+    """Every write to the shop takes a while, so that a kill falls between or into them."""
+    for method in ("PUT", "POST"):
+        await site.fault(method=method, path="/wp-json/**", kind="delay", delay_ms=delay_ms, count=-1)
+
+
+async def more_products(site: Site, count: int) -> None:
+    """Puts `count` more products that can be bought into the shop."""
+    shop = site.sandbox.facts["woocommerce"]
+    keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
+    for first in range(0, count, 100):
+        made = [
+            {"name": f"Product {n}", "regular_price": "5.00", "manage_stock": True, "stock_quantity": 5}
+            for n in range(first, min(first + 100, count))
+        ]
+        path = "/wp-json/wc/v3/products/batch"
+        answer = await site.world.post(path, json={"create": made}, auth=keys)
+        assert answer.status_code == 200, answer.text
+
+
+async def written_parts(site: Site, before: int) -> int:
+    """How many values of products were written since."""
+    entries = [entry for entry in await site.ledger(before) if entry["applied"]]
+    return sum(item["type"] == "product" for entry in entries for item in entry["objects"])
+
+
+async def hiding(site: Site, wanted: int = WANTED) -> tuple[str, list[dict[str, Any]], int]:
+    """A run that waits with `wanted` changes approved is let go; its id, changes, the ledger's end before."""
     before = max((entry["seq"] for entry in await site.ledger()), default=0)
     automation = await site.call(
         "POST",
@@ -18,7 +46,7 @@ async def hiding(site: Site) -> tuple[str, list[dict[str, Any]], int]:
         {
             "template_id": "hide-out-of-stock-products",
             "name": "Hide",
-            "inputs": {"threshold": 100_000},
+            "inputs": {"threshold": 100_000, "limit": 5_000},
             "schedule": {"cadence": "manual"},
             "integration_id": site.store,
         },
@@ -27,12 +55,12 @@ async def hiding(site: Site) -> tuple[str, list[dict[str, Any]], int]:
     run = (await site.call("POST", path, {"idempotency_key": new_id(CLOCK.now())}))["run"]["id"]
     waiting = await site.reaches(run, "waiting_approval")
     changes = await site.changes(run)
-    assert len(changes) >= WANTED
+    assert len(changes) >= wanted
     asked = (await site.call("GET", f"/v1/automations/approvals/{waiting['approval_id']}"))["approval"]
-    left_out = [change["id"] for change in changes[WANTED:]]
+    left_out = [change["id"] for change in changes[wanted:]]
     body = {"version": asked["version"], "change_hash": asked["change_hash"], "except": left_out}
     await site.call("POST", f"/v1/automations/approvals/{asked['id']}/approve", body)
-    return run, changes[:WANTED], before
+    return run, changes[:wanted], before
 
 
 async def judge(
@@ -46,7 +74,7 @@ async def judge(
     changes = await site.changes(run)
     if not honest:
         assert (ended["status"], ended["code"]) == ("succeeded", None)
-        assert Counter(change["outcome"] for change in changes)["applied"] == WANTED
+        assert Counter(change["outcome"] for change in changes)["applied"] == len(approved)
     applied = [entry for entry in await site.ledger(before) if entry["applied"]]
     keys = Counter(entry["idempotency_key"] for entry in applied)
     assert max(keys.values()) == 1

@@ -19,7 +19,7 @@ from tests.processes.proxy import Proxy, line_to
 
 CLOCK = SystemClock()
 PASSWORD = "a-long-enough-phrase"
-LONGEST = 90.0
+LONGEST = 90.0 if int(os.environ.get("KILLED_CHANGES", "0")) < 1_000 else 600.0
 
 
 async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONGEST) -> Any:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.postgres_server import Server
 from tests.processes import postgres
-from tests.processes.judging import hiding, judge
+from tests.processes.judging import hiding, judge, slow_writes
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
@@ -132,7 +132,7 @@ async def loaded(site: Site) -> AsyncIterator[Load]:
 async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
     """A run in the midst of its changes."""
     await site.world.post("/sandbox/reset", json={})
-    await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+    await slow_writes(site)
     run, approved, before = await hiding(site)
 
     async def begun() -> bool:

@@ -15,7 +15,7 @@ import pytest
 from steward.store.migrate import is_sqlite
 from tests.databases import copy_migrated_sqlite
 from tests.processes import postgres
-from tests.processes.judging import hiding, judge
+from tests.processes.judging import hiding, judge, slow_writes
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
 # How many runs each goes through; `make soak` sets it.
@@ -112,7 +112,7 @@ async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) ->
     """safety 12.3: 503 and never another 5xx; the run ends by itself, each change once at most"""
     for _ in range(ROUNDS):
         await site.world.post("/sandbox/reset", json={})
-        await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+        await slow_writes(site)
         run, approved, before = await hiding(site)
 
         async def begun(before: int = before) -> bool:

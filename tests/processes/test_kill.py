@@ -11,13 +11,16 @@ import httpx
 import pytest
 
 from tests.databases import Clones, copy_migrated_sqlite
-from tests.processes.judging import hiding, judge
+from tests.processes.judging import hiding, judge, more_products, slow_writes, written_parts
 from tests.processes.running import CLOCK, Running, Site, eventually, open_site, start
 
 # `make soak` sets more, and another seed for each round.
 KILLS = int(os.environ.get("KILLS", "2"))
-KILL_SEED = os.environ.get("KILL_SEED", "1")
 MOST_LOST = 2  # a third lost attempt would end the run
+# The large form of one approval is 5000 changes killed twice.
+CHANGES = int(os.environ.get("KILLED_CHANGES", "200"))
+APPROVAL_KILLS = 1 if CHANGES < 1_000 else MOST_LOST
+KILL_SEED = os.environ.get("KILL_SEED", "1")
 LEASE = 2.0
 SLACK = 1.0  # safety 12.1, kill
 
@@ -50,19 +53,21 @@ async def site(served: Site) -> Site:
     return served
 
 
-@pytest.mark.parametrize("killed_after", [1, 17])
-async def test_a_killed_service_applies_each_approved_change_once(site: Site, killed_after: int) -> None:
-    """safety 1 promises 2 and 3: kill -9 in the middle of 30 changes, then a start"""
-    await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
-    run, approved, before = await hiding(site)
+async def test_a_killed_service_applies_each_approved_change_once(site: Site) -> None:
+    """safety 1 promises 2 and 3: kill -9 in the middle of one approval of many changes, then a start"""
+    await more_products(site, CHANGES)
+    await slow_writes(site)
+    run, approved, before = await hiding(site, CHANGES)
+    parts = 2 * CHANGES
+    for number in range(1, APPROVAL_KILLS + 1):
 
-    async def applied() -> bool:
-        return sum(entry["applied"] for entry in await site.ledger(before)) >= killed_after
+        async def got_so_far(least: int = number * parts // (APPROVAL_KILLS + 2)) -> bool:
+            return await written_parts(site, before) > least
 
-    await eventually(applied)
-    await site.service.kill()
+        await eventually(got_so_far)
+        await site.service.kill()
+        await site.serve_again()
     await site.world.delete("/sandbox/faults")
-    await site.serve_again()
     await judge(site, run, approved, before)
 
 
@@ -111,7 +116,7 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
     try:
         while kills < KILLS:
             await site.world.post("/sandbox/reset", json={})
-            await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+            await slow_writes(site)
             run, approved, before = await hiding(site)
             for _ in range(min(MOST_LOST, KILLS - kills)):
                 await CLOCK.sleep(chance.uniform(0.0, 1.5))
@@ -135,7 +140,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
     chance = Random(KILL_SEED)
     for _ in range(max(1, KILLS // 20)):
         await site.world.post("/sandbox/reset", json={})
-        await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+        await slow_writes(site)
         run, approved, before = await hiding(site)
         for _ in range(3):
             await CLOCK.sleep(chance.uniform(0.0, 0.3))
@@ -159,7 +164,7 @@ async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
 
 async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
     """engine 15, graceful stop: exit 0, and the run is continued by the next start"""
-    await site.fault(method="PUT", path="/wp-json/**", kind="delay", delay_ms=40, count=-1)
+    await slow_writes(site)
     run, approved, before = await hiding(site)
 
     async def begun() -> bool:

@@ -126,7 +126,7 @@ async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> N
     run = await shop.waiting(await shop.hiding(threshold=0))
     await shop.approve(run)
     total = len(await shop.changes(run))
-    shop.fault("throttle", "PUT", "**", retry_after=2, skip=2)
+    shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired = await shop.hired()
     going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
     await shop.clock.until_sleeping()

@@ -34,6 +34,7 @@ from steward.connectors.shopify.answers import (
 )
 from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
 from steward.connectors.shopify.paging import Asking
+from steward.connectors.store_operation import read_back
 from steward.outbound.documents import Document
 
 Value = dict[str, JsonValue]
@@ -202,13 +203,7 @@ async def confirm(ask: Asking, part: Part, op: ChangeOp[Any]) -> WriteOutcome:
         [now] = await values(ask, [part])
     except CallError as error:
         return WriteOutcome.of_error(WriteState.UNKNOWN, error)
-    if now.gone:
-        return WriteOutcome(WriteState.CONFLICT, reason=NotFound.words, error=NotFound.kind)
-    if op.same(part.after, now.value):
-        return WriteOutcome(WriteState.APPLIED, seen=now.value)
-    if op.same(part.before, now.value):
-        return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
-    return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")
+    return read_back(op, now)
 
 
 def _current(part: Part, row: Row | None, value: Callable[[Row], Value]) -> Current:

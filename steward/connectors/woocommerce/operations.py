@@ -35,8 +35,8 @@ VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
-class _Batched(StoreOperation[A]):
-    """Operations of `…/batch`: up to 100 simple products, or variations of one product."""
+class Batched(StoreOperation[A]):
+    """Operations that `…/batch` makes for up to 100 objects, or variations of one product."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _Batched(StoreOperation[A]):
         ]
 
 
-class PriceOperation(_Batched[SetPrice]):
+class PriceOperation(Batched[SetPrice]):
     """`variant.set_price`: regular_price and sale_price (templates 2)."""
 
     __slots__ = ()
@@ -95,7 +95,7 @@ class PriceOperation(_Batched[SetPrice]):
         )  # fmt: skip
 
 
-class StockOperation(_Batched[SetStock]):
+class StockOperation(Batched[SetStock]):
     """`inventory.set`: stock_quantity, written where the number belongs (connectors 2.2)."""
 
     __slots__ = ()
@@ -141,7 +141,7 @@ class StockOperation(_Batched[SetStock]):
         )  # fmt: skip
 
 
-class VisibleOperation(StoreOperation[SetVisible]):
+class VisibleOperation(Batched[SetVisible]):
     """`product.set_visible`: catalog_visibility; what it was is put back by `restore`."""
 
     __slots__ = ()
@@ -167,7 +167,7 @@ class VisibleOperation(StoreOperation[SetVisible]):
         )  # fmt: skip
 
 
-class TagsOperation(StoreOperation[SetTags]):
+class TagsOperation(Batched[SetTags]):
     """`product.set_tags`: the whole list; a tag the shop lacks is made first, in a part of its own."""
 
     __slots__ = ()

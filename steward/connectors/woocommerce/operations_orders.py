@@ -21,7 +21,7 @@ from steward.connectors.base import (
     SetStatus,
 )
 from steward.connectors.store_operation import StoreOperation
-from steward.connectors.woocommerce.operations import tag_problem, tag_set
+from steward.connectors.woocommerce.operations import Batched, tag_problem, tag_set
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -34,7 +34,7 @@ NOTE_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class StatusOperation(StoreOperation[SetStatus]):
+class StatusOperation(Batched[SetStatus]):
     """`product.set_status`: draft, pending, private or publish."""
 
     def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
@@ -57,7 +57,7 @@ class StatusOperation(StoreOperation[SetStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTagsOperation(StoreOperation[SetOrderTags]):
+class OrderTagsOperation(Batched[SetOrderTags]):
     """`order.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -73,7 +73,7 @@ class OrderTagsOperation(StoreOperation[SetOrderTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerTagsOperation(StoreOperation[SetCustomerTags]):
+class CustomerTagsOperation(Batched[SetCustomerTags]):
     """`customer.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -89,7 +89,7 @@ class CustomerTagsOperation(StoreOperation[SetCustomerTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderStatusOperation(StoreOperation[SetOrderStatus]):
+class OrderStatusOperation(Batched[SetOrderStatus]):
     """`order.set_status`: all but cancelling and paying back."""
 
     def _one(self, ask: SetOrderStatus, integration_id: IntegrationId) -> Proposal | Problem | str:

@@ -27,6 +27,7 @@ from steward.connectors.base import (
     WriteState,
 )
 from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk, PathAsk
+from steward.connectors.store_operation import read_back
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,
     VARIATION_FIELDS,
@@ -168,13 +169,16 @@ class WooCommerceReader:
         for (resource, parent), ids in wanted.items():
             found = await self._by_ids(resource, parent, sorted(ids, key=lambda each: int(number_of(each))))
             rows |= {(resource, target): row for target, row in found.items()}
+        tags = {part.target for part in parts if part.operation == _MAKE_TAG}
+        known_tags = {name: await self._tag_value(name) for name in sorted(tags)}
         return [
-            await self._current(part, rows.get((_resource(part.operation), part.target))) for part in parts
+            Current(part, known_tags[part.target])
+            if part.operation == _MAKE_TAG
+            else self._current(part, rows.get((_resource(part.operation), part.target)))
+            for part in parts
         ]
 
-    async def _current(self, part: Part, row: Row | None) -> Current:
-        if part.operation == _MAKE_TAG:
-            return Current(part, await self._tag_value(part.target))
+    def _current(self, part: Part, row: Row | None) -> Current:
         if row is None or row.get("status") == "trash":
             return Current(part, None, gone=True)
         if part.operation == _NOTE:
@@ -187,14 +191,7 @@ class WooCommerceReader:
             [now] = await self.current([part])
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
-        if now.gone:
-            return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
-        op = self._changes[part.operation]
-        if op.same(part.after, now.value):
-            return WriteOutcome(WriteState.APPLIED, seen=now.value)
-        if op.same(part.before, now.value):
-            return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
-        return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")
+        return read_back(self._changes[part.operation], now)
 
     async def find_marker(self, part: Part, key: str) -> bool:
         """Whether a note that ends with the effect's key stands at the order. Raises CallError."""

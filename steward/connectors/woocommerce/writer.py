@@ -30,11 +30,13 @@ from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.reader import note_mark, value_of
 from steward.connectors.woocommerce.tag_names import sent_name
 from steward.model.change import Batch
+from steward.model.json import JsonObject
 from steward.outbound.answer import Answer
 from steward.outbound.client import WriteHttp
 from steward.outbound.errors import NotSent, WriteFailed
 
-_BATCHED = frozenset({"variant.set_price", "inventory.set"})
+# What is always sent as a batch, for variations have no other address than below their product.
+_VARIANTS = frozenset({"variant.set_price", "inventory.set"})
 _ECHO = {
     "product.set_visible": "id,catalog_visibility,date_modified_gmt",
     "product.set_status": "id,status,date_modified_gmt",
@@ -60,7 +62,7 @@ class WooCommerceWriter:
             answer = await self._send(operation, batch)
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)] * len(batch.parts)
-        if operation in _BATCHED:
+        if _is_batch(batch):
             return self._of_batch(batch, answer)
         if operation == "product_tag.create":
             return [self._of_tag(batch.parts[0], answer)]
@@ -71,10 +73,9 @@ class WooCommerceWriter:
     async def _send(self, operation: str, batch: Batch) -> Answer:
         part = batch.parts[0]
         params: Mapping[str, str] | None = None
-        if operation in _BATCHED:
-            parent = part.target.rpartition("/")[0]
-            method, path = "POST", f"/products/{parent}/variations/batch" if parent else "/products/batch"
-            body: JsonValue = {"update": [_item(each) for each in batch.parts]}
+        if _is_batch(batch):
+            method, path = "POST", _batch_path(part)
+            body: JsonValue = {"update": [self._item(each) for each in batch.parts]}
         elif operation == "product_tag.create":
             name = sent_name(str(part.arguments["name"]))
             method, path, body = "POST", "/products/tags", {"name": name}
@@ -95,7 +96,10 @@ class WooCommerceWriter:
             operation=operation,
         )
 
-    def _body(self, part: Part) -> JsonValue:
+    def _item(self, part: Part) -> JsonObject:
+        return {"id": int(part.target.rpartition("/")[2]), **self._body(part)}
+
+    def _body(self, part: Part) -> JsonObject:
         if part.operation == "product.set_tags":
             return self._tags(part)
         if part.operation in ("order.set_tags", "customer.set_tags"):
@@ -103,7 +107,7 @@ class WooCommerceWriter:
             return {"meta_data": [{"key": TAGS_KEY, "value": _joined(part.arguments["tags"])}]}
         return part.arguments
 
-    def _tags(self, part: Part) -> JsonValue:
+    def _tags(self, part: Part) -> JsonObject:
         tags, ids = part.arguments["tags"], part.arguments["ids"]
         if not isinstance(tags, Sequence) or isinstance(tags, str) or not isinstance(ids, Mapping):
             raise NotSent(Invalid(["tags"]))
@@ -127,6 +131,10 @@ class WooCommerceWriter:
         if error is None:
             return self._echo(part, row)
         code = error.get("code") if isinstance(error, dict) else None
+        data = error.get("data") if isinstance(error, dict) else None
+        status = data.get("status") if isinstance(data, dict) else None
+        if isinstance(status, int) and status >= 500:
+            return WriteOutcome(WriteState.UNKNOWN, reason="The shop failed while it made the change.")
         if isinstance(code, str) and is_gone(code):
             return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
         if isinstance(code, str) and not code.startswith("woocommerce_rest_cannot"):
@@ -201,8 +209,17 @@ def _of_note(sent: str, answer: Answer) -> WriteOutcome:
     return WriteOutcome(WriteState.UNKNOWN, reason="The shop answered with another note than the one sent.")
 
 
-def _item(part: Part) -> dict[str, JsonValue]:
-    return {"id": int(part.target.rpartition("/")[2]), **part.arguments}
+def _is_batch(batch: Batch) -> bool:
+    """Whether the parts go to the shop's batch address; a single object has an address of its own."""
+    return len(batch.parts) > 1 or batch.parts[0].operation in _VARIANTS
+
+
+def _batch_path(part: Part) -> str:
+    parent = part.target.rpartition("/")[0]
+    if parent:
+        return f"/products/{parent}/variations/batch"
+    resource = "product" if part.operation in _VARIANTS else part.operation.partition(".")[0]
+    return f"/{resource}s/batch"
 
 
 def _refused(answer: Answer) -> WriteOutcome:

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from steward.model.change import Change
-from steward.runs.apply import Applying, Piece
+from steward.runs.ledger import Applying
 
-_right = Applying.pieces
+_right = Applying._key
 
 
-def _pieces(self: Applying, change: Change) -> list[Piece]:
-    return _right(replace(self, version=self.version + self.lease.epoch), change)
+def _key(self: Applying, change: Change, number: int) -> str:
+    return _right(replace(self, version=self.version + self.lease.epoch), change, number)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(Applying, "pieces", _pieces)
+    patch.setattr(Applying, "_key", _key)

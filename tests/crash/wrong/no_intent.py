@@ -1,14 +1,16 @@
 """Wrong: a write is sent without an intent that is kept first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from steward.store import effects
+from steward.store.effects import Intent
 
 
-async def _intend(*_: Any, **__: Any) -> int:
-    return 1
+async def _intend(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:
+    return {intent.key for intent in intents}
 
 
 def install(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,189 @@
+"""Approved changes of two parts applied a second: products hidden and tagged in the pretend shop.
+
+The shop runs in a process of its own, `python -m bench.cases.applying PRODUCTS`, a fresh one each round.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bench.postgres import fresh_database
+from bench.rounds import Case, Figure, Opened, Place
+from bench.service import BY_HAND, House, open_house
+from steward import worker
+from steward.automations import setup
+from steward.automations.setup import CreateAsk
+from steward.clock import SystemClock
+from steward.connections import connect
+from steward.model.run import TERMINAL, Run, RunStatus
+from steward.runs import approval
+from steward.runs.approval import ApproveAsk
+from steward.sandbox import serve
+from steward.sandbox.world import create
+from steward.store import approvals, changes, runs
+
+PRODUCTS = 2_000
+PAGE = 100
+KEYS = ("url", "consumer_key", "consumer_secret")
+_PRODUCTS = "/wp-json/wc/v3/products"
+_SHOWN = ("visible", "catalog", "search")
+
+
+@contextlib.asynccontextmanager
+async def on_sqlite(place: Place) -> AsyncIterator[Opened]:
+    """The service with an embedded database; every round has a fresh database and a fresh shop."""
+    count = place.size(PRODUCTS, PRODUCTS // 10)
+
+    async def own() -> Mapping[str, float]:
+        with tempfile.TemporaryDirectory(dir=place.folder) as folder:
+            return await _round(f"sqlite:///{folder}/steward.db", Path(folder), count)
+
+    yield Opened(own, partial(_reference, count))
+
+
+@contextlib.asynccontextmanager
+async def on_postgres(place: Place) -> AsyncIterator[Opened]:
+    """The same over PostgreSQL."""
+    assert place.postgres is not None
+    server, count = place.postgres, place.size(PRODUCTS, PRODUCTS // 10)
+
+    async def own() -> Mapping[str, float]:
+        async with fresh_database(server) as url:
+            return await _round(url, place.folder, count)
+
+    yield Opened(own, partial(_reference, count))
+
+
+@contextlib.asynccontextmanager
+async def _shop(count: int) -> AsyncIterator[Mapping[str, Any]]:
+    """A pretend shop of `count` products in another process; its address and keys."""
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.cases.applying", str(count)), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    try:
+        yield json.loads(await child.stdout.readline())
+    finally:
+        child.terminate()
+        await child.wait()
+
+
+async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
+    """From the approval of a change for each product until the run has ended."""
+    async with _shop(count) as shop:
+        house = await open_house(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
+        own = await house.worker()
+        stop = asyncio.Event()
+        working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+        try:
+            waiting = await _waiting(house, shop)
+            used, begun = time.process_time(), time.perf_counter()
+            count = await _approve(house, waiting)
+            ended = await _until(house, waiting, *TERMINAL)
+            seconds, cpu = time.perf_counter() - begun, time.process_time() - used
+            assert ended.status is RunStatus.SUCCEEDED, ended
+        finally:
+            stop.set()
+            await working
+            await house.service.close()
+    return {"changes": count / seconds, "cpu": cpu / count * 1e6}
+
+
+async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
+    """A run that would hide and tag every product of the shop, waiting for its approval."""
+    vault, owner, clock = house.service.fittings.vault, house.owner, house.service.clock
+    given = {name: shop[name] for name in KEYS}
+    tried = await connect.try_settings(vault, owner.org, "woocommerce", given=given, now=clock.now())
+    keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
+    store = (await house.write(keep)).connection.integration_id
+    ask = CreateAsk(
+        "hide-out-of-stock-products",
+        "Measured",
+        {"threshold": 100_000, "limit": 5_000},
+        dict(BY_HAND),
+        integration_id=store,
+    )
+    make = partial(setup.create, actor=owner, ask=ask, rules=house.tools.automation_rules)
+    run = await house.run_now((await house.write(make)).automation)
+    return await _until(house, run, RunStatus.WAITING_APPROVAL)
+
+
+async def _approve(house: House, run: Run) -> int:
+    """Approves all changes of the run; how many."""
+    assert run.approval_id is not None
+    org = house.owner.org
+    asked = await house.read(partial(approvals.get, org=org, approval=run.approval_id))
+    wish = ApproveAsk(asked.id, asked.version, [], asked.change_hash)
+    await house.write(partial(approval.approve, actor=house.owner, wish=wish, not_starter=False))
+    house.service.hints.announce("ready")
+    return await house.read(partial(changes.count, org=org, run=run.id))
+
+
+async def _until(house: House, run: Run, *statuses: RunStatus) -> Run:
+    look = partial(runs.get, org=house.owner.org, run=run.id)
+    while (now := await house.read(look)).status not in statuses:
+        assert now.status not in TERMINAL, now
+        await house.service.clock.sleep(0.02)
+    return now
+
+
+async def _reference(count: int) -> Mapping[str, float]:
+    """The same values written by a bare client: each page read again and two batches for it, no ledger."""
+    async with _shop(count) as shop:
+        keys = httpx.BasicAuth(shop["consumer_key"], shop["consumer_secret"])
+        async with httpx.AsyncClient(base_url=shop["url"], auth=keys, timeout=60) as client:
+            made = await client.post(f"{_PRODUCTS}/tags", json={"name": "hidden"})
+            tag = {"id": made.raise_for_status().json()["id"]}
+            products = await _listed(client, count)
+            begun = time.perf_counter()
+            for at in range(0, len(products), PAGE):
+                page = products[at : at + PAGE]
+                for body in ({"catalog_visibility": "hidden"}, {"tags": [tag]}):
+                    named = {"include": ",".join(map(str, page)), "per_page": str(PAGE)}
+                    (await client.get(_PRODUCTS, params=named)).raise_for_status()
+                    update = {"update": [{"id": product, **body} for product in page]}
+                    (await client.post(f"{_PRODUCTS}/batch", json=update)).raise_for_status()
+            return {"bare client": len(products) / (time.perf_counter() - begun)}
+
+
+async def _listed(client: httpx.AsyncClient, count: int) -> list[int]:
+    """The ids of the products a shopper sees."""
+    found: list[int] = []
+    for page in range(1, -(-count // PAGE) + 1):
+        rows = (await client.get(_PRODUCTS, params={"per_page": str(PAGE), "page": str(page)})).json()
+        found += [row["id"] for row in rows if row["catalog_visibility"] in _SHOWN]
+    return found
+
+
+def _serve(count: int) -> None:
+    """Serves the shop until the process is ended; tells its address and keys in one line."""
+    with serve.listening("127.0.0.1", 0) as bound:
+        world = create(1, serve.address(bound), SystemClock().now)
+        world.load_products(count)
+
+        def tell() -> None:
+            print(json.dumps(world.described()["woocommerce"]), flush=True)
+
+        asyncio.run(serve.server(world, tell).serve(sockets=[bound]))
+
+
+_FIGURES = (
+    Figure("changes", "changes/s", "bare client", least=5_000 / 180),
+    Figure("cpu", "µs of CPU per change"),
+)
+CASES = (
+    Case("applying_sqlite", _FIGURES, on_sqlite),
+    Case("applying_postgres", _FIGURES, on_postgres, needs_postgres=True),
+)
+
+if __name__ == "__main__":
+    _serve(int(sys.argv[1]))

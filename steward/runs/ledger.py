@@ -1,0 +1,252 @@
+"""Writes intents and outcomes of approved changes, each in one transaction fenced by the run's epoch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from steward.connectors.base import ChangeOp, WriteOutcome, WriteState
+from steward.crashpoint import crashpoint
+from steward.model.change import (
+    Change,
+    Outcome,
+    Part,
+    Recovery,
+    effect_key,
+    request_hash,
+)
+from steward.model.connection import Connection
+from steward.model.ids import ChangeId, IntegrationId
+from steward.runs import partly
+from steward.runs.partly import OUTCOME_OF_EFFECT
+from steward.runs.rounds import Known, Piece, Verdict
+from steward.runs.tools import CancelAsked, Fenced, Tools
+from steward.store import changes, effects, own_changes, run_queue
+from steward.store.changes import SettledChange
+from steward.store.effects import Effect, EffectOutcome, EffectState, Intent
+from steward.store.engine import Tx
+from steward.store.own_changes import Touched
+from steward.store.run_queue import Lease
+
+SEND_WITHIN = timedelta(seconds=5)
+CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
+
+
+class AttemptsSpent(Exception):
+    """Five attempts at some effects were not sent: no sixth is made. Nothing of the batch was stored."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        super().__init__(f"{len(keys)} effects")
+        self.keys = frozenset(keys)
+
+
+@dataclass(slots=True)
+class Applying:
+    """The changes of one step being applied, and what is known of their parts so far."""
+
+    tools: Tools
+    lease: Lease
+    changes: Sequence[Change]
+    connections: Mapping[IntegrationId, Connection]
+    change_hash: str
+    version: int
+    done: int = 0  # changes of the step whose outcome was known before
+    known: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
+    modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
+    attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
+    max_parts: int | None = None  # of a round, once one could not be read
+    _pieces: dict[ChangeId, list[Piece]] = field(default_factory=dict)
+    _unsettled: list[list[Piece]] | None = None
+
+    def pieces(self, change: Change) -> list[Piece]:
+        """The change's parts in order, with the keys they have for good."""
+        found = self._pieces.get(change.id)
+        if found is None:
+            found = self._pieces[change.id] = [
+                Piece(change, number, part, self._key(change, number))
+                for number, part in enumerate(change.proposal.parts, start=1)
+            ]
+        return found
+
+    def _key(self, change: Change, number: int) -> str:
+        return effect_key(
+            self.lease.run,
+            change.name,
+            change.iteration,
+            position=change.position,
+            part=number,
+            version=self.version,
+        )
+
+    def unsettled(self) -> list[list[Piece]]:
+        """The parts of every change of which one is not settled, in order."""
+        if self._unsettled is None:
+            self._unsettled = [self.pieces(change) for change in self.changes]
+        self._unsettled = [
+            pieces for pieces in self._unsettled if any(piece.key not in self.known for piece in pieces)
+        ]
+        return self._unsettled
+
+    def tell(self) -> None:
+        """Lets the run's `current_step` say how many of the step's changes are done."""
+        progress = self.tools.progress.get(self.lease.run)
+        if progress is not None:
+            total = self.done + len(self.changes)
+            done = total - len(self.unsettled())
+            self.tools.progress[self.lease.run] = replace(progress, done=done, total=total)
+
+    def operation(self, part: Part) -> ChangeOp[Any]:
+        """The connector's definition of what the part does."""
+        kind = self.connections[part.integration_id].kind
+        return self.tools.access.changes(kind)[part.operation]
+
+    def goes_beside_others(self, part: Part) -> bool:
+        """Whether the part sets a value of a store's object that can be put back: the order in which objects
+        get theirs tells nothing. Messages, rows of a sheet and what cannot be undone are sent in turn."""
+        operation = self.operation(part)
+        is_blind = operation.recovery_of(part) is Recovery.BLIND
+        return self.connections[part.integration_id].is_store and operation.reversible and not is_blind
+
+
+def remember(applying: Applying, settled: Sequence[Effect]) -> None:
+    """Takes over what the ledger says of effects that are settled."""
+    for effect in settled:
+        if effect.state in OUTCOME_OF_EFFECT:
+            applying.known[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
+
+
+async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
+    """Stores the intents of one call. Raises Fenced, CancelAsked, AttemptsSpent."""
+    lease = applying.lease
+    is_held, cancel = await run_queue.held_by(tx, lease)
+    if not is_held:
+        raise Fenced(lease)
+    if cancel is not None:
+        raise CancelAsked(cancel)
+    intents = [_intent(applying, piece, key) for piece in pieces]
+    stored = await effects.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
+    left = {intent.key: intent for intent in intents if intent.key not in stored}
+    if not left:
+        return
+    for effect in await effects.of_run(tx, lease.org, lease.run):
+        intent = left.get(effect.key)
+        if intent is None:
+            continue
+        is_same = effect.request_sha256 == intent.request_sha256
+        if effect.state is not EffectState.NOT_SENT or not is_same:
+            raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
+    raise AttemptsSpent(list(left))
+
+
+def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
+    rules = applying.tools.rules
+    recovery = applying.operation(piece.part).recovery_of(piece.part)
+    deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
+    quiet = 0 if recovery is Recovery.KEYED else int(rules.settle_quiet.total_seconds() * 1000)
+    return Intent(
+        key=piece.key,
+        change=piece.change.id,
+        part=piece.number,
+        batch_key=batch,
+        integration=piece.part.integration_id,
+        recovery=recovery,
+        request_sha256=request_hash([piece.part]),
+        deadline_ms=deadline,
+        quiet_ms=quiet,
+    )
+
+
+async def settle(
+    tx: Tx, *, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+) -> None:
+    """Stores the outcomes of one call, and of the changes that are complete with it. Raises Fenced."""
+    lease = applying.lease
+    is_held, _ = await run_queue.held_by(tx, lease)
+    if not is_held:
+        raise Fenced(lease)
+    found = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
+    ended = [EffectOutcome(piece.key, state, words) for piece, state, words in found]
+    await effects.settle(tx, lease.org, ended, by="call")
+    known = dict(applying.known)
+    known |= {
+        piece.key: (OUTCOME_OF_EFFECT[state], words)
+        for piece, state, words in found
+        if state is not EffectState.NOT_SENT
+    }
+    await _settle_changes(tx, applying, [piece.change for piece in pieces], known)
+    await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
+
+
+def _touched(applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]) -> list[Touched]:
+    """The objects of stores that were changed: their events are this automation's own."""
+    return [
+        Touched(
+            piece.part.integration_id,
+            piece.change.proposal.object.type,
+            piece.change.proposal.object.id,
+            outcome.modified_at,
+            moved=outcome.modified_at is not None and outcome.modified_at != applying.modified.get(piece.key),
+        )
+        for piece, outcome in zip(pieces, outcomes, strict=True)
+        if outcome.state is WriteState.APPLIED
+        and piece.change.proposal.object.id is not None
+        and applying.connections[piece.part.integration_id].is_store
+    ]
+
+
+def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
+    """The state of an effect after its call, and the words about it."""
+    if outcome.state is WriteState.APPLIED:
+        return EffectState.DONE, None
+    if outcome.state is WriteState.CONFLICT:
+        return EffectState.CONFLICT, outcome.reason or CHANGED_MEANWHILE
+    if outcome.state is WriteState.REFUSED:
+        return EffectState.REFUSED, outcome.reason or "The account refused it."
+    if outcome.state is WriteState.NOT_SENT:
+        return EffectState.NOT_SENT, outcome.reason
+    return EffectState.UNKNOWN, changes.STILL_OPEN
+
+
+async def settle_unsent(applying: Applying, verdicts: Sequence[Verdict]) -> None:
+    """Stores outcomes found without a call: nothing was sent for these parts. Raises Fenced, CancelAsked."""
+    if not verdicts:
+        return
+    lease = applying.lease
+    for piece, outcome, words in verdicts:
+        applying.known[piece.key] = (outcome, words)
+
+    async def store(tx: Tx) -> str | None:
+        is_held, cancel = await run_queue.held_by(tx, lease)
+        if not is_held:
+            raise Fenced(lease)
+        await _settle_changes(tx, applying, [piece.change for piece, _, _ in verdicts], applying.known)
+        return cancel
+
+    cancel = await applying.tools.engine.write(applying.tools.clock.now(), store, org=lease.org)
+    crashpoint("after_unsent")
+    if cancel is not None:
+        raise CancelAsked(cancel)
+
+
+async def settle_known(applying: Applying) -> None:
+    """Changes all of whose parts the ledger knows, after a crash or a settling, get their outcome."""
+
+    async def store(tx: Tx) -> None:
+        is_held, _ = await run_queue.held_by(tx, applying.lease)
+        if not is_held:
+            raise Fenced(applying.lease)
+        await _settle_changes(tx, applying, applying.changes, applying.known)
+
+    if applying.known:
+        await applying.tools.engine.write(applying.tools.clock.now(), store, org=applying.lease.org)
+
+
+async def _settle_changes(tx: Tx, applying: Applying, touched: Sequence[Change], known: Known) -> None:
+    """Stores the outcome of each change whose every part is known (runs/partly.py)."""
+    settled = []
+    for change in {change.id: change for change in touched}.values():
+        results = [known.get(piece.key) for piece in applying.pieces(change)]
+        result = partly.change_result(change.proposal.parts, results, goes_on=True)
+        if result is not None and None not in results:
+            settled.append(SettledChange(change.id, *result))
+    await changes.settle(tx, applying.lease.org, applying.lease.run, settled)

@@ -1,0 +1,212 @@
+"""Plans which parts of approved changes are sent next, and how many in one request; pure, no I/O."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from steward.connectors.base import ChangeOp
+from steward.model.change import Change, Outcome, Part
+from steward.model.ids import IntegrationId
+
+Known = Mapping[str, tuple[Outcome, str | None]]  # outcome and message of each settled part, by effect key
+Verdict = tuple["Piece", Outcome, str | None]
+
+# A call that carries several items is sized to take at most this long; the first one is small, for nothing is
+# known yet of how long the shop takes.
+CALL_SECONDS = 20.0
+FIRST_ITEMS = 10
+# How many parts of one kind are considered together: the largest batch a platform takes.
+MAX_CANDIDATES = 250
+# Requests are added to a round until they hold this many parts, which are read again together.
+ENOUGH_PARTS = 100
+_WENT_WELL = (Outcome.APPLIED, Outcome.UNCHANGED)
+_REMEMBERED = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of one change, with the key of its effect."""
+
+    change: Change
+    number: int
+    part: Part
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What is done next: parts that can no longer be sent, and requests of one operation and connection."""
+
+    blocked: tuple[Verdict, ...] = ()
+    requests: tuple[tuple[Piece, ...], ...] = ()
+
+
+class Operations(Protocol):
+    """What the planner asks about a part."""
+
+    def operation(self, part: Part) -> ChangeOp[Any]:
+        """The connector's definition of what the part does."""
+        ...
+
+    def goes_beside_others(self, part: Part) -> bool:
+        """Whether the part may be sent before parts of earlier changes; the others are sent in turn."""
+        ...
+
+
+def next_round(
+    unsettled: Sequence[Sequence[Piece]],
+    known: Known,
+    operations: Operations,
+    *,
+    max_parts: int | None = None,
+) -> Round:
+    """Returns the next round of `unsettled`, the parts of each change in order, changes in order.
+
+    A part is sent once every earlier part of its change went well, and after all parts of earlier changes
+    that touch the same object. Parts of one operation and connection go together; the first part that may go
+    decides which. A part that goes in turn waits for all parts before it, and all parts after it wait for
+    it. Parts after one that did not go well are blocked, with the words about that one. `max_parts` bounds
+    the parts of a round that go side by side.
+    """
+    blocked: list[Verdict] = []
+    scan = _Scan(operations)
+    for at, pieces in enumerate(unsettled):
+        open_ = [piece for piece in pieces if piece.key not in known]
+        bad = next((known[piece.key] for piece in pieces if _is_bad(known.get(piece.key))), None)
+        if bad is not None:
+            blocked += [(piece, Outcome.CONFLICT, bad[1]) for piece in open_]
+        elif not open_:
+            continue
+        elif scan.is_empty and not operations.goes_beside_others(open_[0].part):
+            return Round(tuple(blocked), _in_turn(open_[0], unsettled[at:], known, operations))
+        elif not scan.take(open_):
+            break
+    return Round(tuple(blocked), scan.requests(max_parts))
+
+
+def _is_bad(found: tuple[Outcome, str | None] | None) -> bool:
+    return found is not None and found[0] not in _WENT_WELL
+
+
+def _alike(one: Part, other: Part) -> bool:
+    return (one.operation, one.integration_id) == (other.operation, other.integration_id)
+
+
+class _Scan:
+    """Collects the parts that may go side by side, walking the changes in order."""
+
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
+        self._candidates: list[Piece] = []
+        self._waits_for: dict[tuple[IntegrationId, str], Piece | None] = {}  # None: for parts that differ
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no unsettled part has been seen."""
+        return not self._waits_for
+
+    def take(self, open_: Sequence[Piece]) -> bool:
+        """Takes the open parts of one change; returns False when no later part may be taken."""
+        for piece in open_:
+            if not self._operations.goes_beside_others(piece.part):
+                return False
+            is_free = self._is_free(piece) and piece is open_[0]
+            if is_free and (not self._candidates or _alike(self._candidates[0].part, piece.part)):
+                self._candidates.append(piece)
+        return len(self._candidates) < MAX_CANDIDATES
+
+    def _is_free(self, piece: Piece) -> bool:
+        """Whether nothing else on the piece's object is ahead of it; the same wish twice is one wish."""
+        place = (piece.part.integration_id, piece.part.target)
+        ahead = self._waits_for.setdefault(place, piece)
+        if ahead is piece:
+            return True
+        if ahead is not None and ahead.part == piece.part:
+            return True
+        self._waits_for[place] = None
+        return False
+
+    def requests(self, max_parts: int | None) -> tuple[tuple[Piece, ...], ...]:
+        """The candidates grouped as the operation allows: at most `max_parts`, or groups that hold enough."""
+        taken: list[tuple[Piece, ...]] = []
+        count = 0
+        for group in _grouped(self._candidates, self._operations):
+            if count >= (ENOUGH_PARTS if max_parts is None else max_parts):
+                break
+            taken.append(group if max_parts is None else group[: max_parts - count])
+            count += len(taken[-1])
+        return tuple(taken)
+
+
+def _in_turn(
+    first: Piece, rest: Sequence[Sequence[Piece]], known: Known, operations: Operations
+) -> tuple[tuple[Piece, ...], ...]:
+    """The first request of parts sent in turn: changes of one part each may share it, others go alone."""
+    together = [first]
+    if len(rest[0]) == 1:
+        for pieces in rest[1:]:
+            if len(pieces) > 1 or not _alike(first.part, pieces[0].part):
+                break
+            together += [piece for piece in pieces if piece.key not in known]
+    return tuple(_grouped(together, operations)[:1])
+
+
+def _grouped(pieces: Sequence[Piece], operations: Operations) -> list[tuple[Piece, ...]]:
+    if not pieces:
+        return []
+    by_part = {id(piece.part): piece for piece in pieces}
+    groups = operations.operation(pieces[0].part).group([piece.part for piece in pieces])
+    return [tuple(by_part[id(part)] for part in group) for group in groups]
+
+
+def one_of_each_object(pieces: Sequence[Piece]) -> list[Piece]:
+    """Those of `pieces` that are the first on their object: what was read of it holds for one write."""
+    first: dict[str, Piece] = {}
+    for piece in pieces:
+        first.setdefault(piece.part.target, piece)
+    return list(first.values())
+
+
+def batch_size(item_seconds: float | None, *, most: int) -> int:
+    """How many items the next call carries: between 1 and `most`, so that it takes at most CALL_SECONDS.
+
+    `item_seconds` is how long one item took in the call before, None when there was none.
+    """
+    if item_seconds is None:
+        return min(FIRST_ITEMS, most)
+    if item_seconds * most <= CALL_SECONDS:
+        return most
+    return max(1, int(CALL_SECONDS / item_seconds))
+
+
+@dataclass(slots=True)
+class BatchSizes:
+    """How many items a call of each operation and connection carries, learned from calls of this process.
+
+    It outlives a run's sleep, so that a slow shop is not asked for too much again after each wait.
+    """
+
+    _learned: OrderedDict[tuple[IntegrationId, str], tuple[float, int]] = field(default_factory=OrderedDict)
+
+    def next(self, part: Part, *, most: int) -> int:
+        """How many items the next call with parts of this kind carries, at most `most`."""
+        learned = self._learned.get((part.integration_id, part.operation))
+        if learned is None:
+            return batch_size(None, most=most)
+        seconds, limit = learned
+        return batch_size(seconds, most=min(most, limit))
+
+    def note(self, part: Part, *, items: int, seconds: float, is_answered: bool) -> None:
+        """Learns from a call. After one without a usable answer no call carries more than half as many items;
+        each answered one raises that limit by a tenth."""
+        kind = (part.integration_id, part.operation)
+        _, limit = self._learned.get(kind, (0.0, MAX_CANDIDATES))
+        if is_answered:
+            limit = min(limit + max(1, limit // 10), MAX_CANDIDATES)
+        else:
+            limit = max(1, items // 2)
+        self._learned[kind] = (seconds / items, limit)
+        self._learned.move_to_end(kind)
+        if len(self._learned) > _REMEMBERED:
+            self._learned.popitem(last=False)

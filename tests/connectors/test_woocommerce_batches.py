@@ -1,0 +1,108 @@
+"""Many objects in one call of a WooCommerce shop: items judged one by one, a lone one by its own address."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from steward.connectors.base import (
+    CUSTOMERS,
+    ORDERS,
+    PRODUCTS,
+    CustomersAsk,
+    OrdersAsk,
+    Part,
+    ProductsAsk,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetStatus,
+    SetTags,
+    SetVisible,
+    WriteState,
+)
+from tests.connectors.outside import Connection, Outside
+
+APPLIED, CONFLICT, UNKNOWN = WriteState.APPLIED, WriteState.CONFLICT, WriteState.UNKNOWN
+Asks = Callable[[Connection], Awaitable[Sequence[Any]]]
+
+
+async def _products(shop: Connection) -> Sequence[Any]:
+    return await shop.all(PRODUCTS, ProductsAsk(published_only=True))
+
+
+async def _orders(shop: Connection) -> Sequence[Any]:
+    return [each for each in await shop.all(ORDERS, OrdersAsk()) if each.status == "processing"]
+
+
+async def _customers(shop: Connection) -> Sequence[Any]:
+    return await shop.all(CUSTOMERS, CustomersAsk())
+
+
+CASES: dict[str, tuple[str, Asks, Callable[[Any], Any]]] = {
+    "product.set_visible": ("products", _products, lambda one: SetVisible(one, False)),
+    "product.set_status": ("products", _products, lambda one: SetStatus(one, "draft")),
+    "product.set_tags": ("products", _products, lambda one: SetTags(one, one.tags[1:], {})),
+    "order.set_status": ("orders", _orders, lambda one: SetOrderStatus(one, "on-hold")),
+    "order.set_tags": ("orders", _orders, lambda one: SetOrderTags(one, ("late",))),
+    "customer.set_tags": ("customers", _customers, lambda one: SetCustomerTags(one, ("vip",))),
+}
+
+
+async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
+    _, listed, ask = CASES[name]
+    planned = shop.plan(name, *map(ask, await listed(shop)))
+    return [proposal.parts[-1] for proposal in planned.proposals][:count]
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_many_objects_are_written_in_one_call_and_told_apart(
+    shop: Connection, world: Outside, name: str
+) -> None:
+    """connectors 7.2, Batch: one gone item is a conflict and takes no other with it"""
+    resource = CASES[name][0]
+    first, gone, last = await _parts(shop, name, 3)
+    assert shop.connector.changes[name].group([first, gone, last]) == [(first, gone, last)]
+    rows: dict[int, Any] = getattr(world.world.state.shop, resource)
+    del rows[int(gone.target)]
+    outcomes = await shop.send([first, gone, last])
+    assert [outcome.state for outcome in outcomes] == [APPLIED, CONFLICT, APPLIED]
+    [entry] = world.written()
+    assert (entry["method"], entry["path"]) == ("POST", f"/wp-json/wc/v3/{resource}/batch")
+    now = await shop.reader().current([first, last])
+    assert all(shop.connector.changes[name].same(each.part.after, each.value) for each in now)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_one_object_is_written_at_its_own_address(shop: Connection, world: Outside, name: str) -> None:
+    """connectors 6: PUT …/{id}, with no more of it in the answer than is compared"""
+    [part] = await _parts(shop, name, 1)
+    assert [outcome.state for outcome in await shop.send([part])] == [APPLIED]
+    [entry] = world.written()
+    assert (entry["method"], entry["path"]) == ("PUT", f"/wp-json/wc/v3/{CASES[name][0]}/{part.target}")
+
+
+async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world: Outside) -> None:
+    """connectors 4: a 5xx may have done anything, also as one item of a good answer"""
+    parts = await _parts(shop, "product.set_visible", 2)
+    update = [
+        {"id": int(part.target), "error": {"code": "internal", "message": "Oh", "data": {"status": status}}}
+        for part, status in zip(parts, (500, 400), strict=True)
+    ]
+    fault = {
+        "kind": "status",
+        "method": "POST",
+        "path": "**/batch",
+        "status": 200,
+        "body": {"update": update},
+    }
+    world.world.state.faults.make(fault)
+    states = [outcome.state for outcome in await shop.send(parts)]
+    assert states == [UNKNOWN, WriteState.REFUSED]
+
+
+def test_what_cannot_be_undone_is_not_sent_in_batches(shop: Connection) -> None:
+    """An order is cancelled by a call of its own, right after it was read again"""
+    part = Part("order.cancel", shop.number, "1", {"status": "cancelled"}, {}, {"status": "cancelled"})
+    other = Part("order.cancel", shop.number, "2", {"status": "cancelled"}, {}, {"status": "cancelled"})
+    assert shop.connector.changes["order.cancel"].group([part, other]) == [(part,), (other,)]

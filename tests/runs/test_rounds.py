@@ -1,0 +1,252 @@
+"""What goes next of approved changes: every part once, a change's parts in order, a call of at most 20 s."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steward.connectors.base import ChangeOp
+from steward.connectors.shopify import operations as shopify
+from steward.connectors.woocommerce import operations as products
+from steward.connectors.woocommerce import operations_orders as orders
+from steward.model.change import Action, Change, ObjectRef, Outcome, Part, Proposal, effect_key
+from steward.model.ids import ChangeId, IntegrationId, RunId
+from steward.runs import rounds
+from steward.runs.rounds import MAX_CANDIDATES, BatchSizes, Piece, batch_size
+
+RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
+STORE, OTHER = IntegrationId(1), IntegrationId(2)
+OPERATIONS: dict[str, ChangeOp[Any]] = {
+    operation.name: operation
+    for operation in (
+        products.SET_PRICE,
+        products.SET_STOCK,
+        products.SET_VISIBLE,
+        products.SET_TAGS,
+        products.MAKE_TAG,
+        orders.SET_STATUS,
+        orders.SET_ORDER_TAGS,
+        orders.CANCEL,
+        orders.ADD_NOTE,
+    )
+}
+IN_TURN = ("order.cancel", "order.add_note")
+
+
+@dataclass
+class Planned:
+    """The operations of a WooCommerce shop, as the planner asks for them."""
+
+    shopify: bool = False
+
+    def operation(self, part: Part) -> ChangeOp[Any]:
+        """The real definition."""
+        return shopify.SET_STOCK if self.shopify else OPERATIONS[part.operation]
+
+    def goes_beside_others(self, part: Part) -> bool:
+        """As runs/ledger.py says of a store."""
+        return self.operation(part).reversible
+
+
+def part(operation: str, target: str, value: int = 1, store: IntegrationId = STORE) -> Part:
+    """One part; its value stands for before, after and arguments."""
+    return Part(operation, store, target, {"value": value}, {"value": 0}, {"value": value})
+
+
+def changes(*parts: Sequence[Part]) -> list[list[Piece]]:
+    """The pieces of one change for each list of parts."""
+    made = []
+    for position, own in enumerate(parts):
+        proposal = Proposal(ObjectRef("product", "1", "It"), Action.UPDATE, (), tuple(own), STORE)
+        change = Change(
+            id=ChangeId(f"{position:026}"),
+            run_id=RUN,
+            seq=1,
+            name="step",
+            iteration="",
+            position=position,
+            round=1,
+            proposal=proposal,
+            item_hash="",
+            outcome=Outcome.APPROVED,
+            message=None,
+            applied_at=None,
+        )
+        keys = [
+            effect_key(RUN, "step", "", position=position, part=number, version=1)
+            for number in range(1, len(own) + 1)
+        ]
+        made.append(
+            [
+                Piece(change, number, one, key)
+                for number, (one, key) in enumerate(zip(own, keys, strict=True), 1)
+            ]
+        )
+    return made
+
+
+PARTS = st.builds(
+    part,
+    operation=st.sampled_from(sorted(OPERATIONS)),
+    target=st.sampled_from(["1", "2", "3", "7/1", "7/2", "8/1"]),
+    value=st.integers(1, 2),
+    store=st.sampled_from([STORE, OTHER]),
+)
+SETS = st.lists(st.lists(PARTS, min_size=1, max_size=4), max_size=30)
+FATES = (
+    Outcome.APPLIED,
+    Outcome.APPLIED,
+    Outcome.UNCHANGED,
+    Outcome.CONFLICT,
+    Outcome.FAILED,
+    Outcome.UNKNOWN,
+)
+
+
+@given(made=SETS, fates=st.lists(st.sampled_from(FATES), min_size=1), limit=st.sampled_from([None, 1, 3]))
+def test_every_part_is_sent_once_and_in_the_order_of_its_change(
+    made: list[list[Part]], fates: list[Outcome], limit: int | None
+) -> None:
+    """engine 11: part 2 is sent once part 1 went well; what follows a part that did not is never sent"""
+    every = changes(*made)
+    order = {piece.key: at for at, piece in enumerate(piece for pieces in every for piece in pieces)}
+    known: dict[str, tuple[Outcome, str | None]] = {}
+    sent: list[Piece] = []
+    while unsettled := [own for own in every if any(piece.key not in known for piece in own)]:
+        planned = rounds.next_round(unsettled, known, Planned(), max_parts=limit)
+        assert planned.blocked or planned.requests
+        for piece, outcome, _ in planned.blocked:
+            earlier = [known[own.key][0] for own in every[piece.change.position][: piece.number - 1]]
+            assert set(earlier) - {Outcome.APPLIED, Outcome.UNCHANGED}
+            known[piece.key] = (outcome, None)
+        requested = [piece for request in planned.requests for piece in request]
+        for request in planned.requests:
+            assert len({(piece.part.operation, piece.part.integration_id) for piece in request}) == 1
+            assert len({piece.part.target.rpartition("/")[0] for piece in request}) == 1
+        for piece in rounds.one_of_each_object(requested):
+            _may_be_sent(piece, every, known, order)
+            known[piece.key] = (fates[len(sent) % len(fates)], None)
+            sent.append(piece)
+    assert max(Counter(piece.key for piece in sent).values(), default=1) == 1
+
+
+def _may_be_sent(
+    piece: Piece, every: list[list[Piece]], known: dict[str, Any], order: dict[str, int]
+) -> None:
+    """Everything that has to be settled before the piece is."""
+    assert piece.key not in known
+    for own in every[piece.change.position][: piece.number - 1]:
+        assert known[own.key][0] in (Outcome.APPLIED, Outcome.UNCHANGED)
+    before = [one for pieces in every for one in pieces if order[one.key] < order[piece.key]]
+    for one in before:
+        same_object = (one.part.integration_id, one.part.target) == (
+            piece.part.integration_id,
+            piece.part.target,
+        )
+        in_turn = one.part.operation in IN_TURN or piece.part.operation in IN_TURN
+        if (same_object and one.part != piece.part) or in_turn:
+            assert one.key in known
+
+
+def _sizes(every: list[list[Piece]], *, shop: Planned | None = None, limit: int | None = None) -> list[int]:
+    planned = rounds.next_round(every, {}, shop or Planned(), max_parts=limit)
+    return [len(request) for request in planned.requests]
+
+
+def test_parts_of_many_changes_share_a_request() -> None:
+    """issue: parts of many changes of the same kind side by side, within the platform's limit of 100"""
+    two = [[part("product.set_visible", str(n)), part("product.set_tags", str(n))] for n in range(250)]
+    every = changes(*two)
+    assert _sizes(every) == [100]
+    assert _sizes(every, limit=7) == [7]
+    assert _sizes(changes(*two[:99])) == [99]
+    first = {own[0].key: (Outcome.APPLIED, None) for own in every[:100]}
+    then = rounds.next_round(every, first, Planned())
+    assert [piece.key for piece in then.requests[0]] == [own[1].key for own in every[:100]]
+
+
+def test_variations_go_by_their_product_and_are_read_together() -> None:
+    """connectors 6: variations of one product; a round holds about a page of them"""
+    every = changes(*[[part("variant.set_price", f"{n // 3}/{n}")] for n in range(300)])
+    assert _sizes(every) == [3] * 34
+
+
+def test_a_platform_that_takes_250_gets_250() -> None:
+    """connectors 6: inventory.set ≤ 250 quantities; no item twice in a request"""
+    every = changes(*[[part("inventory.set", f"{n}@1")] for n in range(300)])
+    assert _sizes(every, shop=Planned(shopify=True)) == [250]
+
+
+def test_what_cannot_be_undone_goes_one_by_one_and_in_turn() -> None:
+    """A cancelled order is not put back: it is read again just before, and nothing overtakes it"""
+    made = [[part("order.set_tags", "1")], [part("order.cancel", "2")], [part("order.set_tags", "3")]]
+    every, known = changes(*made), {}
+    for own in every:
+        planned = rounds.next_round(every, known, Planned())
+        assert planned.requests == ((own[0],),)
+        known[own[0].key] = (Outcome.APPLIED, None)
+
+
+def test_one_tag_wanted_by_many_is_made_once() -> None:
+    """The same wish twice is read again together and sent once; the others find it made"""
+    made = [[part("product_tag.create", "sale"), part("product.set_tags", str(n))] for n in range(3)]
+    every = changes(*made)
+    planned = rounds.next_round(every, {}, Planned())
+    pieces = [piece for request in planned.requests for piece in request]
+    assert pieces == [own[0] for own in every]
+    assert rounds.one_of_each_object(pieces) == [every[0][0]]
+
+
+@pytest.mark.parametrize(
+    ("item_seconds", "most", "size"),
+    [
+        (None, 100, 10),
+        (None, 4, 4),
+        (0.0, 100, 100),
+        (0.2, 100, 100),
+        (0.201, 100, 99),
+        (0.2, 101, 100),
+        (2.0, 100, 10),
+        (10.0, 100, 2),
+        (10.1, 100, 1),
+        (20.0, 100, 1),
+        (900.0, 100, 1),
+        (900.0, 1, 1),
+    ],
+)
+def test_a_call_is_sized_to_take_at_most_twenty_seconds(
+    item_seconds: float | None, most: int, size: int
+) -> None:
+    """issue: target ≤ 20 s a call, between 1 and the platform's maximum, judged by the call before"""
+    assert batch_size(item_seconds, most=most) == size
+
+
+@given(seconds=st.floats(0, 1e6), most=st.integers(1, 250))
+def test_a_size_is_never_out_of_bounds(seconds: float, most: int) -> None:
+    """Between 1 and the maximum; more than one item only if they fit into 20 s"""
+    size = batch_size(seconds, most=most)
+    assert 1 <= size <= most
+    assert size == 1 or size * seconds <= rounds.CALL_SECONDS + 1e-6
+
+
+def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:
+    """A shop that answers with too much, or not at all, is asked for less, and for more again later"""
+    sizes, one = BatchSizes(), part("product.set_visible", "1")
+    assert sizes.next(one, most=100) == 10
+    sizes.note(one, items=10, seconds=1.0, is_answered=True)
+    assert sizes.next(one, most=100) == 100
+    sizes.note(one, items=100, seconds=1.0, is_answered=False)
+    assert sizes.next(one, most=100) == 50
+    sizes.note(one, items=50, seconds=1.0, is_answered=True)
+    assert sizes.next(one, most=100) == 55
+    sizes.note(one, items=1, seconds=60.0, is_answered=False)
+    assert sizes.next(one, most=100) == 1
+    for _ in range(60):
+        sizes.note(one, items=1, seconds=0.01, is_answered=True)
+    assert sizes.next(one, most=1000) == MAX_CANDIDATES
+    elsewhere = replace(one, integration_id=OTHER)
+    assert sizes.next(elsewhere, most=100) == 10
