@@ -1,12 +1,13 @@
 """The whole service in process: the cast over HTTP, the pretend world connected, and a worker."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
+from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -29,9 +30,14 @@ class Whole:
         await self.shop.service.close()
 
 
-async def open_whole(database_url: str, clock: FakeClock, folder: Path) -> Whole:
-    """A fresh one over a fresh database; the stranger's organisation has nothing connected."""
-    opened = await open_shop(database_url, clock, folder)
+async def open_whole(
+    database_url: str, clock: FakeClock, folder: Path, *, around: Callable[[World], None] | None = None
+) -> Whole:
+    """A fresh one over a fresh database; the stranger's organisation has nothing connected.
+
+    `around` puts more beside the pretend world.
+    """
+    opened = await open_shop(database_url, clock, folder, around=around)
     service = Service(opened.service.fittings, clock, lines=[], told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]

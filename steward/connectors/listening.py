@@ -1,7 +1,7 @@
 """Store events as connectors tell them: topics, subscriptions, deliveries; leaves keeping them to events/."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -209,10 +209,19 @@ class EventSource(Protocol):
         """The pointer in a stored body, in the worker. Raises Broken."""
         ...
 
-    def derive(self, event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+    def derive(
+        self,
+        event: Event,
+        seen: JsonObject | None,
+        *,
+        since: datetime | None,
+        seen_at: datetime | None = None,
+        heard: Collection[str] = (),
+    ) -> Derived:
         """The canonical topics of an event (connectors 8); pure.
 
-        `seen` is what was last seen of (object_type, object_id), `since` when listening began.
+        `seen` is what was last seen of (object_type, object_id), `since` when listening began, `seen_at`
+        the newest modified time that is known of it, `heard` the topics that automations wait for now.
         """
         ...
 

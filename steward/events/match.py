@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from steward.automations import lifecycle, readiness
@@ -32,7 +32,7 @@ from steward.store import (
 )
 from steward.store.engine import AtOnce, Tx
 from steward.store.events import KeptEvent
-from steward.store.last_seen import Seen
+from steward.store.last_seen import Seen, Told
 
 BATCH = 200
 # An object an automation is writing at this moment: its event waits for the outcome, so that the guard knows.
@@ -68,11 +68,6 @@ class FromStore:
     topical: Sequence[Topical]
     waiting: Mapping[str, Sequence[AutomationId]]
     echoes: Echoes
-
-    @property
-    def started(self) -> set[AutomationId]:
-        """The automations these topics start."""
-        return {automation for names in self.waiting.values() for automation in names}
 
 
 @dataclass(slots=True)
@@ -167,19 +162,23 @@ async def _commit(
     for one in read:
         if one.kept.id in locked:
             by_store.setdefault(one.kept.integration, []).append(one)
-    told: list[FromStore] = []
+    known: list[tuple[Connection, EventSource, list[Read], Mapping[str, Sequence[AutomationId]]]] = []
     for integration, own in sorted(by_store.items()):
         store = stores.get(integration)
         source = _source(tools, store)
         if store is None or source is None:
             done.matched |= {one.kept.id: {} for one in own}
         else:
-            told.append(await _hear(tx, tools, store, source, own, done=done))
-    # From here on nobody pauses one of them before the commit. All at once, and before one is paused here or
-    # anything is stamped: schedules come first (engine 2).
-    started = {automation for from_store in told for automation in from_store.started}
-    if started:
-        await lanes.lock(tx, org, started)
+            offered = tools.vault.connectors[store.kind].topics
+            waiting = await subscriptions.waiting_for(tx, org, integration, offered)
+            known.append((store, source, own, waiting))
+    # From here on nobody pauses one of them before the commit, and no other process matches events of these
+    # stores: what was told of an object is read once that has committed. All at once, and before one is
+    # paused here or anything is stamped: schedules are locked first.
+    startable = {automation for *_, waiting in known for names in waiting.values() for automation in names}
+    if startable:
+        await lanes.lock(tx, org, startable)
+    told = [await _hear(tx, tools, *one, done=done) for one in known]
     for from_store in told:
         await _start(tx, tools, from_store, done=done)
     await connections.check_soon(tx, org, done.doubted)
@@ -190,18 +189,23 @@ async def _commit(
 
 
 async def _hear(
-    tx: Tx, tools: Tools, store: Connection, source: EventSource, read: Sequence[Read], *, done: Outcome
+    tx: Tx,
+    tools: Tools,
+    store: Connection,
+    source: EventSource,
+    read: Sequence[Read],
+    waiting: Mapping[str, Sequence[AutomationId]],
+    *,
+    done: Outcome,
 ) -> FromStore:
     """What a store's events tell; those of objects that are being written at this moment wait."""
     org, integration = store.org, store.integration_id
-    offered = tools.vault.connectors[store.kind].topics
-    waiting = await subscriptions.waiting_for(tx, org, integration, offered)
     everyone = sorted({one for names in waiting.values() for one in names})
     writing = await own_changes.under_way(tx, org, integration, everyone) if everyone else set()
     touched = {(kind, one) for _, kind, one in writing}
     ready = [one for one in read if not touched & set(_objects(one.event))]
     done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
-    topical = await _topics(tx, tools, store, source, ready, done=done)
+    topical = await _topics(tx, tools, store, source, ready, waiting, done=done)
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
     if any(one.kept.native in source.of_keys for one in ready):
         done.doubted.append(integration)
@@ -237,15 +241,23 @@ async def _start(tx: Tx, tools: Tools, told: FromStore, *, done: Outcome) -> Non
 
 
 async def _topics(
-    tx: Tx, tools: Tools, store: Connection, source: EventSource, read: Sequence[Read], *, done: Outcome
+    tx: Tx,
+    tools: Tools,
+    store: Connection,
+    source: EventSource,
+    read: Sequence[Read],
+    waiting: Mapping[str, Sequence[AutomationId]],
+    *,
+    done: Outcome,
 ) -> list[Topical]:
     """The topics of each event, in order; what was last seen of the objects follows (connectors 8)."""
     org, integration = store.org, store.integration_id
     keys = {key for one in read if (key := _key(one.event)) is not None}
     seen = await last_seen.of(tx, org, integration, keys) if keys else {}
     since = await catch_ups.of(tx, org, integration) if keys else {}
+    is_polled = any(one.kept.polled for one in read)
+    heard = await subscriptions.heard_since(tx, org, integration) if is_polled else {}
     offered = tools.vault.connectors[store.kind].topics
-    made = telling.creations(tools.vault.connectors[store.kind])
     changed: dict[tuple[str, str], Seen | None] = {}
     found: list[Topical] = []
     for one in read:
@@ -257,25 +269,45 @@ async def _topics(
             found.append(Topical(one, tuple(told) if one.kept.oversize else ()))
             continue
         known = changed[key] if key in changed else seen.get(key)
-        if one.kept.polled and telling.was_told(event, known, made):
-            found.append(Topical(one, ()))  # it was delivered after all
-            continue
         begun = since.get(event.object_type) or since.get("product" if event.parent_id else "")
         derived = source.derive(
-            event, None if known is None else known.fields, since=None if begun is None else begun.since
+            event,
+            None if known is None else known.fields,
+            since=None if begun is None else begun.since,
+            seen_at=None if known is None else known.modified_at,
+            heard=waiting,
         )
         if derived.dropped is not None:
             done.not_run[derived.dropped] += 1
+        polled = one.kept.polled
+        topics = telling.fresh_topics(event, derived, known, heard=heard if polled else None, offered=offered)
         if derived.forget:
             changed[key] = None
-        elif derived.seen is not None:
-            changed[key] = Seen(*key, derived.seen, _told_at(one.kept, event, known))
-        found.append(Topical(one, derived.topics))
+        elif derived.seen is not None or (begun is not None and derived.topics):
+            is_repeat = not polled and bool(derived.topics) and not topics
+            fields = None if is_repeat else derived.seen
+            told_now = telling.told_with(event, derived, known, polled=polled, offered=offered)
+            changed[key] = _seen(key, event, known, fields, told=told_now)
+        found.append(Topical(one, topics))
     if kept := [one for one in changed.values() if one is not None]:
         await last_seen.put(tx, org, integration, kept)
     if gone := [key for key, one in changed.items() if one is None]:
         await last_seen.forget(tx, org, integration, gone)
     return found
+
+
+def _seen(
+    key: tuple[str, str],
+    event: Event,
+    known: Seen | None,
+    fields: JsonObject | None,
+    *,
+    told: Mapping[str, Told],
+) -> Seen:
+    """The object as it is known after an event that says `fields` of it; None leaves what was known."""
+    before = Seen(*key, {}, None) if known is None else known
+    times = [at for at in (before.modified_at, event.modified_at) if at is not None]
+    return Seen(*key, before.fields if fields is None else fields, max(times, default=None), told)
 
 
 def _key(event: Event | None) -> tuple[str, str] | None:
@@ -286,14 +318,6 @@ def _objects(event: Event | None) -> tuple[tuple[str, str], ...]:
     """The objects of changes this may be the echo of."""
     key = _key(event)
     return () if event is None or key is None else event.objects or (key,)
-
-
-def _told_at(kept: KeptEvent, event: Event, known: Seen | None) -> datetime | None:
-    """The newest modified time that was delivered: one read again later is known by it (connectors 9.4)."""
-    before = None if known is None else known.modified_at
-    if kept.polled or event.modified_at is None:
-        return before
-    return event.modified_at if before is None else max(before, event.modified_at)
 
 
 def _started(

@@ -1,8 +1,8 @@
 """What was last seen of a store's objects, to derive topics from; what it means is the connector's."""
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from steward.model.ids import IntegrationId, OrgId
@@ -10,34 +10,45 @@ from steward.model.json import JsonObject
 from steward.store.engine import Both, Json, Tx, at_or_none, ms
 
 _PUT_HEAD = (
-    "INSERT INTO last_seen (org_id, integration_id, object_type, object_id, fields, modified_at, seen_at)"
+    "INSERT INTO last_seen"
+    " (org_id, integration_id, object_type, object_id, fields, modified_at, told, seen_at)"
 )
-_PUT_TAIL = (
+_CONFLICT = (
     " ON CONFLICT (org_id, integration_id, object_type, object_id) DO UPDATE SET fields = excluded.fields,"
     " modified_at = excluded.modified_at, seen_at = excluded.seen_at"
 )
-# A first fill never undoes what an event told meanwhile.
+_PUT_TAIL = _CONFLICT + ", told = excluded.told"
+# A first fill never undoes what an event told meanwhile, and tells nobody anything.
 _FILL_TAIL = (
-    _PUT_TAIL + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
+    _CONFLICT + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
 )
 _PUT_ROWS = Both(
-    _PUT_HEAD + " SELECT :org, :integration, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, :now"
-    " FROM json_each(:rows) AS r WHERE true",
+    _PUT_HEAD + " SELECT :org, :integration, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
+    " r.value ->> 4, :now FROM json_each(:rows) AS r WHERE true",
     _PUT_HEAD + " SELECT :org, :integration, r.value ->> 0, r.value ->> 1, r.value ->> 2,"
-    " (r.value ->> 3)::bigint, :now FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
+    " (r.value ->> 3)::bigint, r.value ->> 4, :now FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
 _PUT = Both(_PUT_ROWS.sqlite + _PUT_TAIL, _PUT_ROWS.postgresql + _PUT_TAIL)
 _FILL = Both(_PUT_ROWS.sqlite + _FILL_TAIL, _PUT_ROWS.postgresql + _FILL_TAIL)
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """The newest modified time of an object that deliveries, and catch-up, told a topic with."""
+
+    delivered: datetime | None = None
+    polled: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """The state of an object as its last event told it; `fields` ≤ 2 KiB of JSON."""
+    """The state of an object as its newest event tells it; `fields` ≤ 2 KiB of JSON; `told` by topic."""
 
     object_type: str
     object_id: str
     fields: JsonObject
     modified_at: datetime | None
+    told: Mapping[str, Told] = field(default_factory=dict)
 
 
 Key = tuple[str, str]
@@ -46,7 +57,7 @@ Key = tuple[str, str]
 async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Key]) -> dict[Key, Seen]:
     """What was last seen of these objects (type and id); those never seen are absent."""
     rows = await tx.all(
-        "SELECT object_type, object_id, fields, modified_at FROM last_seen"
+        "SELECT object_type, object_id, fields, modified_at, told FROM last_seen"
         " WHERE org_id = :org AND integration_id = :integration"
         " AND object_type IN (:types) AND object_id IN (:ids)",
         {
@@ -58,7 +69,14 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Ke
     )
     return {
         (row["object_type"], row["object_id"]): Seen(
-            row["object_type"], row["object_id"], json.loads(row["fields"]), at_or_none(row["modified_at"])
+            row["object_type"],
+            row["object_id"],
+            json.loads(row["fields"]),
+            at_or_none(row["modified_at"]),
+            {
+                topic: Told(at_or_none(delivered), at_or_none(polled))
+                for topic, (delivered, polled) in json.loads(row["told"]).items()
+            },
         )
         for row in rows
     }
@@ -108,8 +126,13 @@ def _args(org: OrgId, integration: IntegrationId, seen: Sequence[Seen]) -> dict[
             one.object_type,
             one.object_id,
             json.dumps(one.fields, ensure_ascii=False, separators=(",", ":")),
-            None if one.modified_at is None else ms(one.modified_at),
+            _ms(one.modified_at),
+            json.dumps({topic: [_ms(told.delivered), _ms(told.polled)] for topic, told in one.told.items()}),
         ]
         for one in sorted(seen, key=lambda one: (one.object_type, one.object_id))
     ]
     return {"org": org, "integration": integration, "rows": Json(rows)}
+
+
+def _ms(instant: datetime | None) -> int | None:
+    return None if instant is None else ms(instant)

@@ -215,10 +215,10 @@ async def remove(tx: Tx, org: OrgId, integration: IntegrationId, natives: Collec
 async def set_heard(
     tx: Tx, org: OrgId, integration: IntegrationId, topic: str, *, state: Heard, reason: str | None
 ) -> None:
-    """Says whether a canonical topic is listened to."""
+    """Says whether a canonical topic is listened to; the first call for a topic begins it now."""
     await tx.execute(
-        "INSERT INTO topics_heard (org_id, integration_id, topic, state, reason)"
-        " VALUES (:org, :integration, :topic, :state, :reason)"
+        "INSERT INTO topics_heard (org_id, integration_id, topic, state, reason, since)"
+        " VALUES (:org, :integration, :topic, :state, :reason, :now)"
         " ON CONFLICT (org_id, integration_id, topic) DO UPDATE"
         " SET state = excluded.state, reason = excluded.reason",
         {
@@ -229,6 +229,15 @@ async def set_heard(
             "reason": None if reason is None else reason[:_LONGEST_REASON],
         },
     )
+
+
+async def heard_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, datetime | None]:
+    """The topics that are listened to, with the instant it began; None for one that has always been."""
+    rows = await tx.all(
+        "SELECT topic, since FROM topics_heard WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+    return {row["topic"]: at_or_none(row["since"]) for row in rows}
 
 
 async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import httpx
 
 from steward import worker
+from steward.connectors.shopify.topics import TOPICS as SHOPIFY_TOPICS
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.model.plan import StepKind
 from steward.steps.base import Produced, StepContext
@@ -47,7 +48,8 @@ def _words(ended: Ended) -> LastWords:
 
 def telling() -> Template:
     """A template any topic of a shop starts; its result is the event its run was given."""
-    bare = template("tell-events", topics={"woocommerce": tuple(TOPICS)})
+    topics = {"woocommerce": tuple(TOPICS), "shopify": tuple(SHOPIFY_TOPICS)}
+    bare = template("tell-events", platforms=tuple(topics), topics=topics)
     facts = replace(bare.facts, steps=(StepFacts("tell", "Tell the event", StepKind.DECIDE),))
     return replace(bare, facts=facts, steps={"tell": _tell}, finish=_words)
 

@@ -1,5 +1,6 @@
 """The events of a Shopify store: subscriptions made, mended and removed; deliveries judged (9.2, 9.3)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -80,9 +81,17 @@ class Deliveries:
         """The pointer in a stored body. Raises Broken."""
         return topics.read_event(event)
 
-    def derive(self, event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+    def derive(
+        self,
+        event: Event,
+        seen: JsonObject | None,
+        *,
+        since: datetime | None,
+        seen_at: datetime | None = None,
+        heard: Collection[str] = (),
+    ) -> Derived:
         """The canonical topics of an event."""
-        return topics.derive(event, seen, since=since)
+        return topics.derive(event, seen, since=since, seen_at=seen_at, heard=heard)
 
     def remembered(self, event: Event) -> JsonObject | None:
         """What the first fill keeps of an object."""

@@ -1,6 +1,6 @@
 """What a Shopify store's deliveries mean: which topics there are, and pointers to their objects; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -126,7 +126,14 @@ def changed_event(object_type: str, row: Row, *, since: datetime | None) -> Even
     kind, number = KINDS[object_type], number_of(row.get("id"))
     created, modified = instant_of(row, "createdAt"), instant_of(row)
     is_new = since is not None and created is not None and created > since
-    payload: dict[str, JsonValue] = {CAUGHT_UP: True, **(_state_read(row) if object_type == "order" else {})}
+    # Kept as a delivery's body is: `read_event` reads it back.
+    payload: dict[str, JsonValue] = {
+        "id": int(number),
+        "created_at": text(row, "createdAt"),
+        "updated_at": text(row, "updatedAt"),
+        CAUGHT_UP: True,
+        **(_state_read(row) if object_type == "order" else {}),
+    }
     return Event(
         native=kind.create if is_new else kind.update,
         object_type=object_type,
@@ -139,21 +146,34 @@ def changed_event(object_type: str, row: Row, *, since: datetime | None) -> Even
     )
 
 
-def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+def derive(
+    event: Event,
+    seen: JsonObject | None,
+    *,
+    since: datetime | None,
+    seen_at: datetime | None,
+    heard: Collection[str],
+) -> Derived:
     """The native topic is the canonical one; of what was read, not delivered, the others are worked out."""
     told = TOLD.get(event.native)
     if told is None:
         return Derived((), dropped=None if event.native in ASKED_FOR else "unknown_topic")
     if event.native.endswith("_DELETE"):
         return Derived((told.canonical,), forget=True)
-    topics = [told.canonical]
-    if event.payload.get(CAUGHT_UP) is True:
-        topics += _others(event, seen, since)
-    return Derived(tuple(name for name in TOPICS if name in topics), seen=remembered(event))
+    topics, kept = [told.canonical], remembered(event)
+    if event.payload.get(CAUGHT_UP) is True and event.native == KINDS[event.object_type].create:
+        topics.append(TOLD[KINDS[event.object_type].update].canonical)
+    if kept is not None:
+        is_new = since is not None and event.created_at is not None and event.created_at >= since
+        is_older = event.modified_at is not None and seen_at is not None and event.modified_at < seen_at
+        before: JsonObject = {name: False for name in _STATES if is_new} | dict(seen or {})
+        reached, kept = _followed(event, kept, before, is_older=is_older, heard=heard)
+        topics += reached
+    return Derived(tuple(name for name in TOPICS if name in topics), seen=kept)
 
 
 def remembered(event: Event) -> JsonObject | None:
-    """What is kept of an order, so that a missed delivery can be told from one that came."""
+    """What is kept of an order: the states whose own topics have been told, or need not be any more."""
     if event.object_type != "order":
         return None
     if event.payload.get(CAUGHT_UP) is True:
@@ -168,16 +188,25 @@ _STATES: Mapping[str, str] = {
 }
 
 
-def _others(event: Event, seen: JsonObject | None, since: datetime | None) -> list[str]:
-    kind = KINDS[event.object_type]
-    found = [TOLD[kind.update].canonical] if event.native == kind.create else []
-    is_new = since is not None and event.created_at is not None and event.created_at >= since
+def _followed(
+    event: Event, state: JsonObject, before: JsonObject, *, is_older: bool, heard: Collection[str]
+) -> tuple[list[str], JsonObject]:
+    """Returns the topics of states that were reached but not delivered, and what to keep of the order.
+
+    A state counts as told by its own topic's delivery. Told by a delivery of another topic, it waits for its
+    own as long as that is listened to: catch-up finds it when that was lost.
+    """
+    kept = dict(before) if is_older else {**before, **state}
+    reached: list[str] = []
     for name, topic in _STATES.items():
-        known = seen is not None and name in seen
-        before = seen is not None and seen.get(name) is True
-        if event.payload.get(name) is True and not before and (known or is_new):
-            found.append(topic)
-    return found
+        if TOLD[event.native].canonical == topic:
+            kept[name] = True
+        elif not is_older and state[name] is True and before.get(name) is False:
+            if event.payload.get(CAUGHT_UP) is True:
+                reached.append(topic)
+            elif topic in heard:
+                kept[name] = False
+    return reached, kept
 
 
 def _state_read(row: Row) -> dict[str, JsonValue]:

@@ -2,7 +2,7 @@
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -89,7 +89,15 @@ class Hooks:
         """The pointer in a stored body. Raises Broken."""
         return topics.read_event(event)
 
-    def derive(self, event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
+    def derive(
+        self,
+        event: Event,
+        seen: JsonObject | None,
+        *,
+        since: datetime | None,
+        seen_at: datetime | None = None,
+        heard: Collection[str] = (),
+    ) -> Derived:
         """The canonical topics of an event."""
         return topics.derive(event, seen, since=since)
 

@@ -1,0 +1,233 @@
+"""Deliveries that are late or lost beside catch-up: each topic of each object starts a run, none twice."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import httpx
+import pytest
+
+from steward.sandbox.world import World
+from tests.events.world import Ears, open_ears
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.goods import number
+from tests.fakes.shopify.network import beside
+from tests.fakes.shopify.store import ShopifyFake
+from tests.whole import open_whole
+
+SEED = int(os.environ.get("TOLD_FROM", "1"))
+TOPICS = ("orders/create", "orders/updated", "orders/paid", "orders/fulfilled")
+
+
+@dataclass(frozen=True)
+class Now:
+    """An order: its modified time as an event's pointer has it, and what became of it."""
+
+    modified: str
+    paid: bool
+    fulfilled: bool
+
+
+class Happening(Protocol):
+    """A store whose orders change; its deliveries wait in `sent`, to be brought late or never."""
+
+    sent: list[httpx.Request]
+
+    async def create(self, *, paid: bool) -> str:
+        """A new order's id."""
+        ...
+
+    async def change(self, order: str, what: str) -> None:
+        """It is paid, fulfilled, or changed in something else."""
+        ...
+
+    def now(self, order: str) -> "Now":
+        """The order as it is now."""
+        ...
+
+
+@dataclass
+class WooCommerceShop:
+    """The pretend WooCommerce shop, its webhooks kept back."""
+
+    ears: Ears
+    sent: list[httpx.Request] = field(default_factory=list)
+    rows: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        def keep(request: httpx.Request) -> httpx.Response:
+            if b"webhook_id=" not in request.content:
+                self.sent.append(request)
+            return httpx.Response(200)
+
+        self.ears.shop.world.deliver_through(httpx.MockTransport(keep))
+
+    async def create(self, *, paid: bool) -> str:
+        row = await self.ears.woo("POST", "/orders", {"set_paid": paid, "line_items": []})
+        self.rows[str(row["id"])] = row
+        return str(row["id"])
+
+    async def change(self, order: str, what: str) -> None:
+        body = {
+            "pay": {"set_paid": True},
+            "fulfil": {"status": "completed"},
+            "note": {"customer_note": f"note {self.ears.shop.clock.monotonic()} {len(self.sent)}"},
+        }[what]
+        self.rows[order] = await self.ears.woo("PUT", f"/orders/{order}", body)
+
+    def now(self, order: str) -> Now:
+        row = self.rows[order]
+        modified = f"{row['date_modified_gmt']}+00:00"
+        return Now(modified, row["date_paid_gmt"] is not None, row["status"] == "completed")
+
+
+@dataclass
+class ShopifyStore:
+    """The pretend Shopify store, its deliveries kept back."""
+
+    fake: ShopifyFake
+    random: Random
+    sent: list[httpx.Request] = field(default_factory=list)
+    rows: dict[str, Any] = field(default_factory=dict)
+
+    async def create(self, *, paid: bool) -> str:
+        variants = self.fake.of("ProductVariant")[:1]
+        row = self.fake.add_order(variants, payment="PAID" if paid else "PENDING")
+        self.rows[str(number(row))] = row
+        updated = ("ORDERS_UPDATED",) if self.random.random() < 0.5 else ()
+        await self._tell(row, "ORDERS_CREATE", *(("ORDERS_PAID",) if paid else ()), *updated)
+        return str(number(row))
+
+    async def change(self, order: str, what: str) -> None:
+        fields, topics = {
+            "pay": ({"displayFinancialStatus": "PAID"}, ["ORDERS_PAID"]),
+            "fulfil": ({"displayFulfillmentStatus": "FULFILLED"}, ["ORDERS_FULFILLED"]),
+            "note": ({"note": "another"}, []),
+        }[what]
+        self.fake.touch(self.rows[order], **fields)
+        await self._tell(self.rows[order], *topics, "ORDERS_UPDATED")
+
+    def now(self, order: str) -> Now:
+        row = self.rows[order]
+        paid, sent = row["displayFinancialStatus"], row["displayFulfillmentStatus"]
+        return Now(row["updatedAt"].replace("Z", "+00:00"), paid == "PAID", sent == "FULFILLED")
+
+    async def _tell(self, row: Any, *topics: str) -> None:
+        for topic in topics:
+            before = len(self.fake.deliveries)
+            await self.fake.tell(topic, row)
+            self.sent += self.fake.deliveries[before:]
+
+
+@dataclass
+class History:
+    """What happened to the store's orders, and which topics are to be told of each."""
+
+    store: Happening
+    random: Random
+    orders: dict[str, Now] = field(default_factory=dict)
+    updated: set[str] = field(default_factory=set)
+    modified: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    async def goes_on(self) -> None:
+        """An order is made, paid, fulfilled, or changed in something else."""
+        if len(self.orders) < 3 or self.random.random() < 0.2:
+            order = await self.store.create(paid=self.random.random() < 0.4)
+        else:
+            order = self.random.choice(sorted(self.orders))
+            was = self.orders[order]
+            possible = ["note"] + ["pay"] * (not was.paid) + ["fulfil"] * (was.paid and not was.fulfilled)
+            await self.store.change(order, self.random.choice(possible))
+            self.updated.add(order)
+        self.orders[order] = self.store.now(order)
+        self.modified[order, self.orders[order].modified] += 1
+
+    def expected(self, topic: str) -> set[str]:
+        """The orders a topic has to be told of."""
+        return {
+            "orders/create": set(self.orders),
+            "orders/updated": self.updated,
+            "orders/paid": {order for order, now in self.orders.items() if now.paid},
+            "orders/fulfilled": {order for order, now in self.orders.items() if now.fulfilled},
+        }[topic]
+
+
+async def bring(ears: Ears, store: Happening, request: httpx.Request) -> None:
+    """One of the store's deliveries arrives now."""
+    store.sent.remove(request)
+    headers = {name: value for name, value in request.headers.items() if name.startswith(("x-", "content-t"))}
+    heard = await ears.post(str(request.url), request.content, **headers)
+    assert heard.status == 200, heard.body
+
+
+async def starts(ears: Ears, automation: dict[str, Any]) -> Counter[tuple[str, str]]:
+    """How many runs of an automation each object and modification started."""
+    rows = await ears.rows(
+        "SELECT e.pointer FROM runs AS r JOIN events AS e ON e.org_id = r.org_id AND e.id = r.event_id"
+        " WHERE r.org_id = :org AND r.automation_id = :automation",
+        automation=automation["id"],
+    )
+    pointers = [json.loads(row["pointer"]) for row in rows]
+    return Counter((one["object_id"], one["occurred_at"]) for one in pointers)
+
+
+@pytest.fixture
+async def fake(clock: FakeClock) -> ShopifyFake:
+    """A Shopify store with something to sell."""
+    made = ShopifyFake(now=clock.now)
+    made.seed(products=1, orders=0, customers=0)
+    return made
+
+
+@pytest.fixture
+async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake) -> AsyncIterator[Ears]:
+    """The service beside both stores."""
+
+    def around(world: World) -> None:
+        default = world.transport
+        world.transport = lambda: beside(default(), fake)  # type: ignore[method-assign]
+
+    opened = await open_whole(database_url, clock, tmp_path, around=around)
+    await opened.shop.connect("shopify", fake.settings())
+    yield await open_ears(opened)
+    await opened.close()
+
+
+@pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
+async def test_deliveries_and_catch_up_tell_each_topic_of_a_modification_once(
+    ears: Ears, fake: ShopifyFake, platform: str
+) -> None:
+    """At least one run for each object and topic that matters, never two for one modification of it."""
+    random, on = Random(SEED), {"integration_id": ears.whole.number(platform)}
+    automations = {topic: await ears.automation(topic, **on) for topic in TOPICS}
+    ears.shop.clock.tick(60)
+    store: Happening = WooCommerceShop(ears) if platform == "woocommerce" else ShopifyStore(fake, random)
+    history = History(store, random)
+    for _ in range(40):
+        act = random.random()
+        if act < 0.45:
+            await history.goes_on()
+            ears.shop.clock.tick(random.choice([0, 1, 1, 2, 20, 60]))
+        elif act < 0.8 and store.sent:
+            await bring(ears, store, random.choice(store.sent[:3]))
+        elif act < 0.88 and store.sent:
+            store.sent.remove(random.choice(store.sent))
+        else:
+            await ears.later(minutes=random.choice([1, 15]))
+    for _ in range(2):
+        await ears.later(minutes=15)
+    for request in list(store.sent):  # late: catch-up has read everything
+        await bring(ears, store, request)
+        await ears.shop.drain()
+    for topic, automation in automations.items():
+        started = await starts(ears, automation)
+        told = {order for order, _ in started}
+        assert history.expected(topic) <= told <= set(history.orders), topic
+        assert not {one: n for one, n in started.items() if n > history.modified[one]}, (topic, started)
+        if topic != "orders/updated":
+            assert sum(started.values()) == len(history.expected(topic)), (topic, started)
