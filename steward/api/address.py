@@ -1,19 +1,24 @@
 """The source address of a request as limits count it (contract 1.6); leaves the limits to accounts/."""
 
+import re
 from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 UNKNOWN = "0.0.0.0"
+_WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+)):[0-9]{1,5}")
 
 
 def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4Network | IPv6Network]) -> str:
-    """The peer, or behind trusted proxies the rightmost forwarded address that is not such a proxy."""
+    """The peer, or behind trusted proxies the rightmost forwarded address that is not such a proxy.
+
+    `forwarded` holds the values of X-Forwarded-For; some proxies write the client's port behind its address.
+    """
     here = peer or UNKNOWN
     if not proxies or not is_among(here, proxies):
         return _counted(here)
     named = b",".join(forwarded).decode("latin-1").split(",")
     for entry in reversed(named):
-        text = entry.strip()
+        text = _without_port(entry.strip())
         if _address(text) is None:
             break
         here = text
@@ -22,30 +27,30 @@ def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4N
     return _counted(here)
 
 
-def _address(text: str) -> object | None:
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
-
-
 def is_among(text: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether an address lies in one of the networks."""
+    """Whether an address lies in one of the networks; an IPv4-mapped one counts as its IPv4 address."""
+    address = _address(text)
+    return address is not None and any(address in network for network in networks)
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)
     except ValueError:
-        return False
-    return any(address in network for network in networks)
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _without_port(text: str) -> str:
+    found = _WITH_PORT.fullmatch(text)
+    return text if found is None else found[1] or found[2]
 
 
 def _counted(text: str) -> str:
     """An IPv6 address counts by its /64."""
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return text
+    address = _address(text)
     if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
         return str(ip_network((int(address) >> 64 << 64, 64)))
-    return str(address)
+    return text if address is None else str(address)

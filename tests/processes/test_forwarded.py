@@ -1,0 +1,99 @@
+"""Whose address counts behind proxies, by limits and records of a served process."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import httpx
+
+from steward.store.migrate import sqlite_path
+from tests.processes.running import PASSWORD, start, steward
+
+PROXY, SECOND_PROXY, NEAR, STRANGER = "127.0.0.2", "127.0.3.1", "127.0.0.1", "127.0.0.9"
+LIMIT = 10
+EMAIL = "owner@shop.example"
+
+
+@asynccontextmanager
+async def served(database_url: str, folder: Path) -> AsyncIterator[str]:
+    """A service that trusts two proxies, with one person; its address."""
+    env = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": database_url,
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_METRICS_LISTEN": "off",
+        "STEWARD_TRUSTED_PROXIES": f"{PROXY}/32,127.0.3.0/24",
+    }
+    await steward("org", "create", "--name", "Test Shop", env=env)
+    words = ["--email", EMAIL, "--first-name", "The", "--last-name", "Owner", "--org", "Test Shop"]
+    await steward("user", "create", *words, "--role", "owner", "--password-stdin", env=env, stdin=PASSWORD)
+    serving = await start("serve", "--host", "0.0.0.0", "--port", "0", env=env)
+    try:
+        yield f"http://127.0.0.1:{serving.facts['listen'].rpartition(':')[2]}"
+    finally:
+        await serving.stop()
+
+
+class From:
+    """Calls from one address of this machine."""
+
+    def __init__(self, url: str, peer: str) -> None:
+        transport = httpx.AsyncHTTPTransport(local_address=peer)
+        self._client = httpx.AsyncClient(base_url=url, transport=transport, timeout=30)
+
+    async def tries(self, count: int, **headers: str) -> list[int]:
+        """The statuses of so many logins; `{}` in a header is the number of the try."""
+        statuses = []
+        async with self._client as client:
+            for number in range(count):
+                given = {name.replace("_", "-"): value.format(number) for name, value in headers.items()}
+                statuses.append(
+                    (await client.post("/v2/api/automations/login", json={}, headers=given)).status_code
+                )
+        return statuses
+
+    async def signs_in(self, **headers: str) -> int:
+        """The status of a sign-in to the web app."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._client as client:
+            answer = await client.post(
+                "/app/session", json={"email": EMAIL, "password": PASSWORD}, headers=given
+            )
+        return answer.status_code
+
+
+async def test_limits_and_sessions_know_the_client_behind_trusted_proxies(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    """The rightmost address that is no trusted proxy counts; what a client claims itself does not."""
+    spent = [422] * LIMIT + [429]
+    async with served(sqlite_url, tmp_path) as url:
+        # Each client behind the proxy has its own limit, whatever it claims to have come by.
+        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For="9.9.9.{}, 198.51.100.1") == spent
+        assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.1") == [429]
+        assert await From(url, SECOND_PROXY).tries(1, X_Forwarded_For="198.51.100.1, 127.0.0.2") == [429]
+        assert await From(url, PROXY).tries(1, X_Forwarded_For="198.51.100.2") == [422]
+        # A peer that is no trusted proxy counts itself, whatever it sends.
+        assert await From(url, STRANGER).tries(LIMIT + 1, X_Forwarded_For="198.51.101.{}") == spent
+        assert await From(url, STRANGER).tries(1, X_Forwarded_For="127.0.0.2") == [429]
+        # No other header is read, not even from a proxy.
+        others = {
+            "Forwarded": "for=198.51.102.{}",
+            "X_Real_IP": "198.51.103.{}",
+            "Client_IP": "1.1.1.{}",
+        }
+        assert await From(url, PROXY).tries(LIMIT + 1, **others) == spent
+        # One network of IPv6 is one client.
+        one = "2001:db8:1:2:{}::1"
+        assert await From(url, PROXY).tries(LIMIT + 1, X_Forwarded_For=one) == spent
+        assert await From(url, PROXY).tries(1, X_Forwarded_For="2001:db8:1:3::1") == [422]
+        assert await From(url, PROXY).signs_in(X_Forwarded_For="9.9.9.9, 198.51.100.7") == 200
+        assert await From(url, NEAR).signs_in(X_Forwarded_For="198.51.100.8", Forwarded="for=1.1.1.1") == 200
+    assert await asyncio.to_thread(_addresses, sqlite_url) == {"198.51.100.7", NEAR}
+
+
+def _addresses(database_url: str) -> set[str]:
+    with closing(sqlite3.connect(sqlite_path(database_url))) as kept:
+        return {str(address) for [address] in kept.execute("SELECT ip_text FROM sessions")}
