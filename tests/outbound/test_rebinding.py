@@ -1,0 +1,173 @@
+"""Names whose addresses change: only an address that was judged is connected to, whatever comes next."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpcore
+import pytest
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.client import Outbound
+from steward.outbound.errors import CallError, Refused
+from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.outbound.transport import GuardedBackend, GuardedTransport, tls_context
+from steward.outbound.wire import Wire
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import FakeClock
+from tests.outbound.name_server import A, NameServer, Script, name_server
+from tests.outbound.test_transport import Heard, certificate, listening
+
+NAME = "shop.example"
+PUBLIC, OTHER, SIX = "93.184.216.34", "8.8.4.4", "2606:4700::1111"
+PRIVATE = ["127.0.0.1", "10.0.0.5", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.5", "64:ff9b::a00:5",
+           "2002:a00:5::", "3fff::1"]  # fmt: skip
+CLOSING = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """A stream to the test's server that says it leads to the address that was asked for."""
+
+    def __init__(self, inner: httpcore.AsyncNetworkStream, address: str) -> None:
+        self._inner, self._address = inner, address
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._inner.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(self, *given: Any, **named: Any) -> httpcore.AsyncNetworkStream:
+        return _Stream(await self._inner.start_tls(*given, **named), self._address)
+
+    def get_extra_info(self, info: str) -> Any:
+        return (self._address, 443) if info == "server_addr" else self._inner.get_extra_info(info)
+
+
+@dataclass
+class Internet(httpcore.AsyncNetworkBackend):
+    """Every address of the world leads to one server; notes which were connected to."""
+
+    port: int
+    unreachable: set[str] = field(default_factory=set)
+    connected: list[str] = field(default_factory=list)
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A stream to the server. Raises httpcore's error for an address that is not reached."""
+        self.connected.append(host)
+        if host in self.unreachable:
+            raise httpcore.ConnectError
+        return _Stream(await httpcore.AnyIOBackend().connect_tcp("127.0.0.1", self.port, timeout), host)
+
+
+@dataclass
+class Shop:
+    """A client of https://shop.example, the names it asks and the network it uses."""
+
+    names: NameServer
+    internet: Internet
+    heard: Heard
+    client: Outbound
+
+    async def read(self) -> bytes:
+        """One read. Raises CallError."""
+        link = Link("test", f"https://{NAME}", None, Timeouts(5, 5), PaceRule(), "test")
+        answer = await self.client.reading(OrgId(1), IntegrationId(1), link).get("/x")
+        return answer.body
+
+
+@asynccontextmanager
+async def shop(
+    folder: Path, script: Script, *, alias: str = "", answer: bytes = CLOSING
+) -> AsyncIterator[Shop]:
+    """A shop at a name whose addresses are the script's."""
+    tls, authority = certificate(folder, NAME)
+    heard = Heard(answer)
+    async with listening(heard, tls) as port, name_server(script, alias=alias) as (resolver, names):
+        internet = Internet(port)
+        backend = GuardedBackend(resolver, (), internet)
+        clock, register = FakeClock(), Register()
+        transport = GuardedTransport(backend, tls_context(authority))
+        client = Outbound(Wire(clock, register, Log(lambda line: None, clock, register), transport=transport))
+        try:
+            yield Shop(names, internet, heard, client)
+        finally:
+            await transport.aclose()
+            await client.aclose()
+
+
+async def test_the_address_that_was_judged_is_the_one_connected_to(tmp_path: Path) -> None:
+    """The name is looked up once a connection; what it leads to afterwards is not asked for it."""
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["127.0.0.1"]) as here:
+        assert await here.read() == b"{}"
+        assert here.internet.connected == [PUBLIC]
+        assert here.names.asked[A] == 1
+        assert f"host: {NAME}\r\n" in here.heard.heads[0].lower()
+
+
+async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_path: Path) -> None:
+    """Each new connection judges anew, and nothing private is connected to."""
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["169.254.169.254"]) as here:
+        assert await here.read() == b"{}"
+        for _ in range(2):
+            with pytest.raises(Refused):
+                await here.read()
+        assert here.internet.connected == [PUBLIC]
+        assert len(here.heard.heads) == 1
+
+
+async def test_a_kept_connection_stays_where_it_was_judged(tmp_path: Path) -> None:
+    """A later answer does not move it."""
+    kept = CLOSING.replace(b"connection: close\r\n", b"")
+    async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["10.0.0.5"], answer=kept) as here:
+        assert [await here.read() for _ in range(3)] == [b"{}"] * 3
+        assert here.internet.connected == [PUBLIC]
+        assert here.names.asked[A] == 1
+
+
+@pytest.mark.parametrize("private", PRIVATE)
+@pytest.mark.parametrize("alias", ["", "cdn.example"])
+async def test_one_private_address_among_several_refuses_them_all(
+    tmp_path: Path, private: str, alias: str
+) -> None:
+    """In any place, of either kind, and behind another name."""
+    orders: Sequence[Sequence[str]] = ([private, PUBLIC, SIX], [PUBLIC, private, SIX], [PUBLIC, SIX, private])
+    async with shop(tmp_path, lambda time: orders[time % 3], alias=alias) as here:
+        for _ in orders:
+            with pytest.raises(Refused):
+                await here.read()
+        assert here.internet.connected == []
+
+
+async def test_the_next_address_tried_is_one_of_those_judged(tmp_path: Path) -> None:
+    """An address that is not reached is no reason to look the name up again."""
+    async with shop(tmp_path, lambda time: [PUBLIC, OTHER, SIX] if time == 0 else ["127.0.0.1"]) as here:
+        here.internet.unreachable = {PUBLIC, OTHER}
+        assert await here.read() == b"{}"
+        assert here.internet.connected == [PUBLIC, OTHER, SIX]
+        assert here.names.asked[A] == 1
+
+
+async def test_a_name_that_changes_with_every_question_never_leads_inside(tmp_path: Path) -> None:
+    """Many calls at once, half of them answered with a private address."""
+    flipping = (["127.0.0.1"], [PUBLIC], ["10.0.0.5"], [OTHER])
+    async with shop(tmp_path, lambda time: flipping[time % 4]) as here:
+        told = await asyncio.gather(*(here.read() for _ in range(24)), return_exceptions=True)
+        assert {type(each) for each in told} == {bytes, Refused}
+        assert all(isinstance(each, bytes | CallError) for each in told)
+        assert set(here.internet.connected) == {PUBLIC, OTHER}
+        assert len(here.heard.heads) == sum(isinstance(each, bytes) for each in told)
