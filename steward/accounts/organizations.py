@@ -116,7 +116,8 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
             actor=str(actor.person),
             object_kind="organization",
             object_id=str(actor.org),
-            detail={field: getattr(wanted, field) for field in changed},
+            # The record is for good and outlives the organisation, so it does not hold its name.
+            detail={field: field == "name" or getattr(wanted, field) for field in changed},
         )
         await audit.record(tx, actor.org, entry)
     return wanted

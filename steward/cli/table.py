@@ -12,6 +12,7 @@ from steward.cli.command import Command
 # A new file of commands is one line here.
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": ("org", "user", "credential"),
+    "erasing": ("org", "user", "compact"),
     "keys": ("keys",),
     "maintain": ("migrate",),
     "copies": ("backup", "restore"),

@@ -112,6 +112,12 @@ async def known(tx: Tx, person: PersonId) -> Known | None:
     return None if row is None else _known(row)
 
 
+async def invited(tx: Tx) -> list[Person]:
+    """Everybody who was invited, in any organisation, and has not accepted."""
+    rows = await tx.all(f"SELECT {_PERSON} FROM people WHERE unclaimed ORDER BY person_id")
+    return [_person(row) for row in rows]
+
+
 async def lock(tx: Tx, person: PersonId) -> None:
     """Waits for other changes of the account to end, and holds off later ones."""
     await tx.one("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})

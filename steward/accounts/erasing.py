@@ -1,0 +1,147 @@
+"""Erasing a person or an organisation: what goes, what stays without a name, and the record of it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+
+from steward.accounts import people as accounts
+from steward.accounts.attempts import hashed
+from steward.accounts.members import LAST_OWNER
+from steward.accounts.names import folded, folded_name
+from steward.clock import Clock
+from steward.model.account import MemberState, Person, Role
+from steward.model.ids import OrgId, PersonId
+from steward.model.refusals import NotFound, WrongState
+from steward.store import audit, erasing, members, organizations, people
+from steward.store.engine import Engine, Tx
+
+# Rows a transaction removes: few enough that the service writes between two of them.
+ROWS = 1_000
+RUNS = 50
+
+
+@dataclass(slots=True)
+class Erased:
+    """What erasing an organisation removed, by table, and the subscriptions that stores still have."""
+
+    name: str
+    removed: Counter[str] = field(default_factory=Counter)
+    people: int = 0
+    subscriptions: list[tuple[str, str]] = field(default_factory=list)
+
+
+async def people_named(tx: Tx, given: str) -> list[Person]:
+    """The person an operator names by id or e-mail address, and who was invited under that address.
+
+    Invitations hold an address of their own until they are accepted. Raises NotFound.
+    """
+    asked = [person for person in await people.invited(tx) if folded(person.email) == folded(given)]
+    try:
+        person = await accounts.resolve(tx, given)
+    except NotFound:
+        if not asked:
+            raise
+        return asked
+    same = [one for one in await people.invited(tx) if folded(one.email) == folded(person.email)]
+    return [person, *(one for one in same if one.id != person.id)]
+
+
+async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
+    """Takes from an account, and from its places in organisations, everything that tells whose it was.
+
+    The id stays, so that records still tell two people apart. Returns the organisations. Raises WrongState
+    while the person is the last owner of one.
+    """
+    await people.lock(tx, person.id)
+    orgs = await people.organizations_of(tx, person.id)
+    await tx.enter(orgs)
+    for org in orgs:
+        await organizations.lock(tx, org)
+        await _check_owner_left(tx, org, person.id)
+    await _anonymise(tx, person, orgs)
+    for org in orgs:
+        entry = audit.Entry("operator", "person_erased", object_kind="person", object_id=str(person.id))
+        await audit.record(tx, org, entry)
+    return orgs
+
+
+async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased:
+    """Removes an organisation's rows in small transactions, beside a service that may be running.
+
+    Its directory entry stays under a name that tells nothing, and so does the record of who did what, which
+    holds ids alone. People who belong to no other organisation are anonymised. Interrupted, it can be
+    repeated.
+    """
+    found = Erased(erased_name(org))
+
+    async def close(tx: Tx) -> None:
+        found.subscriptions = await erasing.subscriptions_of(tx, org)
+        await erasing.close(tx, org)
+
+    await engine.write(clock.now(), close, org=org)
+    while removed := await engine.write(clock.now(), lambda tx: erasing.remove_runs(tx, org, RUNS), org=org):
+        found.removed["runs"] += removed
+    for person in await engine.read(clock.now(), lambda tx: erasing.people_of(tx, org), org=org):
+        found.people += await engine.write(clock.now(), partial(_leave, org=org, person=person), org=org)
+    for table in erasing.TABLES:
+        await _empty(engine, clock, org, table, found)
+    await engine.write(clock.now(), lambda tx: _finish(tx, org, found), org=org)
+    return found
+
+
+def erased_name(org: OrgId) -> str:
+    """The name of an organisation once it is erased."""
+    return f"Erased organisation {org}"
+
+
+async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, found: Erased) -> None:
+    async def act(tx: Tx) -> int:
+        return await erasing.remove_some(tx, org, table, ROWS)
+
+    while removed := await engine.write(clock.now(), act, org=org):
+        found.removed[table] += removed
+
+
+async def _leave(tx: Tx, org: OrgId, person: PersonId) -> bool:
+    """Anonymises a person who belongs to no other organisation; whether they were."""
+    if await people.organizations_of(tx, person) != [org]:
+        return False
+    account = await people.get(tx, person)
+    if account is None:
+        return False
+    await _anonymise(tx, account, [org])
+    return True
+
+
+async def _finish(tx: Tx, org: OrgId, found: Erased) -> None:
+    await erasing.forget_calls(tx, org)
+    await erasing.name_of_nobody(tx, org, found.name, folded_name(found.name))
+    counts = {table: found.removed[table] for table in ("automations", "runs", "approvals", "events")}
+    entry = audit.Entry(
+        "operator",
+        "organization_erased",
+        object_kind="organization",
+        object_id=str(org),
+        detail={**counts, "people": found.people},
+    )
+    await audit.record(tx, org, entry)
+
+
+async def _check_owner_left(tx: Tx, org: OrgId, person: PersonId) -> None:
+    member = await members.get(tx, org, person)
+    is_owner = member is not None and member.role is Role.OWNER and member.state is MemberState.ACTIVE
+    if is_owner and await members.owners(tx, org) == 1:
+        organization = await organizations.get(tx, org)
+        name = organization.name if organization is not None else str(org)
+        raise WrongState(f"{name}: {LAST_OWNER} Or erase the organisation.")
+
+
+async def _anonymise(tx: Tx, person: Person, orgs: list[OrgId]) -> None:
+    email_norm = folded(person.email)
+    names = [person.email]
+    if person.first_name and person.last_name:
+        names.append(f"{person.first_name} {person.last_name}")
+    for org in orgs:
+        await erasing.anonymise_member(tx, org, person.id, email_norm=email_norm, names=names)
+    await erasing.end_sign_ins(tx, person.id, hashed(email_norm))
+    await erasing.anonymise_account(tx, person.id)

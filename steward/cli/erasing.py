@@ -1,0 +1,108 @@
+"""user erase, org erase and compact: what a person or a customer who leaves may ask for by law."""
+
+import asyncio
+
+from steward.accounts import erasing, organizations
+from steward.cli.command import Asked, Command, CommandFailed, Facts, desk, option
+from steward.config import Settings
+from steward.model.account import Organization, Person
+from steward.model.ids import OrgId
+from steward.store.compaction import compact
+from steward.store.engine import Tx
+from steward.store.engine_sqlite import AlreadyServed
+from steward.store.erasing import FORMER_MEMBER
+from steward.store.migrate import is_sqlite, sqlite_path
+
+
+async def erase_user(asked: Asked) -> Facts:
+    """Takes a person's names, address, password and sessions away; their id stays."""
+
+    async def act(tx: Tx) -> tuple[Person, set[OrgId]]:
+        person, *invited = await erasing.people_named(tx, asked.options.user)
+        known_as = (person.email, f"{person.first_name} {person.last_name}")
+        _check_confirmed(asked, known_as, f"{known_as[1]} ({person.email})".strip())
+        orgs = set(await erasing.erase_person(tx, person))
+        for one in invited:
+            orgs.update(await erasing.erase_person(tx, one))
+        return person, orgs
+
+    async with desk(asked) as open_desk:
+        person, orgs = await open_desk.write(act)
+    erased = {"id": person.id, "name": FORMER_MEMBER, "organizations": sorted(int(org) for org in orgs)}
+    return {"user": erased, "file_rewritten": await _rewritten(asked.settings)}
+
+
+async def erase_org(asked: Asked) -> Facts:
+    """Removes an organisation and everything it owns; its id and the record of who did what stay."""
+
+    async def look(tx: Tx) -> Organization:
+        org = await organizations.resolve(tx, asked.options.org)
+        await tx.enter([org])
+        found = await organizations.get(tx, org)
+        _check_confirmed(asked, (found.name,), found.name)
+        return found
+
+    async with desk(asked) as open_desk:
+        found = await open_desk.write(look)
+        done = await erasing.erase_organization(open_desk.engine, asked.clock, OrgId(found.id))
+    return {
+        "organization": {"id": found.id, "name": done.name},
+        "removed": dict(done.removed),
+        "people_anonymised": done.people,
+        "subscriptions_left": [{"store": store, "topic": topic} for store, topic in done.subscriptions],
+        "file_rewritten": await _rewritten(asked.settings),
+    }
+
+
+async def rewrite_file(asked: Asked) -> Facts:
+    """Rewrites the SQLite file, so that nothing removed is left in it."""
+    settings = asked.settings
+    if not is_sqlite(settings.database_url):
+        words = "Only an SQLite file is rewritten. PostgreSQL reuses the room by itself; see VACUUM FULL."
+        raise CommandFailed("wrong_engine", words)
+    path = sqlite_path(settings.database_url)
+    if not path.is_file():
+        raise CommandFailed("not_found", f"There is no database at {path}.")
+    await asyncio.to_thread(compact, path)
+    return {"file": str(path), "bytes": path.stat().st_size}
+
+
+def _check_confirmed(asked: Asked, names: tuple[str, ...], known_as: str) -> None:
+    """Raises CommandFailed unless --confirm repeats one of the names."""
+    if asked.options.confirm not in names:
+        words = f"This cannot be undone. To erase {known_as}, repeat the name: --confirm '{names[0]}'."
+        raise CommandFailed("not_confirmed", words)
+
+
+async def _rewritten(settings: Settings) -> bool:
+    """Rewrites the SQLite file unless a service uses it; always False on PostgreSQL."""
+    if not is_sqlite(settings.database_url):
+        return False
+    try:
+        await asyncio.to_thread(compact, sqlite_path(settings.database_url))
+    except AlreadyServed:
+        return False
+    return True
+
+
+COMMANDS = [
+    Command(
+        "user erase",
+        "take a person's names, address and sign-in away for good",
+        erase_user,
+        (
+            option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address"),
+            option("--confirm", required=True, metavar="NAME", help="their e-mail address or full name"),
+        ),
+    ),
+    Command(
+        "org erase",
+        "remove an organisation and all it owns for good",
+        erase_org,
+        (
+            option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
+            option("--confirm", required=True, metavar="NAME", help="its exact name"),
+        ),
+    ),
+    Command("compact", "rewrite the SQLite file without what was removed", rewrite_file),
+]

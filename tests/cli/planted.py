@@ -1,0 +1,58 @@
+"""Looks for values in every column of every table of a database, and in the bytes of an SQLite file."""
+
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import asyncpg
+
+from steward.store.migrate import is_sqlite, sqlite_path
+
+Tables = Mapping[str, list[dict[str, Any]]]
+
+
+async def tables_of(url: str) -> Tables:
+    """Every table with all of its rows, the walls between organisations not regarded."""
+    if is_sqlite(url):
+        file = sqlite3.connect(sqlite_path(url))
+        file.row_factory = sqlite3.Row
+        names = [row["name"] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        found = {name: [dict(row) for row in file.execute(f'SELECT * FROM "{name}"')] for name in names}
+        file.close()
+        return found
+    connection = await asyncpg.connect(url)
+    names = [
+        row["name"]
+        for row in await connection.fetch(
+            "SELECT c.relname AS name FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+        )
+    ]
+    found = {name: [dict(row) for row in await connection.fetch(f'SELECT * FROM "{name}"')] for name in names}
+    await connection.close()
+    return found
+
+
+def holding(tables: Tables, values: Iterable[str]) -> list[str]:
+    """`table.column` of every cell that holds one of the values, in any case, also compressed."""
+    wanted = [value.casefold() for value in values]
+    return sorted(
+        {
+            f"{table}.{column}"
+            for table, rows in tables.items()
+            for row in rows
+            for column, cell in row.items()
+            if any(value in _text(cell) for value in wanted)
+        }
+    )
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, bytes):
+        try:
+            cell = zlib.decompress(cell)
+        except zlib.error:
+            pass
+        return cell.decode("utf-8", "replace").casefold()
+    return str(cell).casefold()

@@ -1,0 +1,312 @@
+"""user erase and org erase: every table is searched for what was planted, beside a service that goes on."""
+
+import asyncio
+import io
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from steward.accounts import people
+from steward.accounts.people import CreatePerson
+from steward.cli.run import run
+from steward.model.account import Role
+from steward.model.run import RunStatus
+from steward.sandbox.world import World
+from steward.store.erasing import KEPT, TABLES
+from steward.store.migrate import is_sqlite, sqlite_path
+from tests.cli.planted import holding, tables_of
+from tests.events.world import open_ears, order
+from tests.fake_clock import FakeClock
+from tests.people import PASSWORD, Member
+from tests.runs.shop import Shop, connect_all, neighbour, open_shop
+from tests.service import hashed_password
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]
+EMAIL, FIRST, LAST = "Zsuzsa.Q@quellenhof.example", "Zsuzsanna", "Quellenhof"
+USERNAME = "zsuzsi-77"
+PLANTED = (EMAIL, "quellenhof", FIRST, USERNAME)
+CUSTOMER = "hermione.customer@example.net"
+V1 = "/v1/automations"
+Erase = Callable[..., Awaitable[tuple[int, Any]]]
+
+
+@pytest.fixture
+def steward(database_url: str, tmp_path: Path) -> Erase:
+    """Runs a command beside the service, in a thread of its own; its exit code and facts."""
+    environ = {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": database_url,
+        "STEWARD_DATA_DIR": str(tmp_path / "data"),
+    }
+
+    async def call(*words: str) -> tuple[int, Any]:
+        out = io.StringIO()
+        status = await asyncio.to_thread(run, [*words, "--json"], environ, out=out, err=io.StringIO())
+        return status, json.loads(out.getvalue())
+
+    return call
+
+
+async def add_person(whole: Whole, role: Role = Role.APPROVER) -> Member:
+    """Somebody whose every name is told from everything else."""
+    service = whole.service
+
+    async def act(tx: Any) -> Any:
+        ask = CreatePerson(EMAIL, FIRST, LAST, USERNAME, hashed_password())
+        person = await people.create(tx, ask)
+        await people.add_to_organization(tx, person, service.own.organization.id, role)
+        return person
+
+    own = service.own.organization
+    member = Member(await service.write(act), own.id, own.name, role)
+    service.members["zsuzsa"] = member
+    return member
+
+
+async def leave_traces(whole: Whole) -> dict[str, Any]:
+    """What a person leaves behind: sessions, tokens, attempts, decisions, reasons, an invitation."""
+    service, shop = whole.service, whole.shop
+    session, token = await service.web("zsuzsa"), await service.token("zsuzsa")
+    assert (await service.log_in("zsuzsa")).status == 200
+    wrong = {"email": EMAIL, "password": "not this one"}
+    assert (await service.nobody("198.51.100.77").post("/app/session", wrong)).status == 401
+    waiting = await shop.waiting(await shop.hiding(threshold=5))
+    approval = await shop.approval(waiting)
+    comment = f"Fine by me, {FIRST} {LAST} <{EMAIL}>"
+    heard = await session.post(f"{V1}/approvals/{approval.id}/approve", {"version": 1, "comment": comment})
+    assert heard.status == 200, heard.body
+    await shop.until_settled(waiting)
+    body = {"template_id": "hide-out-of-stock-products", "name": "Hers", "inputs": {}}
+    body |= {
+        "schedule": {"cadence": "daily", "run_at": "08:00"},
+        "integration_id": whole.number("woocommerce"),
+    }
+    made = (await token.post(V1, body)).data["automation"]
+    reason = {"reason": f"{FIRST} {LAST} is away"}
+    assert (await session.post(f"{V1}/{made['id']}/pause", reason)).status == 200
+    return {"session": session, "token": token, "approval": approval.id, "automation": made["id"]}
+
+
+async def test_a_person_is_erased_and_what_they_did_stays(
+    whole: Whole, steward: Erase, database_url: str
+) -> None:
+    """GDPR 17: nothing tells any more who it was; counts, decisions and the record stay"""
+    person = (await add_person(whole)).person
+    traces = await leave_traces(whole)
+    invited = {"email": EMAIL.upper(), "first_name": FIRST, "last_name": LAST, "role": "member"}
+    assert (await (await whole.service.web("stranger")).post("/app/people", invited)).status == 201
+    before = await tables_of(database_url)
+    assert {"people.email", "members.email_norm", "approvals.comment", "automation_history.reason"} <= set(
+        holding(before, PLANTED)
+    )
+    asked = ("user", "erase", "--user", EMAIL, "--confirm")
+    status, refused = await steward(*asked, "Somebody Else")
+    assert (status, refused["error"]["code"]) == (1, "not_confirmed")
+    assert holding(await tables_of(database_url), PLANTED) == holding(before, PLANTED)
+
+    status, facts = await steward(*asked, f"{FIRST} {LAST}")
+    assert (status, facts["user"]["id"]) == (0, person.id), facts
+    after = await tables_of(database_url)
+    assert holding(after, PLANTED) == []
+    gone = {"sessions", "login_attempts", "invitations"}
+    for table in before.keys() - gone - {"audit_log", "rate_windows"}:
+        assert len(after[table]) == len(before[table]), table
+    assert [row for row in after["sessions"] if row["person_id"] == person.id] == []
+    [decided] = [row for row in after["approvals"] if row["id"] == traces["approval"]]
+    assert (decided["decided_by"], decided["session_hash"]) == (person.id, None)
+    assert decided["comment"] == "Fine by me, A former member <A former member>"
+    done = [row for row in after["audit_log"] if row["action"] == "person_erased"]
+    assert str(person.id) in {row["object_id"] for row in done}
+    assert {row["org_id"] for row in done} == set(facts["user"]["organizations"])
+    assert len(done) == 2
+
+    assert (await traces["session"].get("/app/session")).status == 401
+    assert (await traces["token"].get(f"{V1}/status")).status in (401, 403)
+    assert (await whole.service.log_in("zsuzsa")).status == 401
+    signing_in = {"email": EMAIL, "password": PASSWORD}
+    assert (await whole.service.nobody("198.51.100.78").post("/app/session", signing_in)).status == 401
+    owner = await whole.service.web("owner")
+    [shown] = [one for one in (await owner.get("/app/people")).data["people"] if one["id"] == person.id]
+    assert (shown["first_name"], shown["last_name"]) == ("A former", "member")
+    assert (await owner.get(f"{V1}/{traces['automation']}")).status == 200
+
+
+async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, database_url: str) -> None:
+    """Somebody invited who never came is erased by their address; the link opens nothing"""
+    stranger = await whole.service.web("stranger")
+    body = {"email": EMAIL, "first_name": FIRST, "last_name": LAST, "role": "member"}
+    assert (await stranger.post("/app/people", body)).status == 201
+    assert holding(await tables_of(database_url), PLANTED)
+    status, _ = await steward("user", "erase", "--user", EMAIL, "--confirm", EMAIL)
+    assert status == 0
+    after = await tables_of(database_url)
+    assert (holding(after, PLANTED), after["invitations"]) == ([], [])
+
+
+async def test_the_last_owner_is_not_erased(whole: Whole, steward: Erase) -> None:
+    """An organisation keeps somebody who can act for it: first another owner, or the organisation goes"""
+    owner = whole.service.members["owner"].person
+    asked = ("user", "erase", "--user", str(owner.id), "--confirm", owner.email)
+    status, refused = await steward(*asked)
+    assert (status, refused["error"]["code"]) == (1, "wrong_state")
+    assert "Demo Shop" in refused["error"]["message"]
+    await add_person(whole, Role.OWNER)
+    assert (await steward(*asked))[0] == 0
+
+
+async def busy_organization(whole: Whole) -> Shop:
+    """Runs of every kind, an event with a customer's data, an import; a run waits, and one has not begun."""
+    ears, shop = await open_ears(whole), whole.shop
+    await ears.automation("orders/create", name="Quellenhof orders")
+    told = order(71, billing={"email": CUSTOMER, "first_name": "Hermione"})
+    assert (await ears.deliver("order.created", told)).status == 200
+    await ears.automation("orders/updated", name="Quellenhof later")
+    await shop.drain()
+    assert (await ears.deliver("order.updated", {**told, "note": CUSTOMER})).status == 200
+    await shop.waiting(await shop.pricing())
+    nodes = [{"name": "Quellenhof", "type": "n8n-nodes-base.noOp", "typeVersion": 1, "parameters": {}}]
+    kept = {"source": "workflow_tool", "name": "Quellenhof", "content": {"nodes": nodes, "connections": {}}}
+    assert (await (await whole.service.token("member")).post(f"{V1}/imports", kept)).status == 201
+    owner = await whole.service.web("owner")
+    renamed = await owner.patch("/app/organization", {"name": "Quellenhof Tea", "timezone": "Europe/Vienna"})
+    assert renamed.status == 200, renamed.body
+    await shop.run_now(await shop.alerting())
+    return shop
+
+
+async def test_an_organisation_is_erased_beside_a_running_worker(
+    whole: Whole, steward: Erase, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """GDPR 17 and 28: no row is left but its id and the record; the worker and the others go on"""
+    await add_person(whole)
+    await leave_traces(whole)
+    shop = await busy_organization(whole)
+    org = int(whole.service.own.organization.id)
+    before = await tables_of(database_url)
+    planted = ("quellenhof", CUSTOMER, "olga", "anton", "member@example.com")
+    assert len(holding(before, planted)) > 15
+    status, refused = await steward("org", "erase", "--org", str(org), "--confirm", "Demo Shop")
+    assert (status, refused["error"]["code"]) == (1, "not_confirmed")
+
+    capsys.readouterr()
+    erasing = steward("org", "erase", "--org", str(org), "--confirm", "Quellenhof Tea")
+    (status, facts), _ = await asyncio.gather(erasing, shop.drain())
+    assert status == 0, facts
+    assert facts["removed"]["runs"] >= 3
+    assert {one["store"] for one in facts["subscriptions_left"]} == {shop.connections["woocommerce"].name}
+    await shop.pass_time(minutes=10)
+    after = await tables_of(database_url)
+    # The person is still a member of the other organisation, under their own name.
+    left = [
+        place for place in holding(after, planted) if place.partition(".")[0] not in ("people", "members")
+    ]
+    assert left == []
+    owned = {table: [row for row in rows if row.get("org_id") == org] for table, rows in after.items()}
+    assert {table for table, rows in owned.items() if rows} == set(KEPT)
+    [done] = [row for row in owned["audit_log"] if row["action"] == "organization_erased"]
+    assert json.loads(done["detail"])["runs"] == facts["removed"]["runs"]
+    assert len(owned["audit_log"]) > len([row for row in before["audit_log"] if row["org_id"] == org])
+    assert capsys.readouterr().out == ""
+
+    stranger = await whole.service.token("stranger")
+    assert (await stranger.get(f"{V1}/status")).status == 200
+    assert (await whole.service.log_in("owner")).status == 401
+    status, again = await steward("org", "list")
+    assert f"Erased organisation {org}" in [one["name"] for one in again["organizations"]]
+
+
+@dataclass
+class Held(httpx.AsyncBaseTransport):
+    """Leads to the pretend shop; before the first read of products it awaits `meanwhile`."""
+
+    inner: httpx.AsyncBaseTransport
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answers as the shop does."""
+        meanwhile = self.meanwhile
+        if meanwhile is not None and request.method == "GET" and "/products" in request.url.path:
+            self.meanwhile = None
+            await meanwhile()
+        return await self.inner.handle_async_request(request)
+
+
+async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
+    database_url: str, clock: FakeClock, tmp_path: Path, steward: Erase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """engine 2: as after a lost lease, nothing of the run is written; another organisation's run goes on"""
+    held: list[Held] = []
+
+    def around(world: World) -> None:
+        held.append(Held(world.transport()))
+        world.transport = lambda: held[0]  # type: ignore[method-assign]
+
+    shop = await open_shop(database_url, clock, tmp_path, around=around)
+    await connect_all(shop)
+    beside = await neighbour(shop)
+    org, done = str(shop.owner.org), []
+    await shop.run_now(await shop.pricing())
+    other = await beside.run_now(await beside.pricing())
+
+    async def erase() -> None:
+        done.append(await steward("org", "erase", "--org", org, "--confirm", "test"))
+
+    held[0].meanwhile = erase
+    capsys.readouterr()
+    await shop.drain()
+    [(status, facts)] = done
+    assert (status, facts["removed"]["runs"]) == (0, 1)
+    assert (await beside.run(other)).status is RunStatus.WAITING_APPROVAL
+    assert capsys.readouterr().out == ""
+    await shop.service.close()
+    after = await tables_of(database_url)
+    assert {
+        table for table, rows in after.items() if any(str(row.get("org_id")) == org for row in rows)
+    } == KEPT
+
+
+async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(database_url: str) -> None:
+    """A table that a migration adds is thought of: what has `org_id` is in one of the two lists"""
+    if is_sqlite(database_url):
+        file = sqlite3.connect(sqlite_path(database_url))
+        names = [row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        columns = {name: {row[1] for row in file.execute(f"PRAGMA table_info({name})")} for name in names}
+        file.close()
+        owned = {name for name, found in columns.items() if "org_id" in found}
+    else:
+        connection = await asyncpg.connect(database_url)
+        rows = await connection.fetch(
+            "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+            " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'org_id'"
+            " WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition"
+        )
+        await connection.close()
+        owned = {row["relname"] for row in rows} - {"rate_windows"}
+    assert owned == TABLES.keys() | KEPT
+
+
+async def test_nothing_is_left_in_the_bytes_of_the_file(
+    sqlite_url: str, database_url: str, whole: Whole, steward: Erase
+) -> None:
+    """docs/operate.md: with the service stopped, erasing rewrites the file"""
+    if not is_sqlite(database_url):
+        return
+    await busy_organization(whole)
+    file = sqlite_path(database_url)
+    await whole.close()
+    org = str(whole.service.own.organization.id)
+    assert b"uellenhof" in file.read_bytes()
+    status, facts = await steward("org", "erase", "--org", org, "--confirm", "Quellenhof Tea")
+    assert (status, facts["file_rewritten"]) == (0, True)
+    for path in file.parent.glob(f"{file.name}*"):
+        content = path.read_bytes()
+        assert b"uellenhof" not in content, path
+        assert CUSTOMER.encode() not in content, path
