@@ -22,7 +22,15 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
-from steward.outbound.errors import CallError, Refused, Unauthorized, Unavailable, WrongAddress
+from steward.outbound.errors import (
+    AnsweredByOther,
+    BadCertificate,
+    CallError,
+    Refused,
+    Unauthorized,
+    Unavailable,
+    WrongAddress,
+)
 from steward.scheduling import zones
 from steward.security.envelope import CannotOpen
 from steward.store import audit, automations, connections, endpoints, subscriptions
@@ -123,7 +131,8 @@ def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
 def _refused(health: Health, settings: Settings) -> Exception:
     error = health.error or CallError("The check failed.")
     if isinstance(error, _SILENT):
-        return NotConnected(f"The account did not answer. {error.message}", errors={})
+        silent = "" if isinstance(error, BadCertificate) else "The account did not answer. "
+        return NotConnected(f"{silent}{error.message}", errors={})
     field = health.error_field or next(iter(settings.sealed or settings.plain))
     return _bad({field: [error.message]})
 
@@ -235,8 +244,12 @@ async def look_again(vault: Vault, connection: Connection, secrets: Secrets) -> 
     return await _look(vault, connection.org, connector, secrets, integration=connection.integration_id)
 
 
-async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health) -> Connected:
+async def checked(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health, lasting: bool = False
+) -> Connected:
     """Keeps what a check found: a good one heals, one that says the key is bad asks for reconnecting.
+
+    A web page or a redirect in the place of an answer does so only when it is `lasting`.
 
     Raises NotFound, WrongState (disconnected), StaleVersion.
     """
@@ -245,6 +258,8 @@ async def checked(tx: Tx, org: OrgId, integration: IntegrationId, *, health: Hea
         raise WrongState("This connection is disconnected. Reconnect it first.")
     if health.ok:
         state = ConnectionState.CONNECTED
+    elif isinstance(health.error, AnsweredByOther) and not lasting:
+        state = before.state
     elif isinstance(health.error, Unauthorized | WrongAddress):
         state = ConnectionState.NEEDS_RECONNECTING
     else:

@@ -13,7 +13,7 @@ from steward.connectors.base import Health, Secrets
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotFound, StaleVersion, WrongState
-from steward.outbound.errors import Unauthorized, Unavailable, WrongAddress
+from steward.outbound.errors import AnsweredByOther, CallError, Unauthorized, Unavailable, WrongAddress
 from steward.security.envelope import CannotOpen
 from steward.store import connections
 from steward.store.engine import Engine, Tx
@@ -22,7 +22,10 @@ from steward.telemetry.log import Log
 AGAIN = timedelta(seconds=60)
 SILENT_AGAIN = timedelta(minutes=10)
 SILENT_FOR = timedelta(hours=24)
+OTHER_FOR = timedelta(hours=1)
 _DOUBTED = "doubted_at"
+_OTHER_SINCE = "answered_by_other_since"
+_MARKS = frozenset({_DOUBTED, _OTHER_SINCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +77,13 @@ async def _begin(
 async def _keep(tx: Tx, *, was: Connection, health: Health) -> None:
     org, integration = was.org, was.integration_id
     refused = not health.ok and isinstance(health.error, Unauthorized | WrongAddress)
-    doubted = _doubted(was)
-    if refused and (doubted is None or tx.now - doubted < AGAIN):
-        noted = {**was.facts, _DOUBTED: (doubted or tx.now).isoformat()}
-        after = replace(was, facts=noted, version=was.version + 1)
-        if not await connections.save(tx, org, after, was=was.version):
-            raise StaleVersion
-        await connections.check_next(tx, org, integration, (doubted or tx.now) + AGAIN)
+    if refused and health.error is not None and await _is_doubted(tx, was, health.error):
         return
-    kept = await connecting.checked(tx, org, integration, health=_worded(was, health, tx.now))
+    kept = await connecting.checked(tx, org, integration, health=_worded(was, health, tx.now), lasting=True)
     if not health.ok and not refused:
         await connections.check_next(tx, org, integration, tx.now + SILENT_AGAIN)
-    if _DOUBTED in kept.connection.facts and health.ok:
-        facts = {name: value for name, value in kept.connection.facts.items() if name != _DOUBTED}
+    if _MARKS & kept.connection.facts.keys() and health.ok:
+        facts = {name: value for name, value in kept.connection.facts.items() if name not in _MARKS}
         now = replace(kept.connection, facts=facts, version=kept.connection.version + 1)
         await connections.save(tx, org, now, was=kept.connection.version)
 
@@ -101,7 +98,29 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
     return replace(health, error=Unavailable(words))
 
 
-def _doubted(connection: Connection) -> datetime | None:
+async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
+    """Notes since when the account says no, and whether that is too short to believe it.
+
+    A refused key is believed after a minute, what stands in front of the account after an hour: a security
+    plug-in or maintenance often passes. Raises StaleVersion.
+    """
+    by_other = isinstance(error, AnsweredByOther)
+    mark, patience = (_OTHER_SINCE, OTHER_FOR) if by_other else (_DOUBTED, AGAIN)
+    since = _since(was, mark) or tx.now
+    if tx.now - since >= patience:
+        return False
+    facts = {name: value for name, value in was.facts.items() if name not in _MARKS}
+    last_error = error.message[:300] if by_other else was.last_error
+    noted = {**facts, mark: since.isoformat()}
+    after = replace(was, facts=noted, last_error=last_error, version=was.version + 1)
+    if not await connections.save(tx, was.org, after, was=was.version):
+        raise StaleVersion
+    again = min(tx.now + SILENT_AGAIN, since + patience)
+    await connections.check_next(tx, was.org, was.integration_id, again)
+    return True
+
+
+def _since(connection: Connection, mark: str) -> datetime | None:
     facts: Mapping[str, object] = connection.facts
-    told = facts.get(_DOUBTED)
+    told = facts.get(mark)
     return datetime.fromisoformat(told) if isinstance(told, str) else None

@@ -14,6 +14,8 @@ from steward.outbound.address import origin_of
 from steward.outbound.answer import ANSWER_BYTES, Answer, Decoded
 from steward.outbound.documents import Document
 from steward.outbound.errors import (
+    AnsweredByOther,
+    BadCertificate,
     Broken,
     CallError,
     NotSent,
@@ -189,7 +191,7 @@ class ReadHttp:
             if target is None or isinstance(self._line.link.proof, AddressSecret) or hop == _REDIRECTS:
                 break
             ask = replace(ask, url=self._followed(ask.url, target))
-        raise WrongAddress("The address leads elsewhere. Check the address of the account.")
+        raise AnsweredByOther("The address leads elsewhere. Check the address of the account.")
 
     def _followed(self, url: str, target: str) -> str:
         """Only to the same scheme, host and port (connectors 5.3)."""
@@ -199,7 +201,7 @@ class ReadHttp:
         except (Refused, ValueError):
             same = False
         if not same:
-            raise WrongAddress("The address leads to another host. Check the address of the account.")
+            raise AnsweredByOther("The address leads to another host. Check the address of the account.")
         return following
 
     async def _tried(self, asked: Ask) -> Answer:
@@ -213,7 +215,7 @@ class ReadHttp:
             except Failed as failure:
                 error = failure.cause
                 ends = isinstance(error, TimedOut) and not asked.retry_timeouts
-                if ends or not isinstance(error, Unavailable):
+                if ends or isinstance(error, BadCertificate) or not isinstance(error, Unavailable):
                     raise error from None
             else:
                 if answer.status in _GATEWAY_TIMEOUTS and not asked.retry_timeouts:

@@ -137,6 +137,14 @@ class WrongAddress(CallError):
         self.field = field
 
 
+class AnsweredByOther(WrongAddress):
+    """A web page or a redirect came in the place of the account's answer; that often passes."""
+
+
+class BadCertificate(Unavailable):
+    """The certificate of the account's host is not accepted, so that nothing was sent."""
+
+
 class Broken(CallError):
     """The answer is not as documented, too large or too deep."""
 

@@ -190,6 +190,28 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         await self._pool.aclose()
 
 
+# Reasons by OpenSSL's number of a failed verification.
+_UNTRUSTED = {
+    9: "it is not valid yet",
+    10: "it has expired",
+    18: "it was signed by itself and not by a known authority",
+    19: "it was signed by an authority of its own that is not known",
+    20: "it was signed by an authority that is not known, or the certificates between them are missing",
+    21: "it was signed by an authority that is not known, or the certificates between them are missing",
+    62: "it belongs to another host",
+    64: "it belongs to another host",
+}
+
+
+def certificate_problem(error: BaseException | None) -> str | None:
+    """Why a certificate was not accepted; null for any other failure."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return _UNTRUSTED.get(error.verify_code, error.verify_message[:200])
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def tls_context(authorities: str | None = None) -> ssl.SSLContext:
     """TLS 1.2 or later, certificate and name checked; nothing from the environment.
 

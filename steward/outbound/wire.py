@@ -15,7 +15,15 @@ from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.address import Origin, Resolver, SystemResolver, origin_of
 from steward.outbound.answer import ANSWER_BYTES, HEADER_BYTES, Answer, Body, LineCap
-from steward.outbound.errors import Broken, CallError, Refused, Throttled, TimedOut, Unavailable
+from steward.outbound.errors import (
+    BadCertificate,
+    Broken,
+    CallError,
+    Refused,
+    Throttled,
+    TimedOut,
+    Unavailable,
+)
 from steward.outbound.exchange import Tokens
 from steward.outbound.link import (
     AddressSecret,
@@ -34,7 +42,15 @@ from steward.outbound.link import (
 )
 from steward.outbound.pace import Pace, Paces, retry_after
 from steward.outbound.points import Told, told_by
-from steward.outbound.transport import FAILURES, MARK, GuardedBackend, GuardedTransport, SentMark, tls_context
+from steward.outbound.transport import (
+    FAILURES,
+    MARK,
+    GuardedBackend,
+    GuardedTransport,
+    SentMark,
+    certificate_problem,
+    tls_context,
+)
 from steward.outbound.turns import Urgency
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
@@ -300,8 +316,7 @@ class Wire:
             # Before the request: refused or not resolved. After it: the answer was over a cap.
             raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            cause = TimedOut() if _is_timeout(error) else Unavailable()
-            raise Failed(cause, not_sent=mark.not_sent(error)) from None
+            raise Failed(_cause(error, line.link.host), not_sent=mark.not_sent(error)) from None
 
     async def _answered(self, line: Line, request: httpx.Request, most_bytes: int) -> Answer:
         transport, place = await self._transport(line), line.place
@@ -383,6 +398,16 @@ def _told(answer: Answer) -> Told | None:
 
 def _text(answer: Answer) -> str:
     return answer.body[:2_000].decode("utf-8", "replace")
+
+
+def _cause(error: BaseException, host: str) -> Unavailable:
+    """Why a call did not come through."""
+    if _is_timeout(error):
+        return TimedOut()
+    why = certificate_problem(error)
+    if why is not None:
+        return BadCertificate(f"The certificate of {host} was not accepted: {why}.")
+    return Unavailable()
 
 
 def _is_timeout(error: BaseException) -> bool:

@@ -77,6 +77,38 @@ async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop)
     assert bare.world.described()["woocommerce"]["consumer_secret"] not in repr(lost)
 
 
+PAGE = "<html><head><title>Just a moment</title></head></html>"
+
+
+@pytest.mark.parametrize("status", [200, 403, 404])
+async def test_a_web_page_leaves_a_connection_as_it_is_unless_it_lasts_an_hour(
+    bare: Shop, status: int
+) -> None:
+    """A security plug-in often passes; what came is told from the first time on."""
+    before = (await looked(bare)).facts
+    bare.fault("status", "*", "/**", status=status, body=PAGE, count=-1)
+    await bare.clock.advance(6 * HOURS)
+    first = await looked(bare)
+    assert first.state is ConnectionState.CONNECTED
+    assert first.last_error
+    assert status == 404 or "“Just a moment”" in first.last_error
+    for _ in range(5):
+        await bare.clock.advance(600)
+        assert (await looked(bare)).state is ConnectionState.CONNECTED
+    bare.world.state.faults.clear()
+    await bare.clock.advance(600)
+    healed = await looked(bare)
+    assert (healed.state, healed.last_error, healed.facts) == (ConnectionState.CONNECTED, None, before)
+    bare.fault("status", "*", "/**", status=status, body=PAGE, count=-1)
+    await bare.clock.advance(6 * HOURS)
+    for minutes in range(0, 60, 10):
+        assert (await looked(bare)).state is ConnectionState.CONNECTED, minutes
+        await bare.clock.advance(600)
+    lost = await looked(bare)
+    assert lost.state is ConnectionState.NEEDS_RECONNECTING
+    assert lost.last_error
+
+
 async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Shop) -> None:
     """connectors 4, Unauthorized: found out by a run's read, or just before its changes are written"""
     kept = dict(bare.world.state.shop.keys)

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from steward.clock import SystemClock
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import NotSent, OutcomeUnknown, Refused, TimedOut, Unavailable
+from steward.outbound.errors import BadCertificate, NotSent, OutcomeUnknown, Refused, TimedOut, Unavailable
 from steward.outbound.grant import WriteGrant
 from steward.outbound.link import Link, PaceRule, Timeouts
 from steward.outbound.transport import GuardedBackend, tls_context
@@ -295,7 +295,33 @@ async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_pat
         assert len(heard.heads) == (1 if sent else 0)
 
 
-def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, str]:
+@pytest.mark.parametrize(
+    ("name", "days", "trusted", "why"),
+    [
+        ("other.internal", 36_500, True, "it belongs to another host"),
+        (NAME, 30, True, "it has expired"),
+        (NAME, 36_500, False, "it was signed by itself"),
+    ],
+)
+async def test_a_certificate_that_fails_says_why_and_is_not_tried_again(
+    tmp_path: Path, name: str, days: int, trusted: bool, why: str
+) -> None:
+    server, authority = certificate(tmp_path, name, days=days)
+    tls = tls_context(authority if trusted else None)
+    arrived: list[object] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.append(await reader.read(1))
+
+    async with listening(talk, server) as port:
+        names = Names("127.0.0.1")
+        with pytest.raises(BadCertificate) as told:
+            await read(*outbound(port, names, scheme="https", tls=tls))
+    assert told.value.message.startswith(f"The certificate of {NAME} was not accepted: {why}")
+    assert (names.asked, [each for each in arrived if each]) == (1, [])
+
+
+def certificate(folder: Path, name: str, *, days: int = 36_500) -> tuple[ssl.SSLContext, str]:
     """A server's TLS and the file of its own authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -307,7 +333,7 @@ def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, str]:
         .public_key(key.public_key())
         .serial_number(1)
         .not_valid_before(now)
-        .not_valid_after(now + timedelta(days=36_500))
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

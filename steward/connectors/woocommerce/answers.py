@@ -19,7 +19,9 @@ from steward.connectors.base import (
     Variant,
     WrongAddress,
 )
+from steward.connectors.woocommerce.bodies import decoded_of, page_error
 from steward.outbound.answer import Answer, Decoded
+from steward.outbound.errors import AnsweredByOther
 
 Row: TypeAlias = dict[str, Decoded]
 
@@ -45,7 +47,10 @@ def error_of(answer: Answer, *, write: bool) -> CallError:
     if answer.status >= 500:
         return _failure(answer, code, text)
     if 300 <= answer.status < 400 or not isinstance(code, str):
-        if answer.status in (401, 403):
+        page = page_error(answer)
+        if page is not None:
+            return page
+        if answer.status == 401 or (answer.status == 403 and not write):
             return Unauthorized(platform_text=text)
         return WrongAddress(platform_text=text)
     if answer.status == 401:
@@ -85,7 +90,7 @@ def rows_of(answer: Answer) -> list[Row]:
     """A list answer. Raises Broken, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer, write=False)
-    decoded = answer.json()
+    decoded = decoded_of(answer)
     if not isinstance(decoded, list):
         raise Broken("a list was expected")
     return [_row(item) for item in decoded]
@@ -95,7 +100,7 @@ def row_of(answer: Answer) -> Row:
     """An object answer. Raises Broken, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer, write=False)
-    return _row(answer.json())
+    return _row(decoded_of(answer))
 
 
 def id_of(row: Row) -> str:
@@ -248,8 +253,8 @@ def _row(value: Decoded) -> Row:
 
 def _object(answer: Answer) -> Row | None:
     try:
-        decoded = answer.json()
-    except Broken:
+        decoded = decoded_of(answer)
+    except (AnsweredByOther, Broken):
         return None
     return decoded if isinstance(decoded, dict) else None
 

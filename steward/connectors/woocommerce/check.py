@@ -16,10 +16,12 @@ from steward.connectors.base import (
 )
 from steward.connectors.settings import IDENTITY
 from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
+from steward.connectors.woocommerce.bodies import has_notices, page_error
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.outbound.answer import Answer
 from steward.outbound.client import UpkeepHttp
+from steward.outbound.errors import AnsweredByOther
 
 # The name of a fact of a connection: whether its shop lists the variations of all products.
 LISTS_VARIATIONS = "lists_variations"
@@ -31,6 +33,10 @@ _PLAIN_PERMALINKS = (
     "This WordPress uses Plain permalinks, with which WooCommerce does not accept keys. In WordPress, open"
     " Settings, Permalinks, choose Post name or any other form but Plain, save, and connect the shop again."
 )
+_NOTICES = (
+    "The shop prints messages of PHP before its data. They are skipped, but they slow it down and may tell"
+    " strangers about it: set WP_DEBUG_DISPLAY to false in its wp-config.php."
+)
 _NO_SHOP = "There is a WordPress at this address, but no WooCommerce in it."
 
 
@@ -41,12 +47,17 @@ class _Found:
     missing: list[str] = field(default_factory=list)
     facts: dict[str, JsonValue] = field(default_factory=dict)
 
+    def note(self, answer: Answer) -> None:
+        """Warns of what stands before the data of an answer."""
+        if has_notices(answer) and not any(each.code == "notices" for each in self.warnings):
+            self.warnings.append(Warned("notices", _NOTICES))
+
 
 async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
     """What the shop and its key are; never raises a call's error."""
     found = _Found()
     try:
-        index = await _index(http)
+        index = await _index(http, found)
         await _rights(http, found)
         currency = await _currency(http)
         await _storage(http, found)
@@ -76,8 +87,9 @@ async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
     )
 
 
-async def _index(http: UpkeepHttp) -> Row:
+async def _index(http: UpkeepHttp, found: _Found) -> Row:
     """The site's own description; needs no key, so none is sent."""
+    page: CallError | None = None
     try:
         answer = await http.get_bare("/wp-json/")
     except WrongAddress:  # a redirect
@@ -86,12 +98,16 @@ async def _index(http: UpkeepHttp) -> Row:
         if answer.status >= 500:
             raise error_of(answer, write=False)
         index = _described(answer)
+        page = page_error(answer) if index is None and answer.status != 404 else None
+        if page is not None and answer.status in (401, 403):
+            raise page
+        found.note(answer)
     if index is None:
         # With plain permalinks the path leads nowhere, or to a page, and this form of it works.
         index = _described(await http.get_bare("/", {"rest_route": "/"}))
-        raise WrongAddress(
-            _ELSEWHERE if index is None else _PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP
-        )
+        if index is None:
+            raise page or AnsweredByOther(_ELSEWHERE)
+        raise WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)
     if not _has_shop(index):
         raise WrongAddress(_NO_SHOP)
     return index
@@ -138,6 +154,11 @@ async def _rights(http: UpkeepHttp, found: _Found) -> None:
     by the same code, so each is tried (connectors 4)."""
     read = await http.get(f"{PREFIX}/products", {"per_page": "1", "_fields": "id"})
     write = await http.send("POST", f"{PREFIX}/products/batch", {}, key=str(uuid.uuid4()))
+    for answer in (read, write):
+        page = page_error(answer) if answer.status in (401, 403) else None
+        if page is not None:  # not the key is at fault
+            raise page
+        found.note(answer)
     if read.ok:
         rows_of(read)
         found.rights.append("read")

@@ -223,9 +223,14 @@ def _batch_path(part: Part) -> str:
 
 
 def _refused(answer: Answer) -> WriteOutcome:
-    """A 4xx or 3xx refuses; a 5xx may have done anything (connectors 4)."""
+    """A 3xx refuses, and a 4xx that the shop words itself.
+
+    A 5xx may have done anything. So may what stands in front of the shop and answers with a 4xx of its own:
+    it may have judged the shop's answer, after the shop had written.
+    """
     error = error_of(answer, write=True)
-    if answer.status >= 500 and answer.status != 501:
+    is_shops_own = answer.status < 400 or error_code(answer)[0] is not None
+    if not is_shops_own or (answer.status >= 500 and answer.status != 501):
         return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     if isinstance(error, NotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, error)

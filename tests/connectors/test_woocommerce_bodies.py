@@ -1,0 +1,140 @@
+"""Answers that are not plain JSON: notices before the data are skipped, a web page is named as such."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base import PRODUCTS, ProductsAsk, SetPrice, WriteState
+from steward.connectors.woocommerce.answers import error_of, rows_of
+from steward.connectors.woocommerce.bodies import decoded_of, page_error
+from steward.outbound.answer import Answer
+from steward.outbound.errors import AnsweredByOther, Broken
+from tests.connectors.outside import Connection, Outside, outside
+from tests.fake_clock import FakeClock
+
+NOTICE = (
+    b"<br />\n<b>Warning</b>:  Undefined array key [sku] in <b>/var/www/x.php</b> on line <b>12</b><br />\n"
+    b"PHP Notice: Trying {this} in /var/www/y.php on line 7\n"
+)
+PAGE = b"<!DOCTYPE html><html><head><title>%s</title></head><body>Checking your browser</body></html>"
+HTML = {"content-type": "text/html; charset=UTF-8"}
+
+
+def answer(body: bytes, status: int = 200, clean: Any = str) -> Answer:
+    """An answer with that body."""
+    return Answer(status, HTML, body, clean)
+
+
+@pytest.mark.parametrize("data", [b'{"id": 1}', b'[{"id": 1}]', b"[]", b'{"id": 1}\r\n', b'\n  {"id": 1}'])
+def test_data_after_notices_is_read(data: bytes) -> None:
+    assert decoded_of(answer(NOTICE + data)) == decoded_of(answer(data.strip()))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        NOTICE,
+        NOTICE + b'{"id": 1',
+        NOTICE + b'{"id": 1} and more',
+        b"",
+        b"Forbidden",
+        NOTICE + b"[" * 100_000,
+        b"\n[" * 100_000,
+        b"<br />\n" + b'{"a":' * 60 + b"1" + b"}" * 60 + b" <br />",
+        NOTICE + b'{"n": ' + b"9" * 41 + b"}",
+    ],
+)
+def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
+    with pytest.raises(Broken):
+        decoded_of(answer(body))
+
+
+def test_a_web_page_is_told_by_its_title() -> None:
+    """The title is somebody else's text: one line, no control or direction characters, redacted, cut."""
+    with pytest.raises(AnsweredByOther) as told:
+        rows_of(answer(PAGE % b"Just a moment..."))
+    assert told.value.message == (
+        "The shop answered with a web page titled “Just a moment...” instead of data: a security plug-in or a"
+        " CDN may stand in between."
+    )
+    hostile = "A\r\n&#8238;B&amp;C\u202eD\x1b[31m hunter22 ".encode() + b"x" * 400
+    error = page_error(answer(PAGE % hostile, clean=lambda text: text.replace("hunter22", "[redacted]")))
+    assert error is not None
+    shown = error.message.partition("“")[2].partition("”")[0]
+    assert shown.startswith("A B&C D [31m [redacted] xxx")
+    assert len(shown) <= 80
+    bare = page_error(answer(b"<html><body>x</body></html>"))
+    assert bare is not None
+    assert "a web page instead of data" in bare.message
+
+
+@pytest.mark.parametrize("status", [200, 401, 403, 404])
+def test_a_page_says_nothing_of_the_key(status: int) -> None:
+    error = error_of(answer(PAGE % b"Blocked", status), write=status == 403)
+    assert isinstance(error, AnsweredByOther)
+    assert "key" not in error.message
+
+
+@pytest.fixture
+def world(clock: FakeClock) -> Outside:
+    """The pretend world."""
+    return outside(clock)
+
+
+@pytest.fixture
+def shop(world: Outside) -> Connection:
+    """Its shop."""
+    return world.connection("woocommerce")
+
+
+def fault(world: Outside, method: str, body: bytes, **more: Any) -> None:
+    """The shop's next answers to `method` have that body."""
+    ask = {"method": method, "path": "/wp-json/**", "kind": "status", "status": 200, **more}
+    world.world.state.faults.make({**ask, "body": body.decode()})
+
+
+@pytest.mark.parametrize(("applied", "settled"), [(False, WriteState.NOT_SENT), (True, WriteState.APPLIED)])
+async def test_a_403_page_on_a_write_is_unknown_and_read_back(
+    shop: Connection, world: Outside, applied: bool, settled: WriteState
+) -> None:
+    """What stands in front may judge the answer, after the shop wrote: only reading back tells."""
+    [product, *_] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
+    fault(world, "POST", PAGE % b"Access denied", status=403, kind="status_after" if applied else "status")
+    [outcome] = await shop.send(proposal.parts)
+    assert outcome.state is WriteState.UNKNOWN
+    assert outcome.reason is not None
+    assert "“Access denied”" in outcome.reason
+    assert "key" not in outcome.reason
+    assert (await shop.reader().confirm(proposal.parts[0])).state is settled
+
+
+async def test_a_check_warns_of_notices_and_goes_on(shop: Connection, world: Outside) -> None:
+    """Every answer of the shop carries them, as with a broken plug-in."""
+    inner = world.transport
+
+    class Noisy(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            found = await inner.handle_async_request(request)
+            body = NOTICE + await found.aread()
+            headers = [each for each in found.headers.raw if each[0].lower() != b"content-length"]
+            return httpx.Response(found.status_code, headers=headers, stream=httpx.ByteStream(body))
+
+    noisy = Outside(world.clock, world.world, Noisy()).connection("woocommerce")
+    health = await noisy.check()
+    assert health.ok
+    assert [each.code for each in health.warnings if each.code == "notices"] == ["notices"]
+    assert not [each for each in (await shop.check()).warnings if each.code == "notices"]
+    assert len(await noisy.all(PRODUCTS, ProductsAsk())) == 50
+
+
+@pytest.mark.parametrize("status", [200, 401, 403])
+async def test_a_check_that_meets_a_page_says_so(shop: Connection, world: Outside, status: int) -> None:
+    world.world.state.faults.make(
+        {"method": "*", "path": "/**", "kind": "status", "status": status, "body": (PAGE % b"Shop").decode(),
+         "count": -1}
+    )  # fmt: skip
+    health = await shop.check()
+    assert isinstance(health.error, AnsweredByOther)
+    assert "“Shop”" in health.error.message
