@@ -104,7 +104,7 @@ async def build(
     vault = Vault(masters, made, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
-    children = Children(settings.confined_processes)
+    children = _children(settings)
     fittings = Fittings(
         engine=edge,
         space=space,
@@ -139,6 +139,11 @@ async def build(
     metrics.before_showing(lambda: _answers(metrics, gate))
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate, shared)
+
+
+def _children(settings: Settings) -> Children:
+    must_confine = settings.env is Environment.PRODUCTION and not settings.unconfined_scripts
+    return Children(settings.confined_processes, must_confine=must_confine)
 
 
 def _outbound(settings: Settings, clock: Clock, log: Log, transport: Any) -> Outbound:

@@ -275,6 +275,13 @@ class Settings:
     confined_processes: int = _setting(
         _whole(1, 64), "2", "Children per process for expressions and scripts of imported workflows"
     )
+    unconfined_scripts: bool = _setting(
+        _SWITCH,
+        "off",
+        "on: in production, expressions and scripts of imported workflows also run where the machine has"
+        " neither a filter of system calls nor namespaces; a flaw in their engine then reaches whatever the"
+        " service's user can",
+    )
     max_waiting_events: int = _setting(
         _whole(1, 200), "200", "Runs started by events that may wait at one automation"
     )

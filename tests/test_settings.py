@@ -95,7 +95,7 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "metrics_listen", "trusted_proxies", "api_access", "log_level", "log_format", "approval_seconds",
         "approver_not_starter", "allow_private_hosts", "google_client_id", "google_client_secret",
         "google_sheets_url", "google_token_url", "google_authorize_url", "teams_hosts", "shopify_api_version",
-        "shopify_url",
+        "shopify_url", "unconfined_scripts",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
 
@@ -110,6 +110,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert settings.listen == HostPort("127.0.0.1", 8400)
     assert settings.metrics_listen == HostPort("127.0.0.1", 9464)
     assert (settings.api_access, settings.approver_not_starter) == (True, False)
+    assert not settings.unconfined_scripts
     assert (settings.log_level, settings.log_format) == ("info", "json")
     assert settings.trusted_proxies == settings.allow_private_hosts == ()
     assert settings.google_sheets_url == "https://sheets.googleapis.com"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from steward.accounts import keys
 from steward.cli.command import Asked, Command, CommandFailed, Facts
+from steward.cli.confining import WALLS_REMEDY, walls_missing
 from steward.config import Settings
-from steward.confined.pool import Children
+from steward.confined.pool import JAVASCRIPT, Children
 from steward.confined.protocol import Stopped
 from steward.connections import rotation
 from steward.connectors.shopify.schema_table import schema_table
@@ -245,18 +246,20 @@ async def _walls(patient: Patient) -> str:
 async def _confined(patient: Patient) -> str:
     children = Children(1)
     try:
-        stand = await children.walls()
+        stand = await children.walls(JAVASCRIPT)
     except Stopped as end:
         raise Wrong(end.message) from end
     finally:
         await children.close()
     network = "and without a network" if stand.network else "but the machine gives it no network of its own"
+    if not stand.confine:
+        raise Wrong(f"{walls_missing(patient.settings)} {WALLS_REMEDY}")
     if not stand.calls:
         raise Wrong(
-            f"Foreign code runs within limits {network}, and this system does not filter its calls."
-            " Run Steward on Linux before workflows of strangers are imported."
+            f"Foreign code runs within limits {network}; its system calls are not filtered. {WALLS_REMEDY}"
         )
-    return f"Foreign code runs within limits, behind a filter of system calls {network}."
+    user = "" if stand.user else ", as root: run the service as a user of its own"
+    return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 
 async def _built(patient: Patient) -> str:

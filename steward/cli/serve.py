@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from steward import app, worker
+from steward.cli.confining import tell_of_walls
 from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
@@ -60,6 +61,8 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
     await refuse_pending(settings)
     listening = _listen(settings, ask)
     service = await app.build(settings, clock=SystemClock(), log=log)
+    if ask.handle is None:
+        await tell_of_walls(settings, service.tools.children, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, ask, listening):
@@ -131,6 +134,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
+    await tell_of_walls(settings, service.tools.children, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
     own = await worker.register(service.tools, service.hints, poll=SECOND / 4)

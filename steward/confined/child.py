@@ -29,12 +29,15 @@ def main(kind: str, folders: list[str]) -> NoReturn:
     network = walls.leave_network()
     walls.limit()
     operations = _operations(kind)
-    walled = walls.close_door()
-    _write(frame(NO_NONCE, READY, compact({"network": network, "calls": walled})))
+    user = walls.drop_rights()
+    calls = walls.close_door()
+    _write(frame(NO_NONCE, READY, compact({"network": network, "calls": calls, "user": user})))
     serve(operations)
 
 
 def _operations(kind: str) -> dict[str, Operation]:
+    if kind == "bare":
+        return {}
     if kind == "liquid":
         from steward.confined.liquid_text import LiquidText
 

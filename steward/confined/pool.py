@@ -28,6 +28,7 @@ from steward.confined.protocol import (
     NONCE_BYTES,
     PROGRESS,
     READY,
+    REFUSED,
     RESULT,
     STOPPED,
     TIMEOUT,
@@ -42,6 +43,7 @@ Owner: TypeAlias = tuple[str, str]
 
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
+BARE: Final = "bare"  # without an engine: it says which walls stand, and starts in a tenth of the time
 START_SECONDS: Final = 30.0
 _REMEMBERED: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
@@ -57,10 +59,20 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """Which of the walls that depend on the machine stand around a child (safety 8)."""
+    """Which of the walls that depend on the machine stand around a child.
+
+    `network`: it has namespaces of its own; `calls`: its system calls are filtered; `user`: it is neither
+    root nor has any capability.
+    """
 
     network: bool
     calls: bool
+    user: bool
+
+    @property
+    def confine(self) -> bool:
+        """Whether more than limits stands between foreign code and what the service's user may do."""
+        return self.network or self.calls
 
 
 @dataclass(slots=True)
@@ -93,11 +105,13 @@ class Children:
     """At most `count` confined processes of this service process; a message waits its turn.
 
     None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
-    a new owner need not wait for a start.
+    a new owner need not wait for a start. With `must_confine`, no foreign code runs where neither a filter of
+    system calls nor namespaces can be had.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, must_confine: bool = False) -> None:
         self._count = count
+        self._must_confine = must_confine
         self._live: list[_Child] = []
         self._starting = 0
         self._waiting: list[_Waiting] = []
@@ -147,11 +161,13 @@ class Children:
             self._next()
             self._keep_spare(kind)
 
-    async def walls(self) -> Walls:
-        """Which walls stand here, as a child of its own finds; for `doctor`. Raises Stopped."""
-        child = await self._start(JAVASCRIPT)
-        await self._end(child)
-        return child.walls
+    async def walls(self, kind: str = BARE) -> Walls:
+        """Returns which walls stand here, as a child of its own finds. Raises Stopped."""
+        process = await _spawn(kind, self._place())
+        try:
+            return (await _ready(process, kind)).walls
+        finally:
+            await process.end()
 
     async def close(self) -> None:
         """Ends every child."""
@@ -219,6 +235,8 @@ class Children:
             process = await _spawn(kind, self._place())
             try:
                 child = await _ready(process, kind)
+                if self._must_confine and not child.walls.confine:
+                    raise stopped(REFUSED)
             except BaseException:
                 await process.end()
                 raise
@@ -288,7 +306,7 @@ async def _ready(process: ChildProcess, kind: str) -> _Child:
         raise Stopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
         ) from end
-    return _Child(process, kind, Walls(network=bool(told["network"]), calls=bool(told["calls"])))
+    return _Child(process, kind, Walls(bool(told["network"]), bool(told["calls"]), bool(told["user"])))
 
 
 async def _exchange(process: ChildProcess, asked: bytes, given: bytes, seconds: float) -> bytes:

@@ -28,10 +28,11 @@ STOPPED: Final = b"x"
 TIMEOUT: Final = "code_timeout"
 MEMORY: Final = "code_memory"
 CRASHED: Final = "code_crashed"
+REFUSED: Final = "code_refused"
 
 
 class Stopped(Exception):
-    """Foreign code went past a limit, or its process died."""
+    """Foreign code went past a limit, its process died, or it is not run here at all."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -43,6 +44,8 @@ WORDS: Final = {
     TIMEOUT: "The expression or script ran too long and was stopped. Make it do less, or split the work.",
     MEMORY: "The expression or script needed too much memory. Give it fewer items, or smaller ones.",
     CRASHED: "The expression or script ended its process. Write it more simply.",
+    REFUSED: "Expressions and scripts are not run on this installation, because its machine cannot confine"
+    " them. Ask its operator: `steward doctor` says what is missing.",
 }
 
 

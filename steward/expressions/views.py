@@ -166,7 +166,7 @@ class CodeFailed(Exception):
 class CodeStopped(Exception):
     """Foreign code went past a limit or its process died: the step fails (safety 8).
 
-    `code`: `code_timeout`, `code_memory` or `code_crashed`; `message` says what to do.
+    `code`: `code_timeout`, `code_memory`, `code_crashed` or `code_refused`; `message` says what to do.
     """
 
     def __init__(self, code: str, message: str) -> None:

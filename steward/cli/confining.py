@@ -1,0 +1,37 @@
+"""What operators are told where foreign code cannot be confined: by `doctor`, and in the log at the start."""
+
+from typing import Final
+
+from steward.config import Environment, Settings
+from steward.confined.pool import Children
+from steward.confined.protocol import Stopped
+from steward.telemetry.log import Log
+
+WALLS_REMEDY: Final = (
+    "Run Steward on Linux, and let its container use seccomp or user namespaces, before workflows of"
+    " strangers are imported."
+)
+
+
+def walls_missing(settings: Settings) -> str:
+    """What becomes of foreign code on a machine with neither a filter of system calls nor namespaces."""
+    missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
+    if settings.env is Environment.PRODUCTION and not settings.unconfined_scripts:
+        return f"{missing}: expressions and scripts of imported workflows are refused."
+    return f"{missing}: expressions and scripts of imported workflows run within limits alone."
+
+
+async def tell_of_walls(settings: Settings, children: Children, log: Log) -> None:
+    """Writes a warning to the log of a production service whose machine cannot confine foreign code."""
+    if settings.env is not Environment.PRODUCTION:
+        return
+    try:
+        stand = await children.walls()
+    except Stopped as end:
+        log.warning("foreign_code_unavailable", message=end.message)
+        return
+    if not stand.confine:
+        words = f"{walls_missing(settings)} {WALLS_REMEDY}"
+        log.warning("foreign_code_not_confined", message=words)
+    elif not stand.calls:
+        log.warning("foreign_code_calls_not_filtered", message=WALLS_REMEDY)
