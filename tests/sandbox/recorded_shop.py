@@ -1,5 +1,6 @@
 """Loads into a pretend shop the state a recording shows, from nothing but the recorded answers."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ Row = dict[str, Any]
 
 _KINDS = (
     ("variation", r"products/(?P<parent>\d+)/variations(/(?P<id>\d+|batch))?"),
+    ("variation", r"variations(?P<id>)"),
     ("tag", r"products/tags(/(?P<id>\d+|batch))?"),
     ("category", r"products/categories(/(?P<id>\d+|batch))?"),
     ("product", r"products(/(?P<id>\d+|batch))?"),
@@ -98,6 +100,14 @@ def views(exchange: Row) -> Iterator[View]:
             yield View(kind, int(row["id"]), {**parent, **row}, method, is_new)
 
 
+# Refusals because another account has an e-mail address or a username, and the field they are about.
+_TAKEN = {
+    "registration-error-email-exists": "email",
+    "woocommerce_rest_customer_invalid_email": "email",
+    "registration-error-username-exists": "username",
+}
+
+
 @dataclass(slots=True)
 class Known:
     """What the answers of a folder tell of one object."""
@@ -117,6 +127,7 @@ class Recording:
             if isinstance(content, dict) and "exchanges" in content:
                 self.files[path.name] = content
         self._known: dict[tuple[str, int], Known] = {}
+        self._unseen = itertools.count(1_000_000)  # numbers for those whose own number no answer shows
         for name, content in self.files.items():
             for exchange in content["exchanges"]:
                 for view in views(exchange):
@@ -156,7 +167,7 @@ class Recording:
         complete(shop)
 
     def _mentioned(self, name: str) -> Iterator[tuple[str, Row]]:
-        """What a refusal names as holding a SKU or a term's name already."""
+        """Who holds a SKU, a term's name, an e-mail address or a username already, as refusals tell."""
         for exchange in self.files[name]["exchanges"]:
             found, body = target(exchange["request"]["path"]), exchange["response"].get("body")
             asked = exchange["request"].get("body")
@@ -164,8 +175,18 @@ class Recording:
                 if code == "product_invalid_sku":
                     sku = told["unique_sku"].rpartition("-")[0]
                     yield "product", {"id": told["resource_id"], "sku": sku}
+                elif code in _TAKEN and isinstance(asked, dict):
+                    field = _TAKEN[code]
+                    value = asked.get(field)
+                    if isinstance(value, str) and not self._shows_customer(name, field, value):
+                        yield "customer", {"id": next(self._unseen), field: value}
                 elif code == "term_exists" and found is not None and isinstance(asked, dict):
                     yield found.kind, {"id": told["resource_id"], "name": asked["name"], "description": ""}
+
+    def _shows_customer(self, name: str, field: str, value: str) -> bool:
+        """Whether an answer of the file shows a customer with this e-mail address or username."""
+        shown = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
+        return any(str(row.get(field, "")).casefold() == value.casefold() for row in shown)
 
 
 def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
@@ -255,6 +276,9 @@ def catch_up(shop: Shop, exchange: Row) -> None:
             continue
         if view.method == "GET":
             held.update({key: value for key, value in view.row.items() if key in held})
+            # A product names variations that no answer showed: the shop does not have those.
+            if "variations" in held:
+                held["variations"] = [one for one in held["variations"] if one in shop.variations]
         elif view.method == "PUT" and view.kind in ("product", "variation"):
             for name in ("regular_price", "stock_quantity"):
                 if name not in written and view.row.get(name) not in (None, "") and held[name] is not None:

@@ -76,3 +76,26 @@ def test_recorded_bodies_are_written_here_byte_for_byte() -> None:
     """Slashes and all but ASCII are escaped as the shop's PHP does."""
     for _, body in _recorded_deliveries():
         assert php_json(json.loads(body)) == body
+
+
+def test_what_only_a_refusal_tells_of_is_in_the_shop_that_is_replayed(tmp_path: Path) -> None:
+    """An account that is in no list, such as the owner's; a page instead of JSON is compared as a page."""
+    content = json.loads((shared("woocommerce") / "customers.json").read_text("utf-8"))
+    by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}
+    create = by_id["customer.create"]
+    refused = json.loads(json.dumps(create))
+    refused["request"]["body"]["email"] = "owner@example.com"
+    code = "registration-error-email-exists"
+    body = {"code": code, "message": "An account is already registered.", "data": {"status": 400}}
+    headers = {name: create["response"]["headers"][name] for name in ("content-type", "link", "allow")}
+    refused |= {"id": "taken", "response": {"status": 400, "headers": headers, "bytes": 9, "body": body}}
+    page = {"status": 404, "headers": {"content-type": "text/html"}, "bytes": 6, "body_text": "<html>"}
+    elsewhere = {**by_id["customer.get"]["request"], "path": "/shop/wp-json/wc/v3/customers/2"}
+    lost = {**by_id["customer.get"], "id": "lost", "request": elsewhere, "response": page}
+    content["exchanges"] = [refused, lost]
+    (tmp_path / "refused.json").write_text(json.dumps(content), "utf-8")
+    assert [row["differences"] for row in replay.replay(tmp_path)] == [[], []]
+    lost["response"] = by_id["customer.unknown"]["response"]
+    content["exchanges"] = [refused, lost]
+    (tmp_path / "refused.json").write_text(json.dumps(content), "utf-8")
+    assert [bool(row["differences"]) for row in replay.replay(tmp_path)] == [False, True]
