@@ -11,6 +11,7 @@ from steward.crashpoint import crashpoint
 from steward.model.change import Batch, Outcome, Part, Recovery, batch_key, request_hash
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected
 from steward.outbound.errors import ErrorKind
 from steward.outbound.grant import WriteGrant
@@ -33,13 +34,17 @@ UNREACHABLE = "The account could not be reached. Nothing was sent; run it again 
 class MustWait(Exception):
     """The account asks for a pause longer than a worker should hold: the run sleeps until it is over.
 
-    `reading` names the execution whose read failed, for how long such a one is tried is bounded.
+    `reading` names the execution whose read failed, for how long such a one is tried is bounded; `shown` is
+    the run's `current_step` while it sleeps.
     """
 
-    def __init__(self, seconds: float, *, reading: str | None = None) -> None:
+    def __init__(
+        self, seconds: float, *, reading: str | None = None, shown: JsonObject | None = None
+    ) -> None:
         super().__init__(f"{seconds:.0f} s")
         self.seconds = seconds
         self.reading = reading
+        self.shown = shown
 
 
 async def apply(applying: Applying) -> None:

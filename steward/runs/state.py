@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -29,7 +29,6 @@ from steward.templates.base import Template
 T = TypeVar("T")
 # A row of the journal that is no execution: since when reads of each that has not ended have failed.
 FAILING = "@failing"
-PATIENCE = timedelta(hours=1)
 
 
 class ApprovalMismatch(Exception):
@@ -103,11 +102,6 @@ class Walk:
         """Since when reads fail, by execution; kept with the run while it sleeps."""
         row = self.journal.get(FAILING)
         return dict(row.output) if row is not None and isinstance(row.output, dict) else {}
-
-    async def is_patient(self, execution: str) -> bool:
-        """Whether a read that failed for now is tried again: within an hour of the execution's first one."""
-        since = self.failing().get(execution)
-        return since is None or await self.read(_present) - datetime.fromisoformat(since) < PATIENCE
 
     def record(self) -> RunRecord:
         """What is recorded of the run by now; `outcomes` has to be as the rows have it."""
@@ -208,7 +202,3 @@ class Walk:
         own = step_counts(ended.counts, status=ended.status, has_changes=ended.changes_total > 0)
         self.counted = self.counted.plus(own)
         self.said[key] = (ended.code, ended.message)
-
-
-async def _present(tx: Tx) -> datetime:
-    return tx.now

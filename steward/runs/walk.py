@@ -17,7 +17,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
-from steward.runs import approval, claim, context, doubts, finish, held, partly, reconcile, workflow
+from steward.runs import approval, claim, context, doubts, finish, held, partly, patience, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, Taken
@@ -25,7 +25,7 @@ from steward.runs.finish import End, Finish
 from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
 from steward.runs.tools import CancelAsked, Fenced, Stopping, Tools
 from steward.steps.base import Produced, StepContext, StepFailed
-from steward.store import approvals, changes, run_queue, steps
+from steward.store import approvals, changes, run_queue, runs, steps
 from steward.store.engine import Tx
 from steward.store.run_queue import Lease
 from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
@@ -156,7 +156,7 @@ async def _go(walk: Walk) -> None:
             leased_ms=walk.leased_ms(),
             settles=False,
             failing=walk.failing() if wait.reading is not None else None,
-            reading=wait.reading,
+            wait=wait,
         )
     except CancelAsked as wish:
         await _close(walk, _cancelled(wish.code))
@@ -335,10 +335,10 @@ async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, 
 
 
 async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
-    """A read that failed for good fails the step; one that is asked to wait long sleeps the run."""
-    wait = error.wait_s
-    if wait is not None and await walk.is_patient(step.name):
-        raise MustWait(wait, reading=step.name) from error
+    """A read that failed for good fails the step; for a reason that passes the run sleeps and tries again."""
+    wait = await patience.wait_for(walk, error, step.name, step, started_at)
+    if wait is not None:
+        raise wait from error
     await doubts.look_soon(walk.tools, walk.run.org, walk.opened.touched, kinds=[error.kind])
     return await _fail(walk, step, started_at, code=error.kind, message=error.message)
 
@@ -436,18 +436,21 @@ async def _sleep(
     leased_ms: int,
     settles: bool,
     failing: dict[str, str] | None = None,
-    reading: str | None = None,
+    wait: MustWait | None = None,
 ) -> None:
     """The run sleeps until an instant or for a time of the database's clock, at the longest to its last day.
 
-    With `reading` it is kept since when that execution's reads fail. Raises Fenced.
+    When it waits for a read it is kept since when that execution's reads fail. Raises Fenced.
     """
+    reading = None if wait is None else wait.reading
     lease, began = taken.lease, taken.run.started_at
 
     async def sleep(tx: Tx) -> bool:
         at = until if isinstance(until, datetime) else tx.now + until
         if began is not None and not settles:
             at = min(at, max(began + LONGEST, tx.now))
+        if wait is not None and wait.shown is not None:
+            await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.shown)
         if not await run_queue.sleep(tx, lease, until=at, leased_ms=leased_ms, settles=settles):
             return False
         if reading is not None and failing is not None and reading not in failing:

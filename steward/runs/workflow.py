@@ -15,7 +15,7 @@ from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.runs import context, doubts, held
+from steward.runs import context, doubts, held, patience
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
@@ -367,11 +367,13 @@ class Rows:
         )
 
     async def call_failed(self, error: CallError) -> Ended:
-        """A call that is asked to wait long sleeps the run; another one failed for good."""
-        wait = error.wait_s
+        """A read that failed for good fails its step; for a reason that passes the run waits."""
         reading = "" if self.now_at is None else self.key(self.now_at)
-        if wait is not None and await self.walk.is_patient(reading):
-            raise MustWait(wait, reading=reading) from error
+        step = None if self.now_at is None else self.now_at.step
+        started_at = self.began.get(reading) or self.walk.tools.clock.now()
+        wait = await patience.wait_for(self.walk, error, reading, step, started_at)
+        if wait is not None:
+            raise wait from error
         if self.now_at is None:
             raise error
         touched = self.walk.opened.touched

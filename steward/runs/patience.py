@@ -1,0 +1,53 @@
+"""How long a run waits for a read that failed for a reason that passes, and what it shows meanwhile."""
+
+from datetime import datetime, timedelta
+
+from steward.connectors.base import CallError
+from steward.model.plan import PlanStep
+from steward.model.run import StartedBy
+from steward.outbound.errors import Throttled, Unavailable
+from steward.runs.apply import MustWait
+from steward.runs.state import Walk
+from steward.runs.tools import Progress
+from steward.store.engine import Tx
+
+# A read that is asked to wait is tried again for an hour from the execution's first failure. An event comes
+# once, so its run tries again without being asked to, too.
+WHEN_ASKED = timedelta(hours=1)
+OF_EVENTS = timedelta(minutes=15)
+SHORTEST, LONGEST = timedelta(seconds=15), timedelta(minutes=5)
+
+
+async def wait_for(
+    walk: Walk, error: CallError, execution: str, step: PlanStep | None, started_at: datetime
+) -> MustWait | None:
+    """Returns the wait before a failed read is tried again, or None when it has failed for good.
+
+    Without a time named by the account the wait doubles from 15 seconds to 5 minutes.
+    """
+    since = walk.failing().get(execution)
+    failing = timedelta(0) if since is None else await walk.read(_now) - datetime.fromisoformat(since)
+    if error.wait_s is not None:
+        pause, limit = timedelta(seconds=error.wait_s), WHEN_ASKED
+    elif walk.run.started_by is StartedBy.EVENT and isinstance(error, Unavailable | Throttled):
+        pause, limit = min(max(failing, SHORTEST), LONGEST), OF_EVENTS
+    else:
+        return None
+    if failing >= limit:
+        return None
+    shown = None
+    if step is not None:
+        words = f"{step.title}. Waiting: {error.message} It is tried again in {_in_words(pause)}."
+        shown = {**Progress(walk.lease, step, started_at).wire(), "title": words}
+    return MustWait(pause.total_seconds(), reading=execution, shown=shown)
+
+
+def _in_words(pause: timedelta) -> str:
+    seconds = round(pause.total_seconds())
+    if seconds < 120:
+        return "1 second" if seconds == 1 else f"{seconds} seconds"
+    return f"{round(seconds / 60)} minutes"
+
+
+async def _now(tx: Tx) -> datetime:
+    return tx.now
