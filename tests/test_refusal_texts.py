@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import steward
+from steward.api.fields import wrong
 from steward.cli.command import CommandFailed, WrongUsage
 from steward.cli.serve import CannotServe
 from steward.connectors.base import BadSettings
@@ -24,7 +25,7 @@ def _named(base: type) -> set[str]:
 
 
 RAISED = (_named(Refusal) | _named(CallError)) - _PARTS
-RAISED |= {each.__name__ for each in (BadSettings, CommandFailed, WrongUsage, CannotServe)}
+RAISED |= {each.__name__ for each in (BadSettings, CommandFailed, WrongUsage, CannotServe, wrong)}
 
 
 def _texts(node: ast.AST | None, names: dict[str, ast.expr]) -> Iterator[tuple[int, str]]:
