@@ -174,6 +174,8 @@ async def settle(
         if state is not EffectState.NOT_SENT
     }
     await _settle_changes(tx, applying, [piece.change for piece in pieces], known)
+    if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in found):
+        await run_queue.forget_losses(tx, lease)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
 
 

@@ -232,6 +232,8 @@ async def _keep_all(
     """All that was found out together. Raises Fenced."""
     for verdict in verdicts:
         await _keep(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
+    if lease is not None and any(verdict.state is EffectState.DONE for verdict in verdicts):
+        await run_queue.forget_losses(tx, lease)
 
 
 async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdict: Verdict) -> None:

@@ -18,6 +18,8 @@ CALL_SECONDS = 20.0
 FIRST_ITEMS = 10
 # How many parts of one kind are considered together: the largest batch a platform takes.
 MAX_CANDIDATES = 250
+# How many changes are looked at for a round: what is further back can wait.
+MAX_SCANNED = 500
 # Requests are added to a round until they hold this many parts, which are read again together.
 ENOUGH_PARTS = 100
 _WENT_WELL = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -71,7 +73,7 @@ def next_round(
     """
     blocked: list[Verdict] = []
     scan = _Scan(operations)
-    for at, pieces in enumerate(unsettled):
+    for at, pieces in enumerate(unsettled[:MAX_SCANNED]):
         open_ = [piece for piece in pieces if piece.key not in known]
         bad = next((known[piece.key] for piece in pieces if _is_bad(known.get(piece.key))), None)
         if bad is not None:

@@ -256,7 +256,9 @@ _SETTLE = (
     " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
 )
 _SETTLE_ALL = Both(
-    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)"),
+    # Without the list of ids SQLite would walk all changes of the run.
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
+    + " AND changes.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
 )
 

@@ -102,7 +102,9 @@ _SETTLE = (
     " WHERE org_id = :org AND effect_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
 _SETTLE_ALL = Both(
-    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)"),
+    # Without the list of keys SQLite would walk all effects of the organisation.
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
+    + " AND effect_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
 )
 

@@ -265,6 +265,11 @@ async def requeue(
     return touched == 1
 
 
+async def forget_losses(tx: Tx, lease: Lease) -> None:
+    """The run got further since it was last lost: the next loss is counted as its first."""
+    await tx.execute("UPDATE runs SET lost_at = 0" + _FENCE + " AND lost_at > 0", _fenced(lease))
+
+
 async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
     """Sleeping runs whose time has come, of every organisation; without those put off (engine 16)."""
     rows = await tx.all(

@@ -1,4 +1,4 @@
-"""Two hundred changes of two parts in one approval, killed twice in the middle."""
+"""Two hundred changes of two parts in one approval, killed three times in the middle."""
 
 import pytest
 
@@ -15,14 +15,14 @@ async def _hiding(shop: Shop) -> Automation:
     return await shop.hiding(threshold=100_000, limit=5_000)
 
 
-async def test_two_hundred_changes_killed_twice_are_applied_once_each(
+async def test_two_hundred_changes_killed_three_times_are_applied_once_each(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 12.1: each part is written once, and the run comes to its end"""
+    """safety 12.1: each part is written once, and the run, which gets further each time, comes to its end"""
     monkeypatch.setitem(killing.KINDS, "large", _hiding)
-    # Of the visits of each life: among the first batches, then while a call is under way.
-    killer = Killer([32, 13])
+    # Visits in each life: among the first batches, then twice while a call is under way.
+    killer = Killer([32, 13, 13])
     run = await play(shop, "large", killer)
     assert len(await shop.changes(run)) >= CHANGES
     assert await judge(shop, run, blind=False) == [], killer.kills
-    assert len(killer.kills) == 2
+    assert len(killer.kills) == 3
