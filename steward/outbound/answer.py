@@ -87,7 +87,8 @@ class Body:
     """Collects the bytes of one answer, decompressing in bounded steps."""
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
-        self._pieces: list[bytes] = []
+        # Not a list of pieces: a hostile body in chunks of two bytes would take twenty times its size.
+        self._kept = bytearray()
         self._cap = cap
         self.received = 0
         self.decoded = 0
@@ -127,7 +128,7 @@ class Body:
         """The decoded body. Raises Broken when the compressed stream is cut off."""
         if self._unpack is not None and self.received and not self._unpack.eof:
             raise Broken("its compression is cut off")
-        return b"".join(self._pieces)
+        return bytes(self._kept)
 
     def _keep(self, piece: bytes) -> None:
         self.decoded += len(piece)
@@ -135,7 +136,7 @@ class Body:
             raise Broken(f"it is larger than {self._cap // (1024 * 1024)} MiB")
         if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
             raise Broken("it unpacks to more than 20 times its size")
-        self._pieces.append(piece)
+        self._kept += piece
 
 
 class LineCap:
