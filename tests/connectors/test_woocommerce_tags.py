@@ -114,3 +114,18 @@ async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) 
     assert found[0] == found[1] == found[2]
     rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
     assert sum(row["path"].endswith("/products/tags") for row in rows) == 1
+
+
+async def test_a_missing_tag_is_looked_up_and_made_once_for_all_products_of_a_run(bare: Shop) -> None:
+    """That it is there now is not asked again for each product that gets it."""
+    inputs = {"tag": "new tag", "when": "price_range", "min_price": "0.01"}
+    waiting = await bare.waiting(await bare.set_up("tag-products-by-rule", inputs))
+    before = bare.world.state.ledger.last_seq
+    await bare.approve(waiting)
+    await bare.drain()
+    changes = await bare.changes(waiting)
+    assert len(changes) > 20
+    assert {change.outcome for change in changes} == {Outcome.APPLIED}
+    rows = [entry.as_row() for entry in bare.world.state.ledger.entries(before, reads=True)]
+    on_tags = [row["method"] for row in rows if row["path"].endswith("/products/tags")]
+    assert (on_tags.count("POST"), on_tags.count("GET") <= 3) == (1, True)
