@@ -17,6 +17,7 @@ from steward.outbound.errors import Refused
 from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
+from steward.outbound.wire import StillWanted
 from steward.security.envelope import CannotOpen
 from steward.store import connections
 from steward.store.engine import Engine, Tx
@@ -30,12 +31,21 @@ class RunAccess:
     clock: Clock
     vault: Vault
 
-    async def reader(self, org: OrgId, connection: Connection, *, urgency: Urgency = Urgency.READ) -> Reader:
+    async def reader(
+        self,
+        org: OrgId,
+        connection: Connection,
+        *,
+        urgency: Urgency = Urgency.READ,
+        still_wanted: StillWanted | None = None,
+    ) -> Reader:
         """A reader, which can emit nothing but reads. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.reading(org, connection.integration_id, link, urgency=urgency)
+            http = self.vault.outbound.reading(
+                org, connection.integration_id, link, urgency=urgency, still_wanted=still_wanted
+            )
             return connector.reader(http, secrets)
         except (BadSettings, Refused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
@@ -56,9 +66,9 @@ class RunAccess:
         """The plannable changes of a kind of connection."""
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].changes
 
-    def web(self, org: OrgId) -> WebReads:
+    def web(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
         """Reads of addresses no connection stands for, which imported workflows name."""
-        return self.vault.outbound.web_reads(org)
+        return self.vault.outbound.web_reads(org, still_wanted=still_wanted)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, Secrets]:
         """The connection as it is now: one that was disconnected since is not opened."""

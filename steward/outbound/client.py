@@ -31,7 +31,7 @@ from steward.outbound.link import AddressSecret, Exchanged, Link
 from steward.outbound.points import is_throttled, told_by, wait_of
 from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads, WebSends
-from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
+from steward.outbound.wire import Ask, Failed, Line, StillWanted, Wire, throttled
 from steward.telemetry.redact import Secret
 
 _AGAIN = frozenset({429, 500, 502, 503, 504})
@@ -54,14 +54,21 @@ class Outbound:
         self._jitter = jitter
 
     def reading(
-        self, org: OrgId, integration_id: IntegrationId, link: Link, *, urgency: Urgency = Urgency.READ
+        self,
+        org: OrgId,
+        integration_id: IntegrationId,
+        link: Link,
+        *,
+        urgency: Urgency = Urgency.READ,
+        still_wanted: StillWanted | None = None,
     ) -> "ReadHttp":
         """A client that emits reads alone; it takes turns with the other clients of the same urgency.
 
-        Raises Refused on the connection's address.
+        `still_wanted` is awaited before each request and may raise to end the reading. Raises Refused on the
+        connection's address.
         """
         line = self._wire.line(org, integration_id, link)
-        return ReadHttp(self._wire, line, self._jitter, urgency=urgency)
+        return ReadHttp(self._wire, line, self._jitter, urgency=urgency, still_wanted=still_wanted)
 
     def writing(self, grant: WriteGrant, integration_id: IntegrationId, link: Link) -> "WriteHttp":
         """A client for the effects of `grant`. Raises Refused on the connection's address."""
@@ -71,9 +78,9 @@ class Outbound:
         """A client for checks and subscriptions; never given to a run. Raises Refused on the address."""
         return UpkeepHttp(self._wire, self._wire.line(org, integration_id, link), self._jitter)
 
-    def web_reads(self, org: OrgId) -> WebReads:
-        """Reads of addresses no connection stands for (imports 6.1)."""
-        return WebReads(self._wire, org)
+    def web_reads(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
+        """Reads of addresses no connection stands for (imports 6.1); `still_wanted` as of `reading`."""
+        return WebReads(self._wire, org, still_wanted=still_wanted)
 
     def web_sends(self, grant: WriteGrant) -> WebSends:
         """Sends to such addresses, for the effects of `grant`."""
@@ -87,7 +94,16 @@ class Outbound:
 class ReadHttp:
     """GET and HEAD to one connection, repeated when that is safe (connectors 3, 5.5)."""
 
-    def __init__(self, wire: Wire, line: Line, jitter: Callable[[], float], *, urgency: Urgency) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        line: Line,
+        jitter: Callable[[], float],
+        *,
+        urgency: Urgency,
+        still_wanted: StillWanted | None = None,
+    ) -> None:
+        self._still_wanted = still_wanted
         self._wire = wire
         self._line = line
         self._jitter = jitter
@@ -210,7 +226,13 @@ class ReadHttp:
             answer: Answer | None = None
             named: float | None = None
             try:
-                ask = replace(asked, tries=attempt, urgency=self._urgency, share=id(self))
+                ask = replace(
+                    asked,
+                    tries=attempt,
+                    urgency=self._urgency,
+                    share=id(self),
+                    still_wanted=self._still_wanted,
+                )
                 answer = await self._wire.send(self._line, ask)
             except Failed as failure:
                 error = failure.cause

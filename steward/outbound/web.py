@@ -18,7 +18,7 @@ from steward.outbound.errors import (
 )
 from steward.outbound.grant import WriteGrant
 from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.outbound.wire import Ask, Failed, Line, Wire, throttled
+from steward.outbound.wire import Ask, Failed, Line, StillWanted, Wire, throttled
 
 # Stands for "no connection" where a kept connection's number does.
 NO_CONNECTION = IntegrationId(0)
@@ -57,7 +57,8 @@ def _followed(url: str, target: str) -> str:
 class WebReads:
     """Reads of one organisation's runs; nothing but GET, HEAD and questions in GraphQL."""
 
-    def __init__(self, wire: Wire, org: OrgId) -> None:
+    def __init__(self, wire: Wire, org: OrgId, *, still_wanted: StillWanted | None = None) -> None:
+        self._still_wanted = still_wanted
         self._wire = wire
         self._org = org
 
@@ -84,7 +85,8 @@ class WebReads:
         error: CallError = Unavailable("The address did not answer.")
         for attempt in range(1, len(_WAITS) + 2):
             try:
-                answer = await self._wire.send(line, replace(ask, tries=attempt))
+                asked = replace(ask, tries=attempt, still_wanted=self._still_wanted)
+                answer = await self._wire.send(line, asked)
             except Failed as failure:
                 error = failure.cause
                 if not isinstance(error, Unavailable):

@@ -4,9 +4,10 @@ import asyncio
 import base64
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import httpx
@@ -58,9 +59,13 @@ from steward.telemetry.redact import Register
 REQUEST_BYTES = 2 * 1024 * 1024
 _PROCESS_CALLS = 200
 _POOLS = 50
+_LONG_WAIT_S = 1.0
 _AGENT = "Steward/1"
 
 Place = tuple[OrgId, IntegrationId | None, Origin, bool]
+
+
+StillWanted: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class Failed(Exception):
@@ -104,6 +109,8 @@ class Ask:
     write: bool = False
     tries: int = 1
     still_allowed: Callable[[datetime], None] | None = None
+    # Awaited before the call waits for its turn and after a long wait: it may raise to end the reading.
+    still_wanted: StillWanted | None = None
     points: float = 0.0
     most_bytes: int = ANSWER_BYTES
     retry_timeouts: bool = True
@@ -152,17 +159,7 @@ class Wire:
 
     async def send(self, line: Line, ask: Ask) -> Answer:
         """One request over `line`, paced, never repeated. Raises Failed."""
-        try:
-            self._check(line, ask)
-            await line.pace.enter(
-                write=ask.write,
-                patience=ask.patience_s,
-                points=ask.points,
-                urgency=ask.urgency,
-                share=ask.share,
-            )
-        except CallError as error:
-            raise Failed(error, not_sent=True) from None
+        await self._enter(line, ask)
         begun = self.clock.monotonic()
         status = 0
         size = 0
@@ -206,6 +203,30 @@ class Wire:
                 seconds=round(seconds, 3),
                 tries=ask.tries,
             )
+
+    async def _enter(self, line: Line, ask: Ask) -> None:
+        """Waits for the call's turn while it is wanted. Raises Failed, and what `still_wanted` raises."""
+        asked_at = self.clock.monotonic()
+        if ask.still_wanted is not None:
+            await ask.still_wanted()
+        try:
+            self._check(line, ask)
+            await line.pace.enter(
+                write=ask.write,
+                patience=ask.patience_s,
+                points=ask.points,
+                urgency=ask.urgency,
+                share=ask.share,
+            )
+        except CallError as error:
+            raise Failed(error, not_sent=True) from None
+        if ask.still_wanted is None or self.clock.monotonic() - asked_at <= _LONG_WAIT_S:
+            return
+        try:
+            await ask.still_wanted()
+        except BaseException:
+            line.pace.leave(write=ask.write, seconds=0, failed=False, points=ask.points, urgency=ask.urgency)
+            raise
 
     async def lines(self, line: Line, ask: Ask) -> AsyncIterator[bytes]:
         """The lines of a GET's body as they come, each under a cap of its own. Raises Failed.

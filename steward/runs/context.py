@@ -14,9 +14,9 @@ from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
-from steward.outbound.web import KIND, NO_CONNECTION
+from steward.outbound.web import KIND, NO_CONNECTION, WebReads
 from steward.runs.claim import Taken, event_of
-from steward.runs.tools import Tools
+from steward.runs.tools import Tools, check_wanted
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.store import connections, memory
@@ -104,9 +104,11 @@ async def open_connections(tools: Tools, taken: Taken) -> Opened:
     found = dict(await tools.engine.read(tools.clock.now(), look, org=automation.org)) if named else {}
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
+    still_wanted = partial(check_wanted, tools, taken.lease)
     store: StoreAccess | None = None
     for integration, connection in found.items():
-        reader = Noting(await tools.access.reader(automation.org, connection), connection, touched)
+        opened = await tools.access.reader(automation.org, connection, still_wanted=still_wanted)
+        reader = Noting(opened, connection, touched)
         changes = tools.access.changes(connection.kind)
         if integration == automation.integration_id:
             store = StoreAccess(connection, reader, changes)
@@ -163,11 +165,15 @@ def step_context(
         accounts=opened.access,
         outputs=outputs,
         memory=Remembered(tools, run.org, run.automation_id),
-        web=tools.access.web(run.org) if automation.kind is Kind.WORKFLOW else None,
+        web=_web(tools, taken) if automation.kind is Kind.WORKFLOW else None,
         reads=tuple(one.integration_id for one in automation.connections),
         set_up_at=automation.created_at,
         outcomes=outcomes,
     )
+
+
+def _web(tools: Tools, taken: Taken) -> WebReads:
+    return tools.access.web(taken.run.org, still_wanted=partial(check_wanted, tools, taken.lease))
 
 
 def nominal_day(run: Run, automation: Automation) -> date:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
@@ -20,8 +21,10 @@ from steward.model.plan import PlanStep
 from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
+from steward.outbound.wire import StillWanted
 from steward.runs.retention import Keeping
 from steward.runs.rounds import BatchSizes
+from steward.store import run_queue
 from steward.store.engine import Engine
 from steward.store.run_queue import Lease
 from steward.store.space import Space
@@ -58,7 +61,14 @@ class Sends(Protocol):
 class Access(Protocol):
     """How runs reach the organisation's stores and accounts."""
 
-    async def reader(self, org: OrgId, connection: Connection, *, urgency: Urgency = Urgency.READ) -> Reader:
+    async def reader(
+        self,
+        org: OrgId,
+        connection: Connection,
+        *,
+        urgency: Urgency = Urgency.READ,
+        still_wanted: StillWanted | None = None,
+    ) -> Reader:
         """A reader, which can emit nothing but reads; WRITE for those of a write. Raises NotConnected."""
         ...
 
@@ -70,7 +80,7 @@ class Access(Protocol):
         """The plannable changes of a kind of connection."""
         ...
 
-    def web(self, org: OrgId) -> WebReads:
+    def web(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
         """Reads of addresses no connection stands for."""
         ...
 
@@ -174,6 +184,19 @@ class Tools:
             if self.clock.monotonic() < self.confirmed.until:
                 return
             await self.confirmed.changed()
+
+
+async def check_wanted(tools: Tools, lease: Lease) -> None:
+    """Looks whether the run is still this worker's and still wanted, which a read asks before each request.
+
+    Raises Fenced, CancelAsked.
+    """
+    look = partial(run_queue.wish, lease=lease)
+    ours, cancel = await tools.engine.read(tools.clock.now(), look, org=lease.org, small=True)
+    if not ours:
+        raise Fenced(lease)
+    if cancel is not None:
+        raise CancelAsked(cancel)
 
 
 class Fenced(Exception):

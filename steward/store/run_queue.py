@@ -153,6 +153,12 @@ async def held_by(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
     return (True, row["cancel_code"]) if row else (False, None)
 
 
+async def wish(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+    """Returns as `held_by`, and locks nothing."""
+    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
 async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
     """The run waits for approval as a row only; False when it was lost or somebody wants it to stop."""
     touched = await tx.execute(
