@@ -7,7 +7,7 @@ from steward.cli.command import Asked, Command, CommandFailed, Facts, desk, opti
 from steward.config import Settings
 from steward.model.account import Organization, Person
 from steward.model.ids import OrgId
-from steward.store.compaction import compact
+from steward.store.compaction import NotRewritten, compact
 from steward.store.engine import Tx
 from steward.store.engine_sqlite import AlreadyServed
 from steward.store.erasing import FORMER_MEMBER
@@ -63,7 +63,11 @@ async def rewrite_file(asked: Asked) -> Facts:
     path = sqlite_path(settings.database_url)
     if not path.is_file():
         raise CommandFailed("not_found", f"There is no database at {path}.")
-    await asyncio.to_thread(compact, path)
+    try:
+        await asyncio.to_thread(compact, path)
+    except NotRewritten as error:
+        words = f"The file was not rewritten ({error}). End other commands, or make room for a copy."
+        raise CommandFailed("not_rewritten", words) from error
     return {"file": str(path), "bytes": path.stat().st_size}
 
 
@@ -75,12 +79,12 @@ def _check_confirmed(asked: Asked, names: tuple[str, ...], known_as: str) -> Non
 
 
 async def _rewritten(settings: Settings) -> bool:
-    """Rewrites the SQLite file unless a service uses it; always False on PostgreSQL."""
+    """Whether the SQLite file was rewritten, which needs it alone; always False on PostgreSQL."""
     if not is_sqlite(settings.database_url):
         return False
     try:
         await asyncio.to_thread(compact, sqlite_path(settings.database_url))
-    except AlreadyServed:
+    except (AlreadyServed, NotRewritten):
         return False
     return True
 

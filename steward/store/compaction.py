@@ -7,8 +7,21 @@ from pathlib import Path
 from steward.store.engine_sqlite import take_lock
 
 
+class NotRewritten(Exception):
+    """The file is as it was: another command uses it, or there is no room for a second one beside it."""
+
+
 def compact(path: Path) -> None:
-    """Rewrites the file and empties its log; no service may use it meanwhile. Raises AlreadyServed."""
-    with closing(take_lock(path)), closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    """Rewrites the file and empties its log; no service may use it meanwhile.
+
+    Raises AlreadyServed, NotRewritten.
+    """
+    with (
+        closing(take_lock(path)),
+        closing(sqlite3.connect(path, timeout=2, isolation_level=None)) as connection,
+    ):
+        try:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.OperationalError as error:
+            raise NotRewritten(str(error)) from error

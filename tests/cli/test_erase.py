@@ -5,6 +5,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from steward.cli.run import run
 from steward.model.account import Role
 from steward.model.run import RunStatus
 from steward.sandbox.world import World
+from steward.store.engine_sqlite import take_lock
 from steward.store.erasing import KEPT, TABLES
 from steward.store.migrate import is_sqlite, sqlite_path
 from tests.cli.planted import holding, tables_of
@@ -293,12 +295,11 @@ async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(datab
     assert owned == TABLES.keys() | KEPT
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_nothing_is_left_in_the_bytes_of_the_file(
-    sqlite_url: str, database_url: str, whole: Whole, steward: Erase
+    database_url: str, whole: Whole, steward: Erase
 ) -> None:
     """docs/operate.md: with the service stopped, erasing rewrites the file"""
-    if not is_sqlite(database_url):
-        return
     await busy_organization(whole)
     file = sqlite_path(database_url)
     await whole.close()
@@ -310,3 +311,21 @@ async def test_nothing_is_left_in_the_bytes_of_the_file(
         content = path.read_bytes()
         assert b"uellenhof" not in content, path
         assert CUSTOMER.encode() not in content, path
+
+
+async def test_a_file_in_use_is_not_rewritten(database_url: str, steward: Erase) -> None:
+    """docs/operate.md: `compact` needs the file alone; PostgreSQL has a command of its own"""
+    if not is_sqlite(database_url):
+        status, refused = await steward("compact")
+        assert (status, refused["error"]["code"]) == (1, "wrong_engine")
+        return
+    path = sqlite_path(database_url)
+    with closing(take_lock(path)):
+        status, refused = await steward("compact")
+        assert (status, refused["error"]["code"]) == (1, "already_served")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        status, refused = await steward("compact")
+        assert (status, refused["error"]["code"]) == (1, "not_rewritten")
+    status, facts = await steward("compact")
+    assert (status, facts["bytes"]) == (0, path.stat().st_size)
