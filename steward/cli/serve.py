@@ -17,6 +17,7 @@ import uvicorn
 
 from steward import app, worker
 from steward.cli.confining import tell_of_walls
+from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
@@ -27,6 +28,7 @@ from steward.telemetry.log import Log, take_over
 GRACE_SECONDS = 10
 KEEP_ALIVE_SECONDS = 15
 SECOND = timedelta(seconds=1)
+PLENTY = Descriptors(MOST_CONNECTIONS, LONGEST_QUEUE)
 Ready = Callable[[Mapping[str, object]], None]
 
 
@@ -57,9 +59,12 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
     """Serves until a signal. Raises CannotServe, AlreadyServed."""
     if is_sqlite(settings.database_url) and not ask.with_worker:
         raise CannotServe("On SQLite one process serves the file: leave --no-worker out.")
+    descriptors = share(raise_limit())
     log = open_log(settings)
+    if descriptors.few:
+        log.warning("few_descriptors", connections=descriptors.connections)
     await refuse_pending(settings)
-    listening = _listen(settings, ask)
+    listening = _listen(settings, ask, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
     if ask.handle is None:
         await tell_of_walls(settings, service.tools.children, log)
@@ -75,7 +80,12 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
                 "pid": os.getpid(),
             }
             await run_service(
-                service, listening, stop, with_worker=ask.with_worker, started=lambda: ready(facts)
+                service,
+                listening,
+                stop,
+                with_worker=ask.with_worker,
+                started=lambda: ready(facts),
+                descriptors=descriptors,
             )
         finally:
             await service.close()
@@ -89,17 +99,24 @@ async def run_service(
     with_worker: bool,
     started: Callable[[], None],
     beside: Callable[[], Awaitable[None]] | None = None,
+    descriptors: Descriptors = PLENTY,
 ) -> None:
-    """API, figures and worker of one process until `stop`; `started` is told once requests are taken."""
-    edge = Edge(proxies=service.settings.trusted_proxies, metrics=service.metrics)
-    servers = [bounded(service.gate, edge), *_figures(service)]
+    """API, figures and worker of one process until `stop`; `started` is told once requests are taken.
+
+    The worker is registered first: what waits to connect must not take the descriptors it needs for that.
+    """
+    edge = Edge(
+        most=descriptors.connections, proxies=service.settings.trusted_proxies, metrics=service.metrics
+    )
+    servers = [bounded(service.gate, edge, queue=descriptors.queue), *_figures(service, descriptors)]
+    service.share_hints(listens=with_worker)
+    own = await _registered(service) if with_worker else None
     sockets: list[list[socket.socket] | None] = [[listening], None]
     running = [
         asyncio.create_task(server.serve(sockets=given))
         for server, given in zip(servers, sockets, strict=False)
     ]
-    service.share_hints(listens=with_worker)
-    working = asyncio.create_task(_work(service, stop)) if with_worker else None
+    working = asyncio.create_task(_work(service, own, stop)) if own is not None else None
     while not servers[0].started and not running[0].done():
         await service.clock.sleep(0.01)
     if beside is not None:
@@ -119,10 +136,13 @@ async def run_service(
             raise result
 
 
-async def _work(service: app.Wired, stop: asyncio.Event) -> None:
-    tick = timedelta(seconds=service.settings.tick_seconds)
+async def _registered(service: app.Wired) -> worker.Worker:
     poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
-    own = await worker.register(service.tools, service.hints, poll=poll)
+    return await worker.register(service.tools, service.hints, poll=poll)
+
+
+async def _work(service: app.Wired, own: worker.Worker, stop: asyncio.Event) -> None:
+    tick = timedelta(seconds=service.settings.tick_seconds)
     await worker.run(own, worker.ticks(own, tick=tick), stop)
 
 
@@ -130,6 +150,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     """A worker without API, on PostgreSQL alone. Raises CannotServe."""
     if is_sqlite(settings.database_url):
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
+    raise_limit()
     log = open_log(settings)
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
@@ -177,16 +198,16 @@ async def refuse_pending(settings: Settings) -> None:
         raise CannotServe(f"Migrations are pending ({names}). Run `steward migrate` first.")
 
 
-def _listen(settings: Settings, ask: ServeAsk) -> socket.socket:
+def _listen(settings: Settings, ask: ServeAsk, descriptors: Descriptors) -> socket.socket:
     if ask.handle is not None:
         return socket.socket(fileno=ask.handle)
     host = ask.host or settings.listen.host
     port = settings.listen.port if ask.port is None else ask.port
-    return listen(host, port)
+    return listen(host, port, queue=descriptors.queue)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises CannotServe when the address is taken."""
+def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket:
+    """A listening socket, at which `queue` clients may wait. Raises CannotServe for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
     made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -196,7 +217,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         raise CannotServe(f"{host}:{port} cannot be listened on: {error.strerror}.") from error
-    made.listen(1024)
+    made.listen(queue)
     made.setblocking(False)
     return made
 
@@ -208,7 +229,7 @@ def spare_collector() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
-def bounded(application: Any, edge: Edge) -> uvicorn.Server:
+def bounded(application: Any, edge: Edge, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
     """A server of an application within the bounds of an edge (safety 6)."""
     config = uvicorn.Config(
         application,
@@ -220,13 +241,14 @@ def bounded(application: Any, edge: Edge) -> uvicorn.Server:
         log_config=None,
         server_header=False,
         proxy_headers=False,
+        backlog=queue,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
     return _Server(config)
 
 
-def _figures(service: app.Wired) -> list[uvicorn.Server]:
+def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Server]:
     """The server of /metrics, on its own address alone (contract 2.10)."""
     where = service.settings.metrics_listen
     if where is None:
@@ -239,7 +261,7 @@ def _figures(service: app.Wired) -> list[uvicorn.Server]:
         await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    server = bounded(answer, Edge())
+    server = bounded(answer, Edge(most=descriptors.queue), queue=descriptors.queue)
     server.config.host, server.config.port = where.host, where.port
     return [server]
 

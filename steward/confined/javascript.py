@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import quickjs
+import _quickjs as quickjs  # the package around it starts a thread, which a child may not have
 
 from steward.confined.protocol import CRASHED, MEMORY, MIB, TIMEOUT, Stopped, stopped
 from steward.confined.zones import Zones

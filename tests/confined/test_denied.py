@@ -128,6 +128,7 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
             status = _status(child.process.pid)
             assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
             assert status["NoNewPrivs"] == "1"
+            assert status["Threads"] == "1"  # a filter of system calls is that of its thread
             assert "0" not in status["Uid"].split() + status["Gid"].split()
             if os.getuid() == 0:
                 assert status["Groups"] == ""

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ async def eventually(look: Callable[[], Awaitable[Any]], *, within: float = LONG
     return found
 
 
-async def steward(*words: str, env: Mapping[str, str], stdin: str = "") -> dict[str, Any]:
-    """One operator's command and what it answered; fails unless it exits 0."""
+async def steward(
+    *words: str, env: Mapping[str, str], stdin: str = "", before: Sequence[str] = ()
+) -> dict[str, Any]:
+    """One operator's command and what it answered; fails unless it exits 0. `before`: what starts it."""
     made = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "steward",
+        *(*before, sys.executable, "-m", "steward"),
         *words,
         "--json",
         env=environ(env),
@@ -74,12 +74,10 @@ class Running:
         return await self.child.wait()
 
 
-async def start(*words: str, env: Mapping[str, str]) -> Running:
-    """Starts a process and waits until it is ready."""
+async def start(*words: str, env: Mapping[str, str], before: Sequence[str] = ()) -> Running:
+    """Starts a process, by way of the command `before`, and waits until it is ready."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "steward",
+        *(*before, sys.executable, "-m", "steward"),
         *words,
         "--json",
         env=environ(env),
@@ -203,7 +201,7 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
 @contextlib.asynccontextmanager
 async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIterator[Site]:
     await _accounts(env)
-    env["STEWARD_LISTEN"] = f"127.0.0.1:{_free_port()}"
+    env["STEWARD_LISTEN"] = f"127.0.0.1:{free_port()}"
     env["STEWARD_BASE_URL"] = f"http://{env['STEWARD_LISTEN']}"
     service = await start("serve", env=env)
     async with (
@@ -218,7 +216,7 @@ async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIt
             await site.service.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port nobody listens on: the service's address stands in its settings before it starts."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

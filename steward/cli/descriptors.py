@@ -1,0 +1,41 @@
+"""How many descriptors the process may have, and how many of them connections may take."""
+
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+# For the database, the log, outgoing calls and the pipes of confined children.
+OWN: Final = 40
+MOST_CONNECTIONS: Final = 1_000
+LONGEST_QUEUE: Final = 1_024
+_FEWEST: Final = 4
+_BURSTS: Final = 3  # of the queue's length: accepted, answered and about to be closed, and those just coming
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """What connections may take: `connections` are held at once, and `queue` more wait to be accepted."""
+
+    connections: int
+    queue: int
+
+    @property
+    def few(self) -> bool:
+        """Whether the limit of the process is the reason for the number of connections."""
+        return self.connections < MOST_CONNECTIONS
+
+
+def share(limit: int) -> Descriptors:
+    """Divides `limit` descriptors so that a flood of connections leaves the service what it needs itself."""
+    rest = limit - OWN
+    queue = max(_FEWEST, min(LONGEST_QUEUE, rest // 8))
+    return Descriptors(max(_FEWEST, min(MOST_CONNECTIONS, rest - _BURSTS * queue)), queue)
+
+
+def raise_limit() -> int:
+    """Raises this process's limit to the most it is allowed, and returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        return soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

@@ -1,0 +1,198 @@
+"""The service under a user without rights, with few descriptors, and under a flood of connections."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, OWN, share
+from tests.imports.exports import chain, code
+from tests.processes.running import PASSWORD, Running, eventually, free_port, start, steward
+from tests.processes.unprivileged import NOBODY
+
+DROPPING = (sys.executable, str(Path(__file__).with_name("unprivileged.py")))
+SCRIPT = "return $input.all().map((item) => ({ json: { sum: [1, 2, 3].reduce((a, b) => a + b) } }))"
+
+
+def _environ(folder: Path) -> dict[str, str]:
+    address = f"127.0.0.1:{free_port()}"
+    return {
+        "STEWARD_ENV": "test",
+        "STEWARD_DATABASE_URL": f"sqlite:///{folder / 'data' / 'steward.db'}",
+        "STEWARD_DATA_DIR": str(folder / "data"),
+        "STEWARD_METRICS_LISTEN": "off",
+        "STEWARD_LISTEN": address,
+        "STEWARD_BASE_URL": f"http://{address}",
+        "HOME": str(folder),
+    }
+
+
+def _told_of(running: Running, file: str) -> str:
+    """What the system tells of a process."""
+    return Path(f"/proc/{running.facts['pid']}/{file}").read_text()
+
+
+@contextlib.asynccontextmanager
+async def _ended(running: Running) -> AsyncIterator[Running]:
+    try:
+        yield running
+    finally:
+        await running.stop()
+
+
+async def _signed_in(web: httpx.AsyncClient) -> dict[str, str]:
+    answer = await web.post("/app/session", json={"email": "owner@shop.example", "password": PASSWORD})
+    assert answer.status_code == 200, answer.text
+    return {"X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+
+
+async def _run_script(web: httpx.AsyncClient) -> None:
+    """An imported workflow with a script and an expression runs to its end."""
+    headers = await _signed_in(web)
+
+    async def post(path: str, body: Mapping[str, object]) -> dict[str, object]:
+        answer = await web.post(path, json=body, headers=headers)
+        assert answer.status_code in (200, 201), answer.text
+        data: dict[str, object] = answer.json()["data"]
+        return data
+
+    export = chain(code("Sum", SCRIPT))
+    body = {"source": "workflow_tool", "name": "Sum", "content": export}
+    kept = (await post("/v1/automations/imports", body))["import"]
+    assert isinstance(kept, dict)
+    assert kept["supported"], kept["report"]
+    asked = {"name": "Sum", "schedule": {"cadence": "manual"}}
+    made = (await post(f"/v1/automations/imports/{kept['id']}/automations", asked))["automation"]
+    assert isinstance(made, dict)
+    run = (await post(f"/v1/automations/{made['id']}/runs", {"idempotency_key": "one"}))["run"]
+    assert isinstance(run, dict)
+
+    async def ended() -> dict[str, object] | None:
+        found: dict[str, object] = (await web.get(f"/v1/automations/runs/{run['id']}")).json()["data"]["run"]
+        return found if found["status"] not in ("queued", "running") else None
+
+    found = await eventually(ended)
+    assert found["status"] == "succeeded", found
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0, reason="without root the other tests run as such a user"
+)
+async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> None:
+    """Commands, service and confined children in a folder of that user alone; `doctor` finds their walls"""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        os.chown(folder, NOBODY, NOBODY)
+        env = _environ(folder)
+        await steward("migrate", env=env, before=DROPPING)
+        await steward("org", "create", "--name", "Test Shop", env=env, before=DROPPING)
+        words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
+        place = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
+        await steward("user", "create", *words, *place, env=env, stdin=PASSWORD + "\n", before=DROPPING)
+        async with (
+            _ended(await start("serve", env=env, before=DROPPING)) as running,
+            httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=30) as web,
+        ):
+            status = _told_of(running, "status")
+            assert f"Uid:\t{NOBODY}\t{NOBODY}\t{NOBODY}\t{NOBODY}\n" in status
+            assert "CapEff:\t0000000000000000\n" in status
+            await _run_script(web)
+            told = await steward("doctor", env=env, before=DROPPING)
+            assert next(one for one in told["checks"] if one["name"] == "confined")["ok"]
+
+
+def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
+    """Whatever the limit; from a usual one on, connections have their full number"""
+    for limit in (20, OWN, OWN + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
+        found = share(limit)
+        assert 1 <= found.queue <= LONGEST_QUEUE
+        assert 1 <= found.connections <= MOST_CONNECTIONS
+        if limit >= OWN + 32:
+            assert found.connections + 3 * found.queue <= limit - OWN
+    assert share(4096).connections == MOST_CONNECTIONS
+    assert not share(4096).few
+    assert share(256).few
+
+
+async def _flood(port: int, stop: asyncio.Event, most: int) -> int:
+    """Connects as fast as it can and holds what it gets; how often it tried once somebody listened."""
+    held: list[asyncio.StreamWriter] = []
+    count = 0
+    while not stop.is_set():
+        try:
+            count += 1
+            _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 0.1)
+        except ConnectionRefusedError:
+            count -= 1
+            await asyncio.wait({asyncio.create_task(stop.wait())}, timeout=0.01)
+            continue
+        except (OSError, TimeoutError):
+            continue
+        held.append(writer)
+        if len(held) > most:
+            held.pop(0).close()
+    for writer in held:
+        writer.close()
+    return count
+
+
+@pytest.mark.parametrize("limit", [64, 96])
+async def test_a_flood_while_starting_with_few_descriptors_leaves_the_service_running(
+    limit: int, tmp_path: Path
+) -> None:
+    """It starts, goes on, and answers again once the flood is over"""
+    env = _environ(tmp_path)
+    await steward("migrate", env=env)
+    port, stop = int(env["STEWARD_LISTEN"].rpartition(":")[2]), asyncio.Event()
+    flood = [asyncio.create_task(_flood(port, stop, 20)) for _ in range(24)]
+    few = ("/bin/sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh")
+    async with (
+        _ended(await start("serve", env=env, before=few)) as running,
+        httpx.AsyncClient(base_url=env["STEWARD_BASE_URL"], timeout=5) as web,
+    ):
+        waiting = asyncio.create_task(running.child.wait())
+        done, _ = await asyncio.wait(
+            {waiting}, timeout=2
+        )  # the flood goes on over the first passes of the ticks
+        assert not done, "the service ended"
+        stop.set()
+        assert sum(await asyncio.gather(*flood)) > limit
+
+        async def answers() -> bool:
+            with contextlib.suppress(httpx.HTTPError):
+                ready = await web.get("/readyz")
+                return ready.status_code == 200
+            return False
+
+        await eventually(answers, within=30)
+        await _own_files_open(running.facts["pid"], limit)
+        assert not waiting.done()
+    assert await waiting == 0
+
+
+async def _own_files_open(pid: object, limit: int) -> None:
+    async def freed() -> bool:
+        return len(os.listdir(f"/proc/{pid}/fd")) < limit - 8
+
+    if sys.platform == "linux":
+        await eventually(freed, within=30)
+
+
+async def test_a_low_soft_limit_is_raised_to_what_is_allowed(tmp_path: Path) -> None:
+    """`ulimit -n` of a shell is a soft limit; the service may raise it itself"""
+    env = _environ(tmp_path)
+    await steward("migrate", env=env)
+    low = ("/bin/sh", "-c", 'ulimit -S -n 64; ulimit -H -n 2048; exec "$@"', "sh")
+    async with _ended(await start("serve", env=env, before=low)) as running:
+        if sys.platform == "linux":
+            limits = _told_of(running, "limits")
+            (line,) = [one for one in limits.splitlines() if one.startswith("Max open files")]
+            assert line.split()[3:5] == ["2048", "2048"]
+        assert json.dumps(running.facts)

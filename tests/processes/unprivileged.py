@@ -1,0 +1,51 @@
+"""Runs a command as a user with no rights, as a service is installed: `python unprivileged.py command…`.
+
+Root uses it. An interpreter in a folder that is closed to others (root's home) is shown at its
+place, in a mount namespace.
+"""
+
+import ctypes
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+NOBODY = 65_534
+_NEW_MOUNTS = 0x20000
+_BIND, _PRIVATE_ALL = 0x1000, 0x4000 | 0x40000
+
+
+def _mount(libc: ctypes.CDLL, source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    words = [None if word is None else word.encode() for word in (source, target, kind)]
+    if libc.mount(*words, ctypes.c_ulong(flags), data.encode() or None) != 0:
+        raise OSError(ctypes.get_errno(), f"{target} cannot be mounted")
+
+
+def _closed(path: Path) -> Path | None:
+    """The uppermost folder on the way that others may not enter."""
+    return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None)
+
+
+def show_interpreter() -> None:
+    """Makes the interpreter's folder reachable for everybody, for this process and those it starts."""
+    place = Path(sys.base_prefix)
+    closed = _closed(place)
+    if closed is None:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_MOUNTS) != 0:
+        raise OSError(ctypes.get_errno(), "there is no mount namespace")
+    _mount(libc, "none", "/", None, _PRIVATE_ALL)
+    kept = tempfile.mkdtemp()
+    _mount(libc, str(place), kept, None, _BIND)
+    _mount(libc, "tmpfs", str(closed), "tmpfs", 0, "mode=755")
+    place.mkdir(parents=True)
+    _mount(libc, kept, str(place), None, _BIND)
+
+
+if __name__ == "__main__":
+    show_interpreter()
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    os.execv(sys.argv[1], sys.argv[1:])
