@@ -112,9 +112,9 @@ async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeC
     assert (health.ok, health.zone, health.currency, health.rights) == (
         True, "Europe/Berlin", "EUR", ("read", "write"),
     )  # fmt: skip
-    assert health.facts == {"orders_stored_as": "posts"}
+    assert health.facts == {"orders_stored_as": "posts", "identity": "shop.example"}
     assert "authorization" not in transport.requests[0].headers
-    assert [request.method for request in transport.requests] == ["GET", "GET", "POST", "GET", "GET"]
+    assert [request.method for request in transport.requests] == ["GET", "GET", "POST", "GET", "GET", "GET"]
     assert transport.requests[2].content == b"{}"
 
 

@@ -262,6 +262,7 @@ async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: F
     with pytest.raises(OwnQueueFull) as told:
         await pace.enter(write=True, patience=0)
     assert "account asks" not in told.value.message
+    assert told.value.wait_s == 15  # five attempts outlast a write of a minute
     pace.leave(write=True, seconds=0.1, failed=False)
     assert pace.idle
 
