@@ -96,6 +96,27 @@ async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -
     assert queued + moved == TRIES
 
 
+async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
+    """A move of a slot and all after it, at the instant it is due: each slot has one record and one run."""
+    random, won = Random(6), set()
+    for number in range(TRIES):
+        made = await world.create(schedule={"cadence": "hourly"})
+        slot_at = made.next_run_at
+        assert slot_at is not None
+        await world.clock.advance_to(slot_at)
+        new = slot_at + 17 * MINUTE
+        answer, _ = await together(random, diary.move(made, slot_at, new, LATER), world.dispatch())
+        assert not isinstance(answer, Refusal) or isinstance(answer, WrongState | StaleVersion), number
+        won.add(isinstance(answer, Refusal))
+        await world.clock.advance_to(slot_at + 20 * MINUTE)
+        await world.dispatch()
+        rows = [row for row in await diary.rows(made) if row.slot_at <= slot_at + 20 * MINUTE]
+        assert len({row.slot_at for row in rows}) == len(rows), number
+        assert len(await world.runs(made)) == 1, (number, answer)
+        await world.turn("archive", await world.read(made))
+    assert won
+
+
 async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary) -> None:
     """Interface 9: both carry the automation's version"""
     random = Random(4)

@@ -1,0 +1,86 @@
+"""Two API processes over one PostgreSQL: what one of them ends, both refuse with the next call."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.processes.running import PASSWORD, Site, free_port, open_site, start, steward
+
+EMAIL = "owner@shop.example"
+STATUS, SESSION = "/v1/automations/status", "/app/session"
+
+
+@pytest.fixture
+async def two(
+    postgresql_url: str, tmp_path: Path
+) -> AsyncIterator[tuple[Site, httpx.AsyncClient, httpx.AsyncClient]]:
+    """A served site, and clients without cookies: of its process, and of a second one over its database."""
+    async with open_site(postgresql_url, tmp_path, STEWARD_LIMIT_LOGIN="10000") as site:
+        listen = f"127.0.0.1:{free_port()}"
+        second = await start("serve", env={**site.env, "STEWARD_LISTEN": listen})
+        try:
+            async with (
+                httpx.AsyncClient(base_url=site.env["STEWARD_BASE_URL"], timeout=30) as here,
+                httpx.AsyncClient(base_url=f"http://{listen}", timeout=30) as there,
+            ):
+                yield site, here, there
+        finally:
+            await second.stop()
+
+
+async def token_of(client: httpx.AsyncClient, credential: dict[str, str], secret: str) -> dict[str, str]:
+    """The headers of a caller that has just signed in with a credential."""
+    body = {
+        "username": "The Owner",
+        "email": EMAIL,
+        "organization_name": "Test Shop",
+        "client_id": credential["client_id"],
+        "client_secret": secret,
+    }
+    answer = await client.post("/v2/api/automations/login", json=body)
+    assert answer.status_code == 200, answer.text
+    return {"authorization": f"Bearer {answer.json()['access_token']}"}
+
+
+async def test_what_is_ended_is_refused_by_every_process_with_the_next_call(
+    two: tuple[Site, httpx.AsyncClient, httpx.AsyncClient],
+) -> None:
+    """Credentials rotated and disabled, sessions ended, people switched off: no process remembers them."""
+    site, here, there = two
+    made = await steward("credential", "issue", "--org", "Test Shop", env=site.env)
+    credential, secret = made["credential"], made["client_secret"]
+
+    async def by_token(headers: dict[str, str]) -> list[int]:
+        return [(await client.get(STATUS, headers=headers)).status_code for client in (here, there)]
+
+    async def by_session(headers: dict[str, str]) -> list[int]:
+        return [(await client.get(SESSION, headers=headers)).status_code for client in (here, there)]
+
+    async def sign_in(client: httpx.AsyncClient) -> dict[str, str]:
+        answer = await client.post(SESSION, json={"email": EMAIL, "password": PASSWORD})
+        assert answer.status_code == 200, answer.text
+        cookie = "; ".join(f"{name}={value}" for name, value in answer.cookies.items())
+        client.cookies.clear()
+        return {"cookie": cookie, "X-CSRF-Token": answer.json()["data"]["session"]["csrf_token"]}
+
+    client_id = ("--client-id", credential["client_id"])
+    token = await token_of(there, credential, secret)
+    assert await by_token(token) == [200, 200]
+    secret = (await steward("credential", "rotate", *client_id, env=site.env))["client_secret"]
+    assert await by_token(token) == [401, 401]
+    token = await token_of(here, credential, secret)
+    await steward("credential", "disable", *client_id, env=site.env)
+    assert await by_token(token) == [401, 401]
+    await steward("credential", "enable", *client_id, env=site.env)
+    token = await token_of(there, credential, secret)
+    session = await sign_in(there)
+    assert await by_session(session) == [200, 200]
+    assert (await here.delete(SESSION, headers=session)).status_code == 200
+    assert await by_session(session) == [401, 401]
+    session = await sign_in(here)
+    assert await by_session(session) == [200, 200]
+    await steward("user", "deactivate", "--user", EMAIL, env=site.env)
+    assert await by_token(token) == [401, 401]
+    assert await by_session(session) == [401, 401]
