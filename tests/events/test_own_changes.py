@@ -1,0 +1,54 @@
+"""An automation's own changes, many at once, beside changes of others: only the others' start it again."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from steward.store import runs
+from tests.events.test_matching import hiding
+from tests.events.world import Ears, open_ears
+
+PRODUCTS = 8
+FOREIGN = 3
+
+
+async def test_only_changes_of_others_start_an_automation_that_changed_many_objects(ears: Ears) -> None:
+    """Echoes and others' changes arrive mixed, all at once, within the minute in which echoes are known."""
+    ears.whole.service.restart(limit_person=10_000, limit_organization=10_000)
+    ears = await open_ears(ears.whole)
+    made = await hiding(ears)
+    rows = await ears.woo("GET", f"/products?per_page={PRODUCTS}&type=simple&stock_status=instock")
+    paths = [f"/products/{row['id']}" for row in rows]
+    assert len(paths) > FOREIGN
+    sold_out = {"manage_stock": True, "stock_quantity": 0}
+    await asyncio.gather(*(ears.woo("PUT", path, sold_out) for path in paths))
+    assert await all_approved(ears, made) == PRODUCTS
+    hidden = [(await ears.woo("GET", path))["catalog_visibility"] for path in paths]
+    assert hidden == ["hidden"] * len(paths)
+    ears.shop.clock.tick(5)
+    # Somebody else changes some of them while the echoes of the rest are known for 55 seconds more.
+    foreign = [ears.woo("PUT", path, {"catalog_visibility": "visible"}) for path in paths[:FOREIGN]]
+    again = [echo(ears, path) for path in paths[FOREIGN:]]
+    await asyncio.gather(*foreign, *again)
+    assert await all_approved(ears, made) == PRODUCTS + FOREIGN
+    assert (await ears.read(made))["state"] == "active"
+    assert (await ears.trigger(made))["events_dropped"] == 0
+
+
+async def all_approved(ears: Ears, made: dict[str, Any]) -> int:
+    """Approves what its runs ask for, one after the other; how many runs it has had."""
+    shop = ears.shop
+    await shop.drain()
+    while waiting := await ears.runs(made, status="waiting_approval"):
+        for run in waiting:
+            await shop.approve(await shop.read(partial(runs.get, org=shop.owner.org, run=run["id"])))
+        await shop.drain()
+        await shop.world.settle()
+        await shop.drain()
+    return len(await ears.runs(made))
+
+
+async def echo(ears: Ears, path: str) -> None:
+    """A delivery of the product as it is now, which the shop sends once more."""
+    row = await ears.woo("GET", path)
+    assert (await ears.deliver("product.updated", row)).status == 200
