@@ -21,7 +21,7 @@ HEAVY = {
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
 LIGHT = ("org", "user", "credential", "keys", "migrate")
-WITHOUT_SERVICE = (*LIGHT, "backup", "restore", "doctor")
+WITHOUT_SERVICE = (*LIGHT, "backup", "restore", "compact", "doctor")
 
 LOADED_BY = (
     "import sys; from steward.__main__ import main; from steward.cli.table import commands;"
