@@ -8,7 +8,7 @@ from steward.store.engine_sqlite import take_lock
 
 
 class NotRewritten(Exception):
-    """The file is as it was: another command uses it, or there is no room for a second one beside it."""
+    """What was removed is still in the file or in its log: another command uses it, or there is no room."""
 
 
 def compact(path: Path) -> None:
@@ -22,6 +22,8 @@ def compact(path: Path) -> None:
     ):
         try:
             connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            is_read, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError as error:
             raise NotRewritten(str(error)) from error
+        if is_read:  # SQLite tells of this by a value alone
+            raise NotRewritten("another command reads it")

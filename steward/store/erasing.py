@@ -190,8 +190,8 @@ async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, mo
     """Writes FORMER_MEMBER where the column holds a name, in at most so many characters."""
     await tx.execute(
         f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
-        f" WHERE org_id = :org AND {column} LIKE :holds",
-        {"org": org, "name": name, "former": FORMER_MEMBER, "most": most, "holds": f"%{name}%"},
+        f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",
+        {"org": org, "name": name, "former": FORMER_MEMBER, "most": most},
     )
 
 

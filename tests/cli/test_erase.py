@@ -32,7 +32,8 @@ from tests.service import hashed_password
 from tests.whole import Whole, whole
 
 __all__ = ["whole"]
-EMAIL, FIRST, LAST = "Zsuzsa.Q@quellenhof.example", "Zsuzsanna", "Quellenhof"
+# A quotation mark and a backslash mean something to JSON and to LIKE.
+EMAIL, FIRST, LAST = "Zsuzsa.Q@quellenhof.example", "Zsuzsanna", 'Quellenhof "Q\\"'
 USERNAME = "zsuzsi-77"
 PLANTED = (EMAIL, "quellenhof", FIRST, USERNAME)
 CUSTOMER = "hermione.customer@example.net"
@@ -325,6 +326,11 @@ async def test_a_file_in_use_is_not_rewritten(database_url: str, steward: Erase)
         assert (status, refused["error"]["code"]) == (1, "already_served")
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
+        status, refused = await steward("compact")
+        assert (status, refused["error"]["code"]) == (1, "not_rewritten")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reading:
+        reading.execute("BEGIN")
+        reading.execute("SELECT * FROM people").fetchall()
         status, refused = await steward("compact")
         assert (status, refused["error"]["code"]) == (1, "not_rewritten")
     status, facts = await steward("compact")
