@@ -28,6 +28,8 @@ REREAD_AFTER = timedelta(seconds=60)
 ATTEMPTS = 5
 SHORT_WAIT_SECONDS = 2.0
 GONE = "It no longer exists."
+# Errors of the key and its rights say the same of every object.
+_OF_ACCOUNT = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN})
 UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
 
 
@@ -137,12 +139,14 @@ def _verdict(operation: ChangeOp[Any], part: Part, current: Current) -> tuple[Ou
 
 
 async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError) -> None:
-    """Reads half as many next: one object that cannot be read fails alone. Raises MustWait."""
+    """Reads half as many next, so that one object that cannot be read fails alone; without the key or its
+    rights all fail together. Raises MustWait."""
     wait = error.wait_s
     if wait is not None and wait > SHORT_WAIT_SECONDS:
         raise MustWait(wait)
     await _doubt(applying, pieces, [error.kind])
-    if len(pieces) > 1 and applying.goes_beside_others(pieces[0].part):
+    is_of_account = error.kind in _OF_ACCOUNT
+    if len(pieces) > 1 and not is_of_account and applying.goes_beside_others(pieces[0].part):
         applying.max_parts = len(pieces) // 2
         return
     words = f"It could not be read again before the change, so nothing was sent. {error.message}"
@@ -157,7 +161,8 @@ async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[Er
 async def _send(
     applying: Applying, pieces: Sequence[Piece], *, reread_at: float, is_first: bool
 ) -> float | None:
-    """Intent, call, outcome: None when the next request may follow, else how long to wait for a new round.
+    """Stores the intents, makes the call and stores its outcomes; returns None when the next request may
+    follow, else the seconds to wait before a new round.
 
     `is_first`: no request was sent since the objects were read again. Raises Fenced, CancelAsked.
     """
@@ -188,7 +193,7 @@ async def _send(
 
 
 async def _call(applying: Applying, batch: Batch) -> list[WriteOutcome]:
-    """The one request of a batch whose intents are stored, and what it tells of the size of the next."""
+    """Makes the one request of a batch whose intents are stored, and learns the size of the next from it."""
     tools, part = applying.tools, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
@@ -209,7 +214,7 @@ async def _call(applying: Applying, batch: Batch) -> list[WriteOutcome]:
 async def _learn(
     applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
 ) -> float | None:
-    """Takes over what became of the parts; the longest wait the account asks for, None without one."""
+    """Remembers the outcomes; returns the longest wait the account asks for, None without one."""
     waits, unsent = [], []
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome.state is WriteState.NOT_SENT:

@@ -157,6 +157,22 @@ async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> Non
     assert shop.applied() == []
 
 
+async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Shop) -> None:
+    """Read in one page, all objects fail by the one answer that tells of the key; nothing is sent"""
+    run, _ = await approved(shop)
+    refusal = {"code": "woocommerce_rest_cannot_view", "message": "No.", "data": {"status": 401}}
+    for path in ("**/products", "**/variations"):
+        shop.fault("status", "GET", path, status=401, body=refusal, count=-1)
+    before = shop.world.state.ledger.last_seq
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
+    asked = [entry.asked.path for entry in shop.world.state.ledger.entries(before, reads=True)]
+    assert len([path for path in asked if path.endswith(("/products", "/variations"))]) == 1
+    assert shop.writes() == []
+
+
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
     """engine 11.3 readable: read back after the quiet time; safety 1 promise 3"""
