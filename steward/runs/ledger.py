@@ -19,7 +19,7 @@ from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
 from steward.runs import partly
 from steward.runs.partly import OUTCOME_OF_EFFECT
-from steward.runs.rounds import Known, Piece, Verdict
+from steward.runs.rounds import Known, Piece, UnsentOutcome
 from steward.runs.tools import CancelAsked, Fenced, Tools
 from steward.store import changes, effects, own_changes, run_queue
 from steward.store.changes import SettledChange
@@ -60,13 +60,13 @@ class Applying:
 
     def pieces(self, change: Change) -> list[Piece]:
         """The change's parts in order, with the keys they have for good."""
-        found = self._pieces.get(change.id)
-        if found is None:
-            found = self._pieces[change.id] = [
+        pieces = self._pieces.get(change.id)
+        if pieces is None:
+            pieces = self._pieces[change.id] = [
                 Piece(change, number, part, self._key(change, number))
                 for number, part in enumerate(change.proposal.parts, start=1)
             ]
-        return found
+        return pieces
 
     def _key(self, change: Change, number: int) -> str:
         return effect_key(
@@ -101,8 +101,8 @@ class Applying:
         return self.tools.access.changes(kind)[part.operation]
 
     def goes_beside_others(self, part: Part) -> bool:
-        """Whether the part sets a value of a store's object that can be put back: the order in which objects
-        get theirs tells nothing. Messages, rows of a sheet and what cannot be undone are sent in turn."""
+        """Whether the part sets a value of a store's object that can be put back, so that the order among
+        objects does not matter. Messages, rows of a sheet and what cannot be undone are sent in turn."""
         operation = self.operation(part)
         is_blind = operation.recovery_of(part) is Recovery.BLIND
         return self.connections[part.integration_id].is_store and operation.reversible and not is_blind
@@ -164,17 +164,17 @@ async def settle(
     is_held, _ = await run_queue.held_by(tx, lease)
     if not is_held:
         raise Fenced(lease)
-    found = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
-    ended = [EffectOutcome(piece.key, state, words) for piece, state, words in found]
+    settled = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
+    ended = [EffectOutcome(piece.key, state, words) for piece, state, words in settled]
     await effects.settle(tx, lease.org, ended, by="call")
     known = dict(applying.known)
     known |= {
         piece.key: (OUTCOME_OF_EFFECT[state], words)
-        for piece, state, words in found
+        for piece, state, words in settled
         if state is not EffectState.NOT_SENT
     }
     await _settle_changes(tx, applying, [piece.change for piece in pieces], known)
-    if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in found):
+    if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in settled):
         await run_queue.forget_losses(tx, lease)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
 
@@ -209,7 +209,7 @@ def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
     return EffectState.UNKNOWN, changes.STILL_OPEN
 
 
-async def settle_unsent(applying: Applying, verdicts: Sequence[Verdict]) -> None:
+async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -> None:
     """Stores outcomes found without a call: nothing was sent for these parts. Raises Fenced, CancelAsked."""
     if not verdicts:
         return

@@ -261,7 +261,7 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
 
 
 async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, goes_on: bool) -> None:
-    """The change gets the outcome that was found out, also in a finished run (engine 11.4)."""
+    """Stores the outcome of the change that follows from what was found out, also in a finished run."""
     results = partly.part_results(change, known)
     result = partly.change_result(change.proposal.parts, results, goes_on=goes_on)
     if result is not None:

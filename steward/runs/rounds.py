@@ -10,7 +10,7 @@ from steward.model.change import Change, Outcome, Part
 from steward.model.ids import IntegrationId
 
 Known = Mapping[str, tuple[Outcome, str | None]]  # outcome and message of each settled part, by effect key
-Verdict = tuple["Piece", Outcome, str | None]
+UnsentOutcome = tuple["Piece", Outcome, str | None]
 
 # A call that carries several items is sized to take at most this long; the first one is small, for nothing is
 # known yet of how long the shop takes.
@@ -40,7 +40,7 @@ class Piece:
 class Round:
     """What is done next: parts that can no longer be sent, and requests of one operation and connection."""
 
-    blocked: tuple[Verdict, ...] = ()
+    blocked: tuple[UnsentOutcome, ...] = ()
     requests: tuple[tuple[Piece, ...], ...] = ()
 
 
@@ -71,7 +71,7 @@ def next_round(
     it. Parts after one that did not go well are blocked, with the words about that one. `max_parts` bounds
     the parts of a round that go side by side.
     """
-    blocked: list[Verdict] = []
+    blocked: list[UnsentOutcome] = []
     scan = _Scan(operations)
     for at, pieces in enumerate(unsettled[:MAX_SCANNED]):
         open_ = [piece for piece in pieces if piece.key not in known]
@@ -87,8 +87,8 @@ def next_round(
     return Round(tuple(blocked), scan.requests(max_parts))
 
 
-def _is_bad(found: tuple[Outcome, str | None] | None) -> bool:
-    return found is not None and found[0] not in _WENT_WELL
+def _is_bad(result: tuple[Outcome, str | None] | None) -> bool:
+    return result is not None and result[0] not in _WENT_WELL
 
 
 def _alike(one: Part, other: Part) -> bool:
@@ -119,14 +119,14 @@ class _Scan:
         return len(self._candidates) < MAX_CANDIDATES
 
     def _is_free(self, piece: Piece) -> bool:
-        """Whether nothing else on the piece's object is ahead of it; the same wish twice is one wish."""
-        place = (piece.part.integration_id, piece.part.target)
-        ahead = self._waits_for.setdefault(place, piece)
+        """Whether no earlier part touches the piece's object, but for one that is equal to it."""
+        object_key = (piece.part.integration_id, piece.part.target)
+        ahead = self._waits_for.setdefault(object_key, piece)
         if ahead is piece:
             return True
         if ahead is not None and ahead.part == piece.part:
             return True
-        self._waits_for[place] = None
+        self._waits_for[object_key] = None
         return False
 
     def requests(self, max_parts: int | None) -> tuple[tuple[Piece, ...], ...]:
@@ -147,7 +147,7 @@ def _in_turn(
     """The first request of parts sent in turn: changes of one part each may share it, others go alone."""
     together = [first]
     if len(rest[0]) == 1:
-        for pieces in rest[1:]:
+        for pieces in rest[1:MAX_CANDIDATES]:
             if len(pieces) > 1 or not _alike(first.part, pieces[0].part):
                 break
             together += [piece for piece in pieces if piece.key not in known]

@@ -111,7 +111,7 @@ FATES = (
 def test_every_part_is_sent_once_and_in_the_order_of_its_change(
     made: list[list[Part]], fates: list[Outcome], limit: int | None
 ) -> None:
-    """engine 11: part 2 is sent once part 1 went well; what follows a part that did not is never sent"""
+    """Part 2 is sent once part 1 went well; what follows a part that did not is never sent"""
     every = changes(*made)
     order = {piece.key: at for at, piece in enumerate(piece for pieces in every for piece in pieces)}
     known: dict[str, tuple[Outcome, str | None]] = {}
@@ -170,13 +170,13 @@ def test_parts_of_many_changes_share_a_request() -> None:
 
 
 def test_variations_go_by_their_product_and_are_read_together() -> None:
-    """connectors 6: variations of one product; a round holds about a page of them"""
+    """Variations of one product go together; a round holds about a page of them"""
     every = changes(*[[part("variant.set_price", f"{n // 3}/{n}")] for n in range(300)])
     assert _sizes(every) == [3] * 34
 
 
 def test_a_platform_that_takes_250_gets_250() -> None:
-    """connectors 6: inventory.set ≤ 250 quantities; no item twice in a request"""
+    """inventory.set takes at most 250 quantities; no item twice in a request"""
     every = changes(*[[part("inventory.set", f"{n}@1")] for n in range(300)])
     assert _sizes(every, shop=Planned(shopify=True)) == [250]
 

@@ -27,7 +27,7 @@ ROWS = "".join(
 
 
 async def test_defaults_that_the_schema_refuses_are_taken_out(database_url: str, clock: FakeClock) -> None:
-    """contract 2.2: inputs as answered can be sent back, also those of an automation made long ago"""
+    """Inputs as answered can be sent back, also those of an automation made long ago"""
     await make_earlier(database_url, 22, ROWS)
     await migrate(database_url, clock.now())
     engine = await open_engine(database_url, clock)
