@@ -82,28 +82,35 @@ class Pace:
         self,
         *,
         write: bool,
-        seconds: float,
+        seconds: float | None,
         failed: bool,
         retry_after: float | None = None,
         points: float = 0.0,
         told: Told | None = None,
         urgency: Urgency | None = None,
     ) -> None:
-        """Gives the place back and learns from how the call went."""
+        """Gives the place back and learns from how the call went.
+
+        `seconds` is how long it took; null for a call that was not made, of which nothing is learned.
+        """
         if self._bucket is not None:
             self._bucket.end(points, told, self._clock.monotonic())
         self._running -= 1
         self._urgent -= urgency_of(write, urgency) is not Urgency.READ
         self._writing -= write
+        if seconds is not None:
+            self._learn(seconds, failed=failed)
+        if retry_after is not None:
+            self.hold(retry_after)
+        self._wake()
+
+    def _learn(self, seconds: float, *, failed: bool) -> None:
         slow_after = self._rule.slow_after_s
         self._slow = slow_after is not None and seconds > slow_after
         if failed and self._rule.after_failure_s:
             steps = self._rule.after_failure_s
             self.hold(steps[min(self._failures, len(steps) - 1)])
         self._failures = self._failures + 1 if failed else 0
-        if retry_after is not None:
-            self.hold(retry_after)
-        self._wake()
 
     def hold(self, seconds: float) -> None:
         """Lets no call start for `seconds`."""
@@ -136,11 +143,19 @@ class Pace:
             del self._wakers[call]
 
     def _wake(self) -> None:
-        """Wakes the call whose turn it is; it wakes the one after it when it has started."""
-        call = self._next()
-        waker = None if call is None else self._wakers.get(call)
-        if waker is not None and not waker.done():
-            waker.set_result(None)
+        """Wakes the call whose turn it is; it wakes the one after it when it has started.
+
+        Calls before it that are over the budget of their kind are woken too, to wait for the time instead: no
+        other call might end after the budget allows them to start.
+        """
+        for call in self._turns.heads():
+            if not self._has_place(call):
+                continue
+            waker = self._wakers.get(call)
+            if waker is not None and not waker.done():
+                waker.set_result(None)
+            if self._kind_wait(call.write) <= 0:
+                return
 
     def _next(self) -> WaitingCall | None:
         """The first call in order that has a place and is in the budget of its kind.

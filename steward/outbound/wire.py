@@ -225,7 +225,9 @@ class Wire:
         try:
             await ask.still_wanted()
         except BaseException:
-            line.pace.leave(write=ask.write, seconds=0, failed=False, points=ask.points, urgency=ask.urgency)
+            line.pace.leave(
+                write=ask.write, seconds=None, failed=False, points=ask.points, urgency=ask.urgency
+            )
             raise
 
     async def lines(self, line: Line, ask: Ask) -> AsyncIterator[bytes]:
@@ -337,7 +339,9 @@ class Wire:
             # Before the request: refused or not resolved. After it: the answer was over a cap.
             raise Failed(error, not_sent=not isinstance(error, Broken) and not mark.left) from None
         except (*FAILURES, TimeoutError, OSError) as error:
-            raise Failed(_cause(error, line.link.host), not_sent=mark.not_sent(error)) from None
+            not_sent = mark.not_sent(error)
+            cause = _cause(error, line.link.host, not_sent=not_sent)
+            raise Failed(cause, not_sent=not_sent) from None
 
     async def _answered(self, line: Line, request: httpx.Request, most_bytes: int) -> Answer:
         transport, place = await self._transport(line), line.place
@@ -421,10 +425,10 @@ def _text(answer: Answer) -> str:
     return answer.body[:2_000].decode("utf-8", "replace")
 
 
-def _cause(error: BaseException, host: str) -> Unavailable:
-    """Why a call did not come through."""
+def _cause(error: BaseException, host: str, *, not_sent: bool) -> Unavailable:
+    """Why a call did not come through. Only an answer can be late, not a connection."""
     if _is_timeout(error):
-        return TimedOut()
+        return Unavailable() if not_sent else TimedOut()
     why = certificate_problem(error)
     if why is not None:
         return BadCertificate(f"The certificate of {host} was not accepted: {why}.")

@@ -28,6 +28,7 @@ class Shop:
     slow: Callable[[int, int], bool] = lambda count, length: False
     before: Callable[[int], None] = lambda count: None
     timeout: int | None = None  # a proxy's status; null when nothing comes at all
+    late: type[httpx.TimeoutException] = httpx.ReadTimeout
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -37,7 +38,7 @@ class Shop:
         self.asked.append((length, number))
         if self.slow(len(self.asked) - 1, length):
             if self.timeout is None:
-                raise httpx.ReadTimeout("slow")
+                raise self.late("slow")
             return httpx.Response(self.timeout, stream=httpx.ByteStream(b"<html>"))
         at = (number - 1) * length
         headers = {"x-wp-total": str(len(self.ids)), "x-wp-totalpages": str(-(-len(self.ids) // length))}
@@ -83,6 +84,13 @@ async def test_a_proxy_that_gave_up_waiting_counts_as_a_timeout(clock: FakeClock
     shop = Shop([1, 2, 3], slow=lambda count, length: length > 25, timeout=status)
     assert await read(shop.pages(clock)) == [1, 2, 3]
     assert [length for length, _ in shop.asked] == [100, 50, 25]
+
+
+async def test_a_connection_that_is_not_made_says_nothing_of_the_length(clock: FakeClock) -> None:
+    """The page was not asked for at all: it is tried again as it is, after a wait."""
+    shop = Shop([1, 2, 3], slow=lambda count, length: count < 2, late=httpx.ConnectTimeout)
+    assert await clock.through(read(shop.pages(clock))) == [1, 2, 3]
+    assert shop.asked == [(100, 1)] * 3
 
 
 async def test_a_page_that_answers_in_time_keeps_its_length(clock: FakeClock) -> None:

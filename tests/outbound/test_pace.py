@@ -42,6 +42,20 @@ async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
     await pace.enter(write=False)
 
 
+async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: FakeClock) -> None:
+    """A run that was cancelled while it waited: the shop is as slow as it was."""
+    pace = Pace(PaceRule(at_once=2, slow_after_s=5.0), clock)
+    await pace.enter(write=False)
+    pace.leave(write=False, seconds=5.1, failed=False)
+    await pace.enter(write=False)
+    pace.leave(write=False, seconds=None, failed=False)
+    await pace.enter(write=False)
+    second = asyncio.create_task(pace.enter(write=False))
+    await clock.settle()
+    assert not second.done()
+    second.cancel()
+
+
 async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them(clock: FakeClock) -> None:
     """connectors 7.2: after a 5xx or timeout wait 2, 8, 30 s"""
     pace = Pace(PaceRule(after_failure_s=(2.0, 8.0, 30.0)), clock)
@@ -221,6 +235,26 @@ async def test_a_kind_over_its_own_budget_lets_the_others_go(clock: FakeClock) -
     assert started == ["read", "write"]
 
 
+@pytest.mark.parametrize("rule", [PaceRule(at_once=2, reads_a_minute=3), PaceRule(seconds_apart=1.0)])
+async def test_a_call_that_waited_for_a_place_starts_when_the_budget_allows(
+    clock: FakeClock, rule: PaceRule
+) -> None:
+    """Also when the last call ended before: no other call is there to wake it."""
+    pace = Pace(rule, clock)
+    started: list[str] = []
+    for _ in range(rule.at_once):
+        await pace.enter(write=False)
+        await clock.advance(1)
+    await queued(pace, clock, started, first={}, second={}, third={})
+    for _ in range(rule.at_once):
+        pace.leave(write=False, seconds=0.1, failed=False)
+    while len(started) < 3 and clock.monotonic() < 1400:
+        await clock.advance(0.5)
+        if pace._running:
+            pace.leave(write=False, seconds=0.1, failed=False)
+    assert started == ["first", "second", "third"]
+
+
 async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) -> None:
     """Points concern every call: those that come later wait until the first one is paid."""
     pace = Pace(PaceRule(at_once=4, points=PointsRule(maximum=100, restore_rate=1, share=1.0)), clock)
@@ -267,18 +301,25 @@ async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: F
     assert pace.idle
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
+    rule=st.sampled_from(
+        [
+            PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0),
+            PaceRule(at_once=4, reads_a_minute=3, writes_a_minute=5, writes_at_once=1),
+            PaceRule(at_once=2, seconds_apart=1.0),
+        ]
+    ),
     calls=st.lists(
         st.tuples(st.sampled_from(Urgency), st.integers(0, 3), st.floats(0.1, 30), st.booleans()), max_size=40
-    )
+    ),
 )
 async def test_every_call_starts_once_and_the_places_hold(
+    rule: PaceRule,
     calls: list[tuple[Urgency, int, float, bool]],
 ) -> None:
     """A mixture of calls, some cancelled on their way: nothing waits for ever, no place is given twice."""
     clock = FakeClock()
-    rule = PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0)
     pace = Pace(rule, clock)
     ended: list[int] = []
 
@@ -297,6 +338,6 @@ async def test_every_call_starts_once_and_the_places_hold(
     for task, call in zip(tasks, calls, strict=True):
         if call[3]:
             task.cancel()
-    await clock.advance(30 * 41)
+    await clock.advance(60 * 41)
     assert sorted(ended) == [number for number, call in enumerate(calls) if not call[3]]
     assert pace.idle
