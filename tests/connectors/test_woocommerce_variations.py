@@ -136,6 +136,9 @@ async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full:
     full.world.state.shop.version = (10, 2)
     shop = full.connection("woocommerce", facts=_LISTED)
     assert await shop.all(PRODUCTS, ProductsAsk()) == expected
+    changed = await full.connection("woocommerce").all(CHANGED, ChangedAsk("product", None))
+    assert any(event.parent_id is not None for event in changed)
+    assert await shop.all(CHANGED, ChangedAsk("product", None)) == changed
 
 
 async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(full: Outside) -> None:

@@ -9,12 +9,14 @@ from steward.connectors.base import (
     CustomersAsk,
     Invalid,
     JsonValue,
+    NotFound,
     ObjectsAsk,
     Order,
     OrdersAsk,
     Page,
     Refund,
     RefundsAsk,
+    WrongAddress,
 )
 from steward.connectors.listening import ChangedAsk, Event, IdsAsk
 from steward.connectors.woocommerce import topics
@@ -156,15 +158,13 @@ class OtherReads:
         params: dict[str, str] = {"_fields": fields, "status": "any"}
         if ask.modified_after is not None:
             params |= {"modified_after": moment(ask.modified_after), "dates_are_gmt": "true"}
+        parents: list[str] = []
         async for rows, total in self._pages.all(f"/{kind}s", params, "changed"):
             kept = [row for row in rows if row.get("status") not in DRAFTS]
-            events = [event for row in kept for event in _events(kind, row, ask)]
-            for row in kept if kind == topics.PRODUCT and not self._lists_variations else ():
-                if row.get("type") == "variable":
-                    events += await self._variations(row, ask)
-            yield Page(tuple(events), total=total)
-        if kind == topics.PRODUCT and self._lists_variations:
-            async for page in self._listed_variations(params, ask):
+            parents += [id_of(row) for row in kept if row.get("type") == "variable"]
+            yield Page(tuple(event for row in kept for event in _events(kind, row, ask)), total=total)
+        if kind == topics.PRODUCT:
+            async for page in self._changed_variations(parents, params, ask):
                 yield page
 
     async def ids(self, ask: IdsAsk) -> AsyncIterator[Page[str]]:
@@ -175,17 +175,26 @@ class OtherReads:
         async for rows, total in self._pages.all(f"/{ask.object_type}s", params, "ids"):
             yield Page(tuple(id_of(row) for row in rows), total=total)
 
-    async def _listed_variations(
-        self, params: Mapping[str, str], ask: ChangedAsk
+    async def _changed_variations(
+        self, parents: Sequence[str], params: Mapping[str, str], ask: ChangedAsk
     ) -> AsyncIterator[Page[Event]]:
-        async for rows, _ in self._pages.all(LIST_PATH, params, "changed"):
-            # One whose product is gone for good belongs to no product.
-            held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
-            yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
+        """The changed variations of all products; of `parents` alone where the shop has no list of them."""
+        if self._lists_variations:
+            try:
+                async for rows, _ in self._pages.all(LIST_PATH, params, "changed"):
+                    # One whose product is gone for good belongs to no product.
+                    held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
+                    yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
+            except (NotFound, WrongAddress):
+                # The shop went back to an older version since it was last checked.
+                self._lists_variations = False
+            else:
+                return
+        for parent in parents:
+            yield Page(tuple(await self._variations_of(parent, ask)))
 
-    async def _variations(self, product: Row, ask: ChangedAsk) -> list[Event]:
+    async def _variations_of(self, parent: str, ask: ChangedAsk) -> list[Event]:
         found: list[Event] = []
-        parent = id_of(product)
         path, params = f"/products/{parent}/variations", {"_fields": _SEEN_PRODUCT}
         async for rows, _ in self._pages.all(path, params, "changed"):
             for row in rows:
