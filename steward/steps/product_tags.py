@@ -1,6 +1,6 @@
 """Tags of products on any platform: which a product has, and changes that put on or take off one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from steward.connectors.base import TAGS, Action, Nothing, Planned, Product, Proposal, SetTags, together
@@ -21,27 +21,30 @@ async def known_tags(store: StoreAccess) -> JsonObject:
     return known
 
 
-def is_same_tag(store: StoreAccess, one: str, other: str) -> bool:
-    """Whether the store takes two names for the same tag."""
-    return store.changes["product.set_tags"].same({"tags": [one]}, {"tags": [other]})
+def _spellings(store: StoreAccess, names: Collection[str], tag: str) -> list[str]:
+    """Returns those of `names` that mean `tag`: the same letters, or else what the store makes of it."""
+    exact = [name for name in names if name.casefold() == tag.casefold()]
+    same = store.changes["product.set_tags"].same
+    return exact or [name for name in names if same({"tags": [tag]}, {"tags": [name]})]
 
 
 def has_tag(store: StoreAccess, product: Product, tag: str) -> bool:
     """Whether the product has it, as the store spells it."""
-    return any(is_same_tag(store, tag, each) for each in product.tags)
+    return bool(_spellings(store, product.tags, tag))
 
 
 def with_tag(store: StoreAccess, product: Product, tag: str, known: Mapping[str, str]) -> tuple[str, ...]:
     """The product's tags and `tag`, in the letters the store has it in (templates 5.18)."""
     if has_tag(store, product, tag):
         return product.tags
-    spelled = next((name for name in known if is_same_tag(store, name, tag)), tag)
+    spelled = [*_spellings(store, known, tag), tag][0]
     return tuple(sorted((*product.tags, spelled)))
 
 
 def without_tag(store: StoreAccess, product: Product, tag: str) -> tuple[str, ...]:
     """The product's tags but for `tag`, as the store spells it."""
-    return tuple(each for each in product.tags if not is_same_tag(store, each, tag))
+    spelled = _spellings(store, product.tags, tag)
+    return tuple(each for each in product.tags if each not in spelled)
 
 
 def plan_tags(

@@ -1,7 +1,10 @@
 """Tags whose names WordPress changes are applied at once and found again; tags are read once a run."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -9,6 +12,8 @@ from steward.connectors.base import PRODUCTS, TAGS, Nothing, ProductsAsk, SetTag
 from steward.connectors.writing import WriteState
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
+from steward.steps.base import StoreAccess
+from steward.steps.product_tags import has_tag, without_tag
 from tests.connectors.outside import Connection, Outside
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
@@ -56,6 +61,34 @@ async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
         assert shop.plan("product.set_tags", SetTags(after, (tag,), known)).unchanged == (number,)
         found = await shop.all(PRODUCTS, ProductsAsk(tagged=(tag,)))
         assert number in [each.id for each in found]
+
+
+async def test_tags_that_differ_by_an_emoji_are_different_tags(shop: Connection) -> None:
+    """Where the shop keeps all characters, a change of one leaves the other on the product."""
+    sale, hot = "Sale", "Sale \N{FIRE}"
+    for wanted in ((sale, hot), (sale, hot, "New"), (hot, "New")):
+        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+        known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+        planned = shop.plan("product.set_tags", SetTags(product, wanted, known))
+        assert set(await shop.apply(planned.proposals)) == {WriteState.APPLIED}
+        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+        assert set(product.tags) == set(wanted)
+    [other] = await shop.all(PRODUCTS, ProductsAsk(ids=("2",)))
+    known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+    await shop.apply(shop.plan("product.set_tags", SetTags(other, (sale,), known)).proposals)
+    for tag, numbers in ((sale, ["2"]), (hot, ["1"])):
+        found = await shop.all(PRODUCTS, ProductsAsk(tagged=(tag,)))
+        assert [each.id for each in found] == numbers
+
+
+async def test_taking_a_tag_off_leaves_the_one_that_differs_by_an_emoji(shop: Connection) -> None:
+    store = cast("StoreAccess", SimpleNamespace(changes=shop.connector.changes))
+    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    sale, hot = "Sale", "Sale \N{FIRE}"
+    both = replace(product, tags=(sale, hot))
+    assert (without_tag(store, both, hot), without_tag(store, both, sale)) == ((sale,), (hot,))
+    assert without_tag(store, replace(product, tags=(sale,)), hot) == ()  # what an older database kept of it
+    assert not has_tag(store, replace(product, tags=(hot,)), sale)
 
 
 async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_nothing_to_do(

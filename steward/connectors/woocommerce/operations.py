@@ -23,7 +23,7 @@ from steward.connectors.base import (
     currency_decimals,
 )
 from steward.connectors.store_operation import StoreOperation
-from steward.connectors.woocommerce.tag_names import kept_name, tag_key
+from steward.connectors.woocommerce.tag_names import kept_name, key_among, tag_key
 from steward.model.change import FieldKind
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
@@ -174,7 +174,11 @@ class TagsOperation(Batched[SetTags]):
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
         """Tags as sets, by what the shop makes of their names."""
-        return tag_keys(wanted) == tag_keys(seen)
+        wanted_tags, seen_tags = _tags(wanted), _tags(seen)
+        if wanted_tags is None or seen_tags is None:
+            return wanted == seen
+        present = set(map(tag_key, seen_tags))
+        return {key_among(tag, present) for tag in wanted_tags} == present
 
     def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
         product = ask.product
@@ -189,14 +193,15 @@ class TagsOperation(Batched[SetTags]):
         if self.same(after, before):
             return product.id
         ids = {tag_key(name): number for name, number in (*ask.known.items(), *product.tag_ids)}
-        missing = [tag for tag in after["tags"] if tag_key(tag) not in ids]
+        keys = {tag: key_among(tag, ids) for tag in after["tags"]}
+        missing = [tag for tag, key in keys.items() if key not in ids]
         makes = [
             Part("product_tag.create", integration_id, tag, {"name": tag}, None, {"name": tag})
             for tag in missing
         ]
         arguments: JsonObject = {
             "tags": after["tags"],
-            "ids": {tag: ids[tag_key(tag)] for tag in after["tags"] if tag_key(tag) in ids},
+            "ids": {tag: ids[key] for tag, key in keys.items() if key in ids},
         }
         part = Part(self.name, integration_id, product.id, arguments, before, after)
         field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
@@ -223,7 +228,8 @@ class TagMaking(StoreOperation[object]):
         """By what the shop makes of the names."""
         if not isinstance(wanted, dict) or not isinstance(seen, dict):
             return wanted == seen
-        return tag_key(str(wanted.get("name"))) == tag_key(str(seen.get("name")))
+        present = {tag_key(str(seen.get("name")))}
+        return key_among(str(wanted.get("name")), present) in present
 
 
 def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
@@ -276,10 +282,9 @@ def tag_problem(item: str, tag: str) -> Problem | None:
     return Problem(item, "not_a_tag", words, "tags")
 
 
-def tag_keys(value: JsonValue) -> frozenset[str] | None:
-    """The tags of a product as a set, by what the shop makes of their names."""
+def _tags(value: JsonValue) -> list[str] | None:
     tags = value.get("tags") if isinstance(value, dict) else None
-    return frozenset(tag_key(str(tag)) for tag in tags) if isinstance(tags, list | tuple) else None
+    return [str(tag) for tag in tags] if isinstance(tags, list | tuple) else None
 
 
 def tag_set(value: JsonValue) -> frozenset[str] | None:

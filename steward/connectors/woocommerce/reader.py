@@ -45,7 +45,7 @@ from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
 from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
 from steward.connectors.woocommerce.reads import OtherReads
-from steward.connectors.woocommerce.tag_names import sent_name, tag_key
+from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
@@ -270,13 +270,12 @@ class WooCommerceReader:
 
     async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
         """The ids of those tags the shop has, without regard to case."""
-        wanted = {tag_key(tag) for tag in tags}
-        return [
-            tag.id
-            async for page in self._tags(Nothing())
-            for tag in page.items
-            if tag_key(tag.name) in wanted
-        ]
+        ids: dict[str, list[str]] = defaultdict(list)
+        async for page in self._tags(Nothing()):
+            for tag in page.items:
+                ids[tag_key(tag.name)].append(tag.id)
+        keys = dict.fromkeys(key_among(tag, ids) for tag in tags)
+        return [number for key in keys for number in ids.get(key, ())]
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
         found: set[str] = set()
@@ -313,11 +312,11 @@ class WooCommerceReader:
 
     async def _tag_value(self, name: str) -> JsonValue:
         params = {"search": sent_name(name), "_fields": "id,name"}
+        values: dict[str, JsonValue] = {}
         async for rows, _ in self._pages.all("/products/tags", params, "current"):
             for known, number in names_of({"tags": list(rows)}, "tags"):
-                if tag_key(known) == tag_key(name):
-                    return {"name": known, "id": number}
-        return None
+                values.setdefault(tag_key(known), {"name": known, "id": number})
+        return values.get(key_among(name, values))
 
 
 _PLACES = {

@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Container
 
 _OCTET = re.compile(r"%[0-9a-fA-F]{2}")
 _BLANKS = re.compile(r"[\s\x00-\x1f]+")
@@ -18,8 +19,18 @@ def kept_name(tag: str) -> str:
 
 def tag_key(tag: str) -> str:
     """Returns what two names of tags have in common when they are the same tag to a shop."""
-    kept = kept_name(tag)
-    return (_BLANKS.sub(" ", _FOUR_BYTES.sub("", kept)).strip() or kept).casefold()
+    return kept_name(tag).casefold()
+
+
+def key_among(tag: str, present: Container[str]) -> str:
+    """Returns the one of the `present` keys under which a shop keeps `tag`, else the key of `tag`.
+
+    That is its own key, or what an older database leaves of it. The own key goes first: where the shop keeps
+    all characters, names that differ by an emoji are different tags.
+    """
+    key, kept = tag_key(tag), kept_name(tag)
+    shortened = _BLANKS.sub(" ", _FOUR_BYTES.sub("", kept)).strip().casefold()
+    return shortened if key not in present and shortened in present else key
 
 
 def sent_name(tag: str) -> str:
