@@ -27,8 +27,8 @@ async def tell_of_walls(settings: Settings, children: Children, log: Log) -> Non
         return
     try:
         stand = await children.walls()
-    except Stopped as end:
-        log.warning("foreign_code_unavailable", message=end.message)
+    except (Stopped, OSError) as error:  # OSError: no folder for temporary files, or no descriptor left
+        log.warning("foreign_code_unavailable", message=str(error))
         return
     if not stand.confine:
         words = f"{walls_missing(settings)} {WALLS_REMEDY}"

@@ -168,7 +168,7 @@ def _look_at_files(settings: Settings) -> str:
     if reachable:
         raise Wrong(
             f"Other accounts of this machine may open {', '.join(map(str, reachable))}. Start the service"
-            " once, or, where it is not allowed to: chmod go= and the same names, as their owner."
+            " once, which closes them; if it may not, run `chmod go=` on them as their owner."
         )
     if shared:
         return f"Other accounts may enter {folder}, which is shared; the files in it are their owner's alone."
@@ -247,8 +247,8 @@ async def _confined(patient: Patient) -> str:
     children = Children(1)
     try:
         stand = await children.walls(JAVASCRIPT)
-    except Stopped as end:
-        raise Wrong(end.message) from end
+    except (Stopped, OSError) as error:
+        raise Wrong(str(error)) from error
     finally:
         await children.close()
     network = "and without a network" if stand.network else "but the machine gives it no network of its own"

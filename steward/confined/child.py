@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 Operation = Callable[[dict[str, Any], str], Iterator[object]]
 
-_HALVES = re.compile("[\ud800-\udfff]")
-# How deep values may be nested: the parent reads answers on a deeper stack of its own.
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# How deeply values may be nested; the parent, which reads the answers, has a deeper stack.
 _DEEPEST = 700
 
 
@@ -26,10 +26,9 @@ def main(kind: str, folders: list[str]) -> NoReturn:
     from steward.confined import walls
     from steward.confined.protocol import NO_NONCE, READY, compact, frame
 
-    network = walls.leave_network()
     walls.limit()
     operations = _operations(kind)
-    user = walls.drop_rights()
+    network, user = walls.isolate()
     calls = walls.close_door()
     _write(frame(NO_NONCE, READY, compact({"network": network, "calls": calls, "user": user})))
     serve(operations)
@@ -88,12 +87,12 @@ def _answered(operations: dict[str, Operation], nonce: bytes, asked: bytes, data
 
 
 def _encoded(value: object) -> bytes:
-    """JSON in UTF-8; halves of a character, which it cannot hold, become the replacement sign."""
+    """Encodes a value as JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return _HALVES.sub("\ufffd", text).encode()
+        return _SURROGATES.sub("\ufffd", text).encode()
 
 
 class _Frames:

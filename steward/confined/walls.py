@@ -72,34 +72,39 @@ def limit() -> None:
         resource.setrlimit(kind, (kept, kept))
 
 
-def leave_network() -> bool:
-    """A network of its own with nothing in it, where the machine allows that. True when it stands."""
-    if not sys.platform.startswith("linux"):
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    return any(libc.unshare(flags) == 0 for flags in (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK))
+def isolate() -> tuple[bool, bool]:
+    """Leaves the network and gives up root's user and group and every capability.
 
-
-def drop_rights() -> bool:
-    """Gives up root's user and group and every capability. True when the process has neither any more.
-
-    The user is one nobody else has, so that children cannot reach each other; where the machine does not
-    know it, as in a container with few users, it is the one called nobody. Root that may not signal others
-    keeps its user: it could not end the child.
+    Returns whether the process has a network namespace of its own, with nothing in it, and whether it is
+    neither root nor has a capability.
     """
     if not sys.platform.startswith("linux"):
-        return os.getuid() != 0
+        return False, os.getuid() != 0
     libc = ctypes.CDLL(None, use_errno=True)
+    has_own_network = libc.unshare(_NEW_NETWORK) == 0
     if os.getuid() == 0 and _permitted(libc) >> _KILL_OTHERS & 1:
-        _give_up_bounds(libc)
-        for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):
-            with contextlib.suppress(OSError):
-                os.setgroups([])
-                os.setresgid(user, user, user)
-                os.setresuid(user, user, user)
-                break
+        _give_up_root(libc)
+    # A user namespace comes last: within it root could not give up its user, and would not look like root.
+    is_root = os.getuid() == 0
+    has_own_network = has_own_network or libc.unshare(_NEW_USER | _NEW_NETWORK) == 0
+    _give_up_bounds(libc)  # those of a namespace are its own
     libc.capset(_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
-    return os.getuid() != 0 and _permitted(libc) == 0
+    return has_own_network, not is_root and _permitted(libc) == 0
+
+
+def _give_up_root(libc: ctypes.CDLL) -> None:
+    """Takes a user and a group that nobody else has, so that children cannot reach each other.
+
+    Where the machine does not know them, as in a container with few users, takes those called nobody. Root
+    that may not signal others must keep its user, because it could not end the child.
+    """
+    _give_up_bounds(libc)
+    for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            return
 
 
 def _give_up_bounds(libc: ctypes.CDLL) -> None:

@@ -4,11 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from steward.cli.confining import tell_of_walls
+from steward.clock import SystemClock
+from steward.config import read
 from steward.confined.pool import JAVASCRIPT, LIQUID, Children
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
 from tests.confined.denied import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,6 +117,20 @@ def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
         assert words in told["message"]
 
 
+async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container without a folder for temporary files: a warning, and everything else goes on"""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    written: list[str] = []
+    log = Log(written.append, SystemClock(), Register())
+    settings = read(_environ(tmp_path))
+    children = Children(1)
+    await tell_of_walls(settings, children, log)
+    await children.close()
+    [line] = [json.loads(each) for each in written]
+    assert (line["action"], line["level"]) == ("foreign_code_unavailable", "warning")
+    assert "missing" in line["message"]
+
+
 def _status(pid: int) -> dict[str, str]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -138,3 +158,30 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
         await children.close()
     if os.getuid() == 0:
         assert len(set(users)) == len(users)
+
+
+# As root without CAP_SYS_ADMIN, which may then make a user namespace but none of the network alone.
+WITHOUT_SYS_ADMIN = """
+import asyncio, ctypes, json, sys
+from pathlib import Path
+from steward.confined.pool import BARE, Children
+assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_ADMIN
+async def main():
+    children = Children(1)
+    child = await children._start(BARE)
+    status = Path(f"/proc/{child.process.pid}/status").read_text()
+    print(json.dumps([child.walls.user, status]))
+    await children.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has a user to give up")
+def test_root_gives_up_its_user_before_it_makes_a_user_namespace() -> None:
+    """Within one the process would still be root to every file outside"""
+    command = [sys.executable, "-c", WITHOUT_SYS_ADMIN]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    gave_up_root, status = json.loads(ended.stdout)
+    assert gave_up_root
+    [users] = [line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")]
+    assert "0" not in users
