@@ -15,8 +15,8 @@ _NICE: Final = 10
 _CLOCK_OF_PROCESS: Final = 2  # Linux: the clock of process p is number ~p << 3 | 2
 
 
-class Foul(Exception):
-    """What a child wrote is no answer to what it was sent: it is not itself any more."""
+class BadFrame(Exception):
+    """A child wrote something other than an answer to its message, and cannot be trusted again."""
 
 
 class Frame(NamedTuple):
@@ -107,18 +107,18 @@ class ChildProcess:
     async def frame(self, nonce: bytes) -> Frame:
         """Reads and returns the next frame.
 
-        Raises Foul where the process has ended, the frame answers another message, is too long or has a
+        Raises BadFrame where the process has ended, the frame answers another message, is too long or has a
         line break in it.
         """
         try:
             echoed, kind, length = HEADER.unpack(await self._reader.taken(HEADER.size))
             if echoed != nonce or length > FRAME_BYTES:
-                raise Foul
+                raise BadFrame
             body = await self._reader.taken(length)
         except asyncio.IncompleteReadError as end:
-            raise Foul from end
+            raise BadFrame from end
         if b"\n" in body:
-            raise Foul
+            raise BadFrame
         return Frame(kind, body)
 
     async def send(self, message: bytes) -> None:

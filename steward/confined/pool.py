@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from steward.confined.child_process import ChildProcess, Foul, Frame
+from steward.confined.child_process import BadFrame, ChildProcess, Frame
 from steward.confined.protocol import (
     ASK,
     CRASHED,
@@ -184,8 +184,7 @@ class Children:
 
     async def _lend(self, owner: Owner, kind: str) -> _Child:
         while True:
-            for foul in [child for child in self._live if not child.busy and child.process.unread]:
-                await self._end(foul)
+            await self._end_untrusted()
             child = self._mine(owner, kind)
             if child is None and not self._must_wait(owner):
                 try:
@@ -204,6 +203,14 @@ class Children:
             finally:
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
+
+    async def _end_untrusted(self) -> None:
+        """Ends every idle child that wrote more than its answer.
+
+        Looks for the next one after each, because other tasks end them at the same time.
+        """
+        while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
+            await self._end(untrusted[0])
 
     def _mine(self, owner: Owner, kind: str) -> _Child | None:
         """A child that has served this owner already, or, where nobody else goes first, none yet."""
@@ -300,9 +307,9 @@ async def _ready(process: ChildProcess, kind: str) -> _Child:
     try:
         said = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
         if said.kind != READY:
-            raise Foul
+            raise BadFrame
         told = json.loads(said.body)
-    except (TimeoutError, Foul) as end:
+    except (TimeoutError, BadFrame) as end:
         raise Stopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
         ) from end
@@ -319,7 +326,7 @@ async def _exchange(process: ChildProcess, asked: bytes, given: bytes, seconds: 
             kind, body = await _next_frame(process, nonce, seconds)
     except TimeoutError as end:
         raise stopped(TIMEOUT) from end
-    except Foul as end:
+    except BadFrame as end:
         raise stopped(CRASHED) from end
     finally:
         sending.cancel()

@@ -131,6 +131,12 @@ SHARED = {
     "(({ ['so' + 'rt']: f }) => f.call($json.l))([])": "$json.l[0] - 2",
     "Object.entries(Object.getOwnPropertyDescriptors(Object.getPrototypeOf([]))).find(([k]) => k[0] + k[3]"
     " === 'st').at(1).value.call($json.l)": "$json.l[0] - 2",
+    "($json.a <<= 4, 1)": "$json.a + 0",
+    "($json.a >>>= 1, 1)": "$json.a + 0",
+    "(Object.defineProperties($json, { a: { value: 2 } }), 1)": "$json.a + 0",
+    "($json.__defineGetter__('a', () => 2), 1)": "$json.a + 0",
+    "(Array.of.call(function () { return $json.l }, 9), 1)": "$json.l.length - 2",
+    "(class extends Array { constructor() { super(); return $json.l } }).of(9) && 1": "$json.l.length - 2",
     "((a) => { for ($json.a of [2]); return a })(1)": "$json.a + 0",
     "((a) => { for (a of $input.all()) a.json['l'][`po${''}p`](); return a })(1)": "$json.l.length - 2",
     "(arguments.callee.n = (arguments.callee.n ?? 0) + 1, arguments.callee.n)": "1",

@@ -180,10 +180,10 @@ const withExtensions = (code, tokens, extensions) => {
 };
 
 /** Whether a text may change the values it looks at: it is then given copies. */
-const MUTATES = /\b(?:sort|reverse|push|pop|shift|unshift|splice|fill|copyWithin|delete|assign|defineProperty|setPrototypeOf|set)\b|\+\+|--|[^=!<>]=(?![=>])/;
+const MUTATES = /\b(?:sort|reverse|push|pop|shift|unshift|splice|fill|copyWithin|delete|assign|definePropert(?:y|ies)|__define[GS]etter__|setPrototypeOf|set)\b|\+\+|--|[^=!<>]=(?![=>])|<<=|>>=/;
 
-// Words by which a function is found that is not named in the text.
-const FINDING = new Set(['Reflect', 'globalThis', 'this', 'arguments', 'getPrototypeOf', 'getOwnPropertyDescriptor', 'getOwnPropertyDescriptors', 'for']);
+// Words by which a function is found that is not named in the text, or one writes to what it did not make.
+const FINDING = new Set(['Reflect', 'globalThis', 'this', 'arguments', 'getPrototypeOf', 'getOwnPropertyDescriptor', 'getOwnPropertyDescriptors', 'for', 'call', 'apply', 'bind', 'class']);
 
 /** Whether a text may change values without MUTATES seeing it, as by a method's name put together from parts. */
 const isEvasive = (tokens) => {
