@@ -62,8 +62,19 @@ class Log:
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
         """A bug or a lost promise; `error` adds its traceback, without locals."""
         if error is not None:
-            fields = {**fields, "traceback": _traceback(error)}
+            fields = {**fields, "traceback": self.traceback_of(error)}
         self.line(Level.ERROR, action, fields)
+
+    def redacted(self, text: str) -> str:
+        """Returns a library's text without live secrets and without what has the form of a credential.
+
+        Live secrets go first: where a part of one has such a form, the register would not know the rest.
+        """
+        return without_credentials(self.register.clean(text))
+
+    def traceback_of(self, error: BaseException) -> str:
+        """The traceback of an error, redacted."""
+        return self.redacted("".join(traceback.format_exception(error))[-_LONGEST_FOREIGN:])
 
     def line(
         self, level: Level, action: str, fields: dict[str, object], *, at: datetime | None = None
@@ -138,12 +149,8 @@ class LibraryLines(logging.Handler):
             words = str(record.msg)
         fields: dict[str, object] = {
             "logger": record.name,
-            "words": without_credentials(words[:_LONGEST_FOREIGN]),
+            "words": self._log.redacted(words[:_LONGEST_FOREIGN]),
         }
         if record.exc_info and record.exc_info[1] is not None:
-            fields["traceback"] = _traceback(record.exc_info[1])
+            fields["traceback"] = self._log.traceback_of(record.exc_info[1])
         self._log.line(level, "library", fields, at=datetime.fromtimestamp(record.created, UTC))
-
-
-def _traceback(error: BaseException) -> str:
-    return without_credentials("".join(traceback.format_exception(error))[-_LONGEST_FOREIGN:])

@@ -15,12 +15,17 @@ _SHORTEST = 8
 _KEPT = 20_000
 # Where texts of libraries hold what nobody told the register: `user:password@`, query strings, the value of
 # an Authorization header, and what stands behind a name such as `api_key=` or `b'x-token': b'`.
-_USER_PART = re.compile(r"(?<=://)[^\s/?#@\"'<>]+@")
+_USER_PART = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 _QUERY = re.compile(r"\?[^\s?\"'<>=]{1,200}=[^\s\"'<>]*")
 _SCHEME = re.compile(r"\b(bearer|basic|digest|token)(\s+)[A-Za-z0-9._~+/=:-]{8,}", re.IGNORECASE)
+# All of a Cookie header, whose pairs stand behind semicolons.
+_COOKIES = re.compile(
+    r"(cookie[\"']?\s{0,3}(?:[:=]|,(?=\s{0,3}b?[\"']))\s{0,3}(?:b?[\"'])?)[^\r\n\"']+", re.IGNORECASE
+)
 _NAMED = re.compile(
     r"([A-Za-z0-9_-]{0,40}(?:authorization|cookie|token|secret|api[_-]?key|password|passwd|signature)"
-    r"[A-Za-z0-9_-]{0,40}[\"']?\s{0,3}(?:[:=]|,(?=\s{0,3}b?[\"']))\s{0,3}(?:b?[\"'])?)[^\s\"',;&)}\]]+",
+    r"[A-Za-z0-9_-]{0,40}[\"']?\s{0,3}(?:[:=]|,(?=\s{0,3}b?[\"']))\s{0,3}"
+    r"(?!b?[\"']?\[redacted)(?:b?[\"'])?)[^\s\"',;&)}\]]+",
     re.IGNORECASE,
 )
 
@@ -74,6 +79,7 @@ def without_credentials(text: str) -> str:
     """`text` of a library without what authenticates a URL or a request, wherever its form shows that."""
     text = _USER_PART.sub(f"{REDACTED}@", text)
     text = _QUERY.sub(f"?{REDACTED}", text)
+    text = _COOKIES.sub(rf"\1{REDACTED}", text)
     text = _SCHEME.sub(rf"\1\2{REDACTED}", text)
     return _NAMED.sub(rf"\1{REDACTED}", text)
 

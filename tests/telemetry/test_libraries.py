@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+import logging
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steward.telemetry.redact import without_credentials
+from steward.clock import SystemClock
+from steward.telemetry.log import LibraryLines, Log
+from steward.telemetry.redact import Register, without_credentials
 from tests.processes.running import environ, eventually
 
 LIVE = "live-planted-secret-4711"
@@ -146,6 +150,8 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
         ("postgresql://steward:pa55@db/steward", "postgresql://[redacted]@db/steward"),
         ('"GET /v1?token=abc&x=1 HTTP/1.1" 400', '"GET /v1?[redacted] HTTP/1.1" 400'),
         ("Authorization: Bearer abcdefghij", "Authorization: [redacted] [redacted]"),
+        ("postgresql://steward:pa@55@db/steward", "postgresql://[redacted]@db/steward"),
+        ("Cookie: theme=dark; session=abc", "Cookie: [redacted]"),
         ("[(b'cookie', b'session=abc')]", "[(b'cookie', b'[redacted]')]"),
         ('{"client_secret": "abc", "a": 1}', '{"client_secret": "[redacted]", "a": 1}'),
         ("api_key=abc, and more", "api_key=[redacted], and more"),
@@ -157,3 +163,21 @@ async def test_an_error_that_ends_the_process_is_a_line_too() -> None:
 def test_credentials_go_by_their_form(text: str, left: str) -> None:
     """A library's text may hold what no register knows."""
     assert without_credentials(text) == left
+
+
+@pytest.mark.parametrize(
+    "secret", ["ck_1234,5678;9012&3456)7890", "pass@word/with?signs=1", "Bearer abcdefgh,ijkl"]
+)
+def test_a_live_secret_goes_whole_whatever_form_a_part_of_it_has(secret: str) -> None:
+    """A secret may hold the signs that end a value, or a part that looks like a credential itself."""
+    written: list[str] = []
+    register = Register()
+    register.add(secret)
+    handler = LibraryLines(Log(written.append, SystemClock(), register))
+    error = ValueError(f"token={secret}")
+    words, raised = "https://u:%s@h/ api_key=%s", (type(error), error, None)
+    record = logging.LogRecord("any", logging.ERROR, "", 0, words, (secret, secret), raised)
+    handler.emit(record)
+    [line] = [json.loads(each) for each in written]
+    for part in re.findall(r"\w{4,}", secret):
+        assert part not in line["words"] + line["traceback"]
