@@ -17,7 +17,7 @@ from steward.store.engine import Engine
 from steward.store.engine_postgres import PostgresEngine
 from steward.store.engine_sqlite import SqliteEngine
 from steward.store.migrate import is_sqlite, sqlite_path
-from steward.store.private_files import close, make_folder
+from steward.store.private_files import close, is_foreign, make_folder
 
 KEY_FILE = "master.keys"
 
@@ -59,18 +59,34 @@ def master_keys(settings: Settings) -> list[MasterKey]:
 def own_files(settings: Settings) -> list[Path]:
     """The data folder, the master keys, and the SQLite file with those beside it, as far as they are there.
 
-    Beside it are its log, lock and reserve, and the databases that a restore kept.
+    Beside it are its log, lock and reserve, and the databases that a restore kept. Links that other accounts
+    put there lead to files of somebody else, and are left out.
     """
-    files = [settings.data_dir, settings.data_dir / KEY_FILE]
+    files = [path for path in (settings.data_dir, settings.data_dir / KEY_FILE) if _is_there(path)]
     if is_sqlite(settings.database_url):
         file = sqlite_path(settings.database_url)
-        files += sorted(path for path in file.parent.glob(f"{glob.escape(file.name)}*") if path.is_file())
-    return [path for path in files if path.exists()]
+        beside = sorted(file.parent.glob(f"{glob.escape(file.name)}*"))
+        files += [
+            path for path in beside if _is_there(path) and path.is_file() and not _is_foreign_link(path)
+        ]
+    return files
 
 
 def close_files(settings: Settings) -> list[Path]:
     """Makes the files of the installation readable by their owner alone; those that others can still read."""
     return close(own_files(settings))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path exists; False too where this account may not look."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return False
+
+
+def _is_foreign_link(path: Path) -> bool:
+    return path.is_symlink() and is_foreign(path)
 
 
 def _write_private(file: Path, text: str) -> None:

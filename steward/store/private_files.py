@@ -36,23 +36,31 @@ def is_shared(folder: Path) -> bool:
 
 
 def is_open(path: Path) -> bool:
-    """Whether another account than the owner may read, write or enter it."""
-    return bool(path.stat().st_mode & _OTHERS)
+    """Whether another account than the owner may read, write or enter it; False for what is gone."""
+    try:
+        return bool(path.stat().st_mode & _OTHERS)
+    except FileNotFoundError:
+        return False
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a file, or a symbolic link itself, belongs to another account than this one and root."""
+    return path.lstat().st_uid not in (0, os.geteuid())
 
 
 def close(paths: Iterable[Path]) -> list[Path]:
     """Takes everybody's rights but the owner's from files and folders; those that stay open.
 
     A folder that is shared stays as it is, and so does what belongs to another account or lies on a disk
-    that does not take it.
+    that does not take it. Another account's file is never changed, as it may become a link to any file.
     """
     left = []
     for path in paths:
         if not is_open(path):
             continue
-        is_folder = path.is_dir()
         try:
-            if not (is_folder and is_shared(path)):
+            is_folder = path.is_dir()
+            if not (is_shared(path) if is_folder else is_foreign(path)):
                 path.chmod(FOLDER_MODE if is_folder else FILE_MODE)
         except OSError:
             pass  # told by what is still open

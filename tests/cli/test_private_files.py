@@ -13,7 +13,10 @@ from typing import Any
 import pytest
 
 from steward.cli.run import run
+from steward.config import read
+from steward.startup import own_files
 from steward.store.migrate import sqlite_path
+from steward.store.private_files import close
 from tests.processes.running import start
 
 pytestmark = pytest.mark.usefixtures("open_umask")
@@ -141,3 +144,38 @@ async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: in
     is_ok, words = await checked(environ)
     assert is_ok
     assert f"{folder}, which is shared" in words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another account")
+async def test_a_link_of_another_account_changes_no_file_of_ours(tmp_path: Path) -> None:
+    """Whoever may write into a shared folder could close any file of the service's account with one"""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(0o2775)
+    environ = settings(folder)
+    await steward(environ, "migrate")
+    ours, linked = tmp_path / "passwd", tmp_path / "volume"
+    for path in (ours, linked):
+        path.touch()
+        path.chmod(0o644)
+    (folder / "steward.db-foreign").symlink_to(ours)
+    os.lchown(folder / "steward.db-foreign", 65534, 65534)
+    (folder / "steward.db-own").symlink_to(linked)
+    await steward(environ, "org", "create", "--name", "Demo Shop")
+    assert stat.S_IMODE(ours.stat().st_mode) == 0o644
+    assert stat.S_IMODE(linked.stat().st_mode) == 0o600
+    assert (await checked(environ))[0]
+
+
+def test_files_that_go_meanwhile_or_cannot_be_looked_at_are_no_fault(tmp_path: Path) -> None:
+    """Another command may remove the log; a folder that the service does not use may be closed to it."""
+    assert close([tmp_path / "steward.db-wal"]) == []
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another account")
+    tmp_path.chmod(0o700)
+    found = read({**settings(tmp_path / "data"), "STEWARD_DATABASE_URL": "postgresql://steward@db/steward"})
+    os.seteuid(65534)
+    try:
+        assert own_files(found) == []
+    finally:
+        os.seteuid(0)
