@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 UNKNOWN = "0.0.0.0"
-_WITH_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+)):[0-9]{1,5}")
+_WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4Network | IPv6Network]) -> str:

@@ -38,8 +38,8 @@ def check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
     """Raises BadHost for a request of an HTTP version with these headers, their names in lower case."""
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) == 1:
-        if _HOST.fullmatch(hosts[0]) is None:
-            raise BadHost("The Host header is no host name. Send the name of this service.")
+        if _HOST.fullmatch(hosts[0].strip(b" \t")) is None:
+            raise BadHost("The Host header is not a valid host name. Send the name of this service.")
     elif hosts:
         raise BadHost("The request has more than one Host header. Send exactly one.")
     elif version not in _MAY_LACK_HOST:

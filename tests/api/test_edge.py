@@ -142,6 +142,7 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
         b"HTTP/1.1\r\nHost: localhost",
         b"HTTP/1.1\r\nhOST:localhost:8400",
         b"HTTP/1.1\r\nHost: [::1]:8400",
+        b"HTTP/1.1\r\nHost: \tlocalhost \t",
         b"HTTP/1.1\r\nHost:",
         b"HTTP/1.0\r\nHost: localhost",
         b"HTTP/1.0",
