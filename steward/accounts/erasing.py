@@ -31,9 +31,9 @@ class Erased:
 
 
 async def people_named(tx: Tx, given: str) -> list[Person]:
-    """The person an operator names by id or e-mail address, and who was invited under that address.
+    """Returns the account with this id or e-mail address, then the open invitations of the same address.
 
-    Invitations hold an address of their own until they are accepted. Raises NotFound.
+    An invitation is a person of its own until it is accepted. Raises NotFound.
     """
     asked = [person for person in await people.invited(tx) if folded(person.email) == folded(given)]
     try:
@@ -47,7 +47,7 @@ async def people_named(tx: Tx, given: str) -> list[Person]:
 
 
 async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
-    """Takes from an account, and from its places in organisations, everything that tells whose it was.
+    """Removes everything that identifies a person from their account and their memberships.
 
     The id stays, so that records still tell two people apart. Returns the organisations. Raises WrongState
     while the person is the last owner of one.
@@ -82,7 +82,9 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
     while removed := await engine.write(clock.now(), lambda tx: erasing.remove_runs(tx, org, RUNS), org=org):
         found.removed["runs"] += removed
     for person in await engine.read(clock.now(), lambda tx: erasing.people_of(tx, org), org=org):
-        found.people += await engine.write(clock.now(), partial(_leave, org=org, person=person), org=org)
+        found.people += await engine.write(
+            clock.now(), partial(_anonymise_unless_elsewhere, org=org, person=person), org=org
+        )
     for table in erasing.TABLES:
         await _empty(engine, clock, org, table, found)
     await engine.write(clock.now(), lambda tx: _finish(tx, org, found), org=org)
@@ -102,8 +104,8 @@ async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, found: Er
         found.removed[table] += removed
 
 
-async def _leave(tx: Tx, org: OrgId, person: PersonId) -> bool:
-    """Anonymises a person who belongs to no other organisation; whether they were."""
+async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> bool:
+    """Anonymises a person who belongs to no other organisation. Returns whether it did."""
     if await people.organizations_of(tx, person) != [org]:
         return False
     account = await people.get(tx, person)
@@ -115,7 +117,7 @@ async def _leave(tx: Tx, org: OrgId, person: PersonId) -> bool:
 
 async def _finish(tx: Tx, org: OrgId, found: Erased) -> None:
     await erasing.forget_calls(tx, org)
-    await erasing.name_of_nobody(tx, org, found.name, folded_name(found.name))
+    await erasing.anonymise_organization(tx, org, found.name, folded_name(found.name))
     counts = {table: found.removed[table] for table in ("automations", "runs", "approvals", "events")}
     entry = audit.Entry(
         "operator",
@@ -138,7 +140,7 @@ async def _check_owner_left(tx: Tx, org: OrgId, person: PersonId) -> None:
 
 async def _anonymise(tx: Tx, person: Person, orgs: list[OrgId]) -> None:
     email_norm = folded(person.email)
-    names = [person.email]
+    names = list(dict.fromkeys([person.email, email_norm]))
     if person.first_name and person.last_name:
         names.append(f"{person.first_name} {person.last_name}")
     for org in orgs:

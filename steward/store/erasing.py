@@ -195,8 +195,8 @@ async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, mo
     )
 
 
-async def name_of_nobody(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
-    """Gives the organisation's own row, and its row of the directory, a name that tells nothing."""
+async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
+    """Replaces the name of an organisation, in its own row and in the directory, and resets its time zone."""
     args = {"org": org, "name": name, "norm": name_norm}
     await tx.execute("UPDATE dir_orgs SET name = :name, name_norm = :norm WHERE org_id = :org", args)
     await tx.execute("UPDATE organizations SET name = :name, zone = 'UTC' WHERE org_id = :org", args)
