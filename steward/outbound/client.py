@@ -79,7 +79,7 @@ class Outbound:
         return UpkeepHttp(self._wire, self._wire.line(org, integration_id, link), self._jitter)
 
     def web_reads(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
-        """Reads of addresses no connection stands for (imports 6.1); `still_wanted` as of `reading`."""
+        """Reads of addresses that no connection stands for; `still_wanted` as in `reading`."""
         return WebReads(self._wire, org, still_wanted=still_wanted)
 
     def web_sends(self, grant: WriteGrant) -> WebSends:

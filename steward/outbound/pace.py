@@ -16,8 +16,8 @@ _MINUTE = 60.0
 _KEPT = 5_000
 # A wait is worked out in floats: what is left of one after it may be less than any clock goes on by.
 _LEAST_WAIT = 0.001
-# What is under way may be a write of a minute: whoever found no turn comes again after a part of that.
-_COME_AGAIN = 15.0
+# A write under way may take a minute: a call that found no turn is tried again after a part of that.
+_RETRY_AFTER_S = 15.0
 
 
 class Pace:
@@ -124,7 +124,7 @@ class Pace:
                 return
             left = None if patience is None else patience - (self._clock.monotonic() - begun)
             if left is not None and (left <= 0 or wait > left):
-                raise OwnQueueFull(wait or _COME_AGAIN)
+                raise OwnQueueFull(wait or _RETRY_AFTER_S)
             if wait > 0:
                 await self._clock.sleep(max(wait, _LEAST_WAIT))
             else:
@@ -138,7 +138,7 @@ class Pace:
             async with asyncio.timeout(left):
                 await self._wakers[call]
         except TimeoutError:
-            raise OwnQueueFull(_COME_AGAIN) from None
+            raise OwnQueueFull(_RETRY_AFTER_S) from None
         finally:
             del self._wakers[call]
 

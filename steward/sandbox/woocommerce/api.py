@@ -326,7 +326,7 @@ def _completed(
 
 
 _PREFIX = "/wp-json/wc/v3/"
-# Where an object is looked for before the key: an unknown one is refused as unknown whoever asks.
+# Where the shop looks up the object before it checks the key: an unknown one is refused as unknown.
 _LOOKED_FOR_FIRST = re.compile(r"(products|products/tags|products/categories|orders|customers)/(\d+)/?")
 
 
