@@ -19,8 +19,9 @@ async def erase_user(asked: Asked) -> Facts:
 
     async def act(tx: Tx) -> tuple[Person, set[OrgId]]:
         person, *invited = await erasing.people_named(tx, asked.options.user)
-        known_as = (person.email, f"{person.first_name} {person.last_name}")
-        _check_confirmed(asked, known_as, f"{known_as[1]} ({person.email})".strip())
+        name = f"{person.first_name} {person.last_name}".strip()  # empty until an invitation is accepted
+        names = (person.email, name) if name else (person.email,)
+        _check_confirmed(asked, names, f"{name} ({person.email})".strip())
         orgs = set(await erasing.erase_person(tx, person))
         for one in invited:
             orgs.update(await erasing.erase_person(tx, one))
