@@ -77,6 +77,7 @@ def test_make_lists_every_target_that_says_what_it_does() -> None:
     """The list of bare `make`: also `n8n-cases` and `try-s3`, whose names hold digits."""
     text = (ROOT / "Makefile").read_text("utf-8")
     described = set(re.findall(r"^([^\s:#]+):[^=\n]*?## ", text, re.MULTILINE))
-    shown = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = ["make", "--no-print-directory", "help"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert {line.split()[1] for line in shown.splitlines() if line.strip()} == described
     assert {"n8n-cases", "try-s3", "help"} <= described

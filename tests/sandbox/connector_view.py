@@ -107,6 +107,8 @@ def _right_errors(exchange: Row) -> set[str]:
         if status == 501:
             return {"Invalid"}
         return {"Broken"} if isinstance(code, str) and code.startswith("woocommerce_") else {"Unavailable"}
+    if not isinstance(code, str) and "<html" in str(response.get("body_text", "")).lower():
+        return {"AnsweredByOther"}  # a web page in the place of data
     if status < 400:
         return {"WrongAddress"}
     if not isinstance(code, str):
