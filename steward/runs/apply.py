@@ -30,6 +30,8 @@ SHORT_WAIT_SECONDS = 2.0
 GONE = "It no longer exists."
 # Errors of the key and its rights say the same of every object.
 _OF_ACCOUNT = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN})
+# How many objects in a row, read one by one, may fail because the account is away before all others do.
+MAX_UNAVAILABLE = 3
 UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
 
 
@@ -115,7 +117,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     except CallError as error:
         await _unreadable(applying, pieces, error)
         return []
-    applying.max_parts = None
+    applying.max_parts, applying.unavailable = None, 0
     going, settled = [], []
     for piece, current in zip(pieces, seen, strict=True):
         applying.modified[piece.key] = current.modified_at
@@ -139,8 +141,11 @@ def _verdict(operation: ChangeOp[Any], part: Part, current: Current) -> tuple[Ou
 
 
 async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError) -> None:
-    """Reads half as many next, so that one object that cannot be read fails alone; without the key or its
-    rights all fail together. Raises MustWait."""
+    """Reads half as many next, so that one object that cannot be read fails alone. Raises MustWait.
+
+    Without the key or its rights all of the page fail together. Once several objects in a row failed because
+    the account is away, everything left for it fails: each read may take a minute.
+    """
     wait = error.wait_s
     if wait is not None and wait > SHORT_WAIT_SECONDS:
         raise MustWait(wait)
@@ -149,6 +154,10 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
     if len(pieces) > 1 and not is_of_account and applying.goes_beside_others(pieces[0].part):
         applying.max_parts = len(pieces) // 2
         return
+    if error.kind is ErrorKind.UNAVAILABLE:
+        applying.unavailable += 1
+        if applying.unavailable >= MAX_UNAVAILABLE:
+            pieces = applying.next_of(pieces[0].part.integration_id)
     words = f"It could not be read again before the change, so nothing was sent. {error.message}"
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
 

@@ -55,6 +55,7 @@ class Applying:
     modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
+    unavailable: int = 0  # reads in a row of one object that failed because the account is away
     _pieces: dict[ChangeId, list[Piece]] = field(default_factory=dict)
     _unsettled: list[list[Piece]] | None = None
 
@@ -86,6 +87,13 @@ class Applying:
             pieces for pieces in self._unsettled if any(piece.key not in self.known for piece in pieces)
         ]
         return self._unsettled
+
+    def next_of(self, integration: IntegrationId) -> list[Piece]:
+        """Returns the next part of each unsettled change whose next part touches the connection."""
+        following = [
+            next(piece for piece in pieces if piece.key not in self.known) for pieces in self.unsettled()
+        ]
+        return [piece for piece in following if piece.part.integration_id == integration]
 
     def tell(self) -> None:
         """Lets the run's `current_step` say how many of the step's changes are done."""

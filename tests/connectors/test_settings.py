@@ -153,7 +153,7 @@ def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside)
 
 
 def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
-    """A read has 60 s to its first byte, or what the operator allows if that is longer, and 30 s for the rest."""
+    """A read has 60 s to its first byte, or the longer time an operator sets, and 30 s for the rest."""
 
     def made(read_s: float, bounded: bool) -> dict[str, tuple[float, float]]:
         options = Options(frozenset(), read_s, "https://s.example", "https://t.example", (), bounded)

@@ -24,8 +24,8 @@ from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped
 from tests.whole import open_whole
 
-# 1 stops at every statement; the suite stops at every fourth.
-EVERY = int(os.environ.get("INTERLEAVE_EVERY", "4"))
+# 1 stops at every statement; the suite stops at every eighth.
+EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))
 MOST_STATEMENTS = 100
 Act = Callable[[Tools], Awaitable[object]]
 VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}

@@ -173,6 +173,22 @@ async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Sho
     assert shop.writes() == []
 
 
+async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: Shop) -> None:
+    """Pages of 10, 5, 2 and three of one object fail to be read; then all the rest fails, unsent."""
+    run, _ = await approved(shop)
+    for path in ("**/products", "**/variations"):
+        shop.fault("status", "GET", path, status=503, count=-1)
+    before = shop.world.state.ledger.last_seq
+    await shop.drain()
+    ended = await shop.run(run)
+    assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
+    assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
+    asked = [entry.asked for entry in shop.world.state.ledger.entries(before, reads=True)]
+    pages = {str(one) for one in asked if one.path.endswith(("/products", "/variations"))}
+    assert len(pages) <= 6, pages
+    assert shop.writes() == []
+
+
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
     """engine 11.3 readable: read back after the quiet time; safety 1 promise 3"""
