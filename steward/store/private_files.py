@@ -11,6 +11,15 @@ FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _SHARED = stat.S_ISVTX | stat.S_ISGID
+# Folders of the Filesystem Hierarchy Standard, which programs share: a data folder only by mistake.
+_OF_THE_SYSTEM = frozenset(
+    Path(name)
+    for name in (
+        "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/media", "/mnt", "/opt", "/proc", "/root",
+        "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/lib", "/usr/local", "/usr/share", "/var",
+        "/var/cache", "/var/lib", "/var/log", "/var/opt", "/var/tmp",
+    )
+)  # fmt: skip
 
 
 def make_folder(folder: Path) -> None:
@@ -30,9 +39,10 @@ def open_to_write(file: Path) -> IO[str]:
 
 
 def is_shared(folder: Path) -> bool:
-    """Whether a folder is another account's, or marked as one that several accounts use."""
-    found = folder.stat()
-    return found.st_uid != os.geteuid() or bool(found.st_mode & _SHARED)
+    """Returns whether another account owns a folder, or several accounts or programs use it."""
+    status = folder.stat()
+    is_marked = bool(status.st_mode & _SHARED)
+    return status.st_uid != os.geteuid() or is_marked or folder.resolve() in _OF_THE_SYSTEM
 
 
 def is_open(path: Path) -> bool:

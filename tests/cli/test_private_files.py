@@ -16,7 +16,7 @@ from steward.cli.run import run
 from steward.config import read
 from steward.startup import own_files
 from steward.store.migrate import sqlite_path
-from steward.store.private_files import close
+from steward.store.private_files import close, is_shared
 from tests.processes.running import start
 
 pytestmark = pytest.mark.usefixtures("open_umask")
@@ -147,6 +147,18 @@ async def test_a_folder_that_is_shared_is_told_and_left(tmp_path: Path, bits: in
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another account")
+@pytest.mark.parametrize("name", ["/", "/opt", "/usr/local/", "/var/lib/../lib"])
+def test_a_folder_of_the_system_is_shared(name: str) -> None:
+    """Named as the data folder, it must not be closed to all other programs."""
+    assert is_shared(Path(name))
+
+
+def test_a_folder_of_its_own_is_not_shared(tmp_path: Path) -> None:
+    """Also one that holds folders, such as backups."""
+    (tmp_path / "backups").mkdir()
+    assert not is_shared(tmp_path)
+
+
 async def test_a_link_of_another_account_changes_no_file_of_ours(tmp_path: Path) -> None:
     """Whoever may write into a shared folder could close any file of the service's account with one"""
     folder = tmp_path / "data"
