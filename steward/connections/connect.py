@@ -36,8 +36,7 @@ from steward.security.envelope import CannotOpen
 from steward.store import audit, automations, connections, endpoints, subscriptions
 from steward.store.engine import Tx
 
-CONNECT_SECONDS = 20.0  # a person waits for the answer
-CHECK_SECONDS = 120.0  # of a connected account: its calls may wait for reads of a minute that are under way
+CHECK_SECONDS = 20.0
 # Connections are looked at without being asked (connectors 10, Health).
 CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
@@ -114,15 +113,14 @@ async def _look(
     integration: IntegrationId | None,
 ) -> Health:
     vault.register.add(*secrets.sealed.values())
-    seconds = CONNECT_SECONDS if integration is None else CHECK_SECONDS
     try:
         http = vault.outbound.upkeep(org, integration, connector.link(secrets))
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(CHECK_SECONDS):
             return await connector.check(http, secrets)
     except (Refused, BadSettings) as error:
         return Health(ok=False, error=WrongAddress(str(error)))
     except TimeoutError:
-        return Health(ok=False, error=Unavailable(f"No answer within {seconds:.0f} s."))
+        return Health(ok=False, error=Unavailable(f"No answer within {CHECK_SECONDS:.0f} s."))
 
 
 def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
