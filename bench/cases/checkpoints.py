@@ -83,7 +83,7 @@ def _walk(house: House, taken: Taken) -> Walk:
         seq=0,
         round=1,
         journal={},
-        totals=Counts(),
+        counted=Counts(),
         began=house.tools.clock.monotonic(),
     )
 

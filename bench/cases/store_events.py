@@ -95,7 +95,7 @@ async def _listening(house: House, number: int) -> Store:
         made = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
         await vault.keep(tx, safe, org, integration=integration, version=1, sealed=made)
         await endpoints.open_for(tx, org, integration, key)
-        await subscriptions.look_again(tx, org, integration)
+        await subscriptions.look_again(tx, org, [integration])
         hook = Subscribed(NATIVE, SubscriptionState.MADE, remote_id="1")
         await subscriptions.put(tx, org, integration, hook)
 

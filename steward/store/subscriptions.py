@@ -60,7 +60,7 @@ async def want(
 
     Only rows are written; the `listen` tick, which looks at the store at once, makes subscriptions.
     """
-    await _look_again(tx, org, {integration, *await _remove_topics(tx, org, automation)})
+    await look_again(tx, org, {integration, *await _remove_topics(tx, org, automation)})
     for topic in topics:
         await tx.execute(
             "INSERT INTO automation_topics (org_id, integration_id, topic, automation_id)"
@@ -71,7 +71,7 @@ async def want(
 
 async def unwant(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """No topic starts the automation any more; its store's subscriptions are looked at anew."""
-    await _look_again(tx, org, await _remove_topics(tx, org, automation))
+    await look_again(tx, org, await _remove_topics(tx, org, automation))
 
 
 async def _remove_topics(tx: Tx, org: OrgId, automation: AutomationId) -> set[IntegrationId]:
@@ -84,7 +84,7 @@ async def _remove_topics(tx: Tx, org: OrgId, automation: AutomationId) -> set[In
     return {IntegrationId(row["integration_id"]) for row in rows}
 
 
-async def _look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
+async def look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
     """Locks the stores' listeners and makes them due, so that the next `listen` tick looks at them."""
     for integration in sorted(integrations):
         await tx.execute(
