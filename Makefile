@@ -79,7 +79,7 @@ $(PEERS): bench/requirements.txt | $(DEV)
 	@$(PY) -m venv .cache/peers && .cache/peers/bin/python -m pip install --quiet --disable-pip-version-check \
 		--only-binary :all: --require-hashes -r bench/requirements.txt && touch $@
 
-docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/merchants.md
+docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the pictures of docs/guides/merchants.md
 	@$(PY) -c "from steward.config import settings_page; print(settings_page(), end='')" >docs/settings.md
 	@$(PY) -m tests.interface_coverage
 	@$(PY) -m tests.api_examples

@@ -1,7 +1,7 @@
 """Records real calls for the OpenAPI document: `python -m tests.api_examples`, part of `make docs`.
 
-The requests are those of docs/api.md, sent to the whole service beside the pretend world; decisions on an
-approval, which no token may take, are the owner's in the web app.
+It sends the requests of docs/guides/api-clients.md to the whole service beside the fake platforms. The owner
+decides on approvals in the web app, because no token may.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""docs/api.md says what the service does: its examples run, codes and operations stand in it (issue 4)."""
+"""The documents are true: examples of docs/guides/api-clients.md run, and every link leads somewhere."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.service import LOGIN
 from tests.source import ROOT
 from tests.whole import Whole, open_whole
 
-PAGE = ROOT / "docs/api.md"
+PAGE = ROOT / "docs/guides/api-clients.md"
 WORK = "<!-- example: a worker does what can be done -->"
 _EXAMPLE = re.compile(
     re.escape(WORK)

@@ -1,4 +1,4 @@
-"""What the operator's metrics tell of queue, slots, leases and writes; docs/operate.md says what to do."""
+"""Sets the gauges of queue, slots, leases and writes that docs/guides/operators.md describes."""
 
 from datetime import datetime
 

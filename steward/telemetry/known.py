@@ -1,4 +1,4 @@
-"""Every metric the service tells, by name, and what it is; docs/operate.md says what to do about each."""
+"""Names and describes every metric; docs/guides/operators.md says what to do about each."""
 
 from collections.abc import Mapping
 

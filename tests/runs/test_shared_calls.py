@@ -81,7 +81,7 @@ async def _refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
 async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
     telling: Shop, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """docs/operate.md, `batch_split`: a log is read by people"""
+    """docs/guides/operators.md, `batch_split`: a log is read by people"""
 
     async def failing() -> int:
         act = Shared(1, _alone, _refused, at_once=True)

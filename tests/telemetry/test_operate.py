@@ -1,4 +1,4 @@
-"""docs/operate.md against the source: every metric and every warning is told, with what to do about it."""
+"""docs/guides/operators.md names every metric and every warning, and says what to do about each."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from steward.telemetry.known import KNOWN
 from steward.telemetry.metrics import Metrics
 from tests.source import ROOT, python_files, tree_of
 
-PAGE = (ROOT / "docs/operate.md").read_text("utf-8")
+PAGE = (ROOT / "docs/guides/operators.md").read_text("utf-8")
 TELLING = {"count", "set", "observe", "total", "recorder"}
 
 

@@ -124,7 +124,7 @@ def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> No
 
 
 def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
-    """docs/operate.md: the line tells what went wrong"""
+    """docs/guides/operators.md: the line tells what went wrong"""
     log, lines, _ = lines_of(clock)
 
     try:
