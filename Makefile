@@ -12,7 +12,7 @@ CARDS := .cache/cards/schema-1.4.json
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
 PYTEST := $(PY) -m pytest
 # The date library and JMESPath that scripts of imported workflows find: built here, never committed.
-SCRIPTS := steward/confined/built/luxon.js
+SCRIPTS := steward/sandbox/built/luxon.js
 # What flows may read of a Shopify store, distilled from its published schemas: never committed either.
 READABLE := steward/connectors/shopify/built/schema.json
 COMPILE := .cache/pins/bin/python -m piptools compile --quiet --generate-hashes --no-header --strip-extras \
@@ -148,7 +148,7 @@ imports-report: $(RUN) $(READABLE) ## what a folder of exports would come to: ma
 
 woocommerce-replay: $(DEV) ## replay recorded shop exchanges: make woocommerce-replay DIR=folder
 	@test -n "$(DIR)" || { echo "Name the folder: make woocommerce-replay DIR=folder"; exit 2; }
-	@$(PY) -m tests.sandbox.replay "$(DIR)"
+	@$(PY) -m tests.fake_platforms.replay "$(DIR)"
 
 try-woocommerce: $(DEV) ## try the connector on a real shop and put it back: URL=https://… KEY=ck_… SECRET=cs_…
 	@URL="$(URL)" KEY="$(KEY)" SECRET="$(SECRET)" CA="$(CA)" $(PY) -m tests.trial
@@ -183,7 +183,7 @@ $(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
 
-$(SCRIPTS): steward/confined/package.json steward/confined/package-lock.json
+$(SCRIPTS): steward/sandbox/package.json steward/sandbox/package-lock.json
 	@command -v npm >/dev/null || { \
 		if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 			echo "Installing npm"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq npm >/dev/null; \
@@ -191,13 +191,13 @@ $(SCRIPTS): steward/confined/package.json steward/confined/package-lock.json
 			echo "Steward's build needs npm (Node.js); it was not found on the PATH."; exit 1; \
 		fi; \
 	}
-	@rm -rf .cache/confined && mkdir -p .cache/confined steward/confined/built
-	@cp steward/confined/package.json steward/confined/package-lock.json .cache/confined/
-	@cd .cache/confined && npm ci --silent --ignore-scripts --no-audit --no-fund
-	@cd .cache/confined/node_modules && cp jmespath/jmespath.js jmespath/LICENSE luxon/LICENSE.md $(CURDIR)/steward/confined/built/
-	@cd .cache/confined/node_modules/showdown && cp dist/showdown.min.js $(CURDIR)/steward/confined/built/showdown.js && \
-		cp LICENSE $(CURDIR)/steward/confined/built/LICENSE.showdown
-	@cp .cache/confined/node_modules/luxon/build/global/luxon.min.js $@
+	@rm -rf .cache/sandbox && mkdir -p .cache/sandbox steward/sandbox/built
+	@cp steward/sandbox/package.json steward/sandbox/package-lock.json .cache/sandbox/
+	@cd .cache/sandbox && npm ci --silent --ignore-scripts --no-audit --no-fund
+	@cd .cache/sandbox/node_modules && cp jmespath/jmespath.js jmespath/LICENSE luxon/LICENSE.md $(CURDIR)/steward/sandbox/built/
+	@cd .cache/sandbox/node_modules/showdown && cp dist/showdown.min.js $(CURDIR)/steward/sandbox/built/showdown.js && \
+		cp LICENSE $(CURDIR)/steward/sandbox/built/LICENSE.showdown
+	@cp .cache/sandbox/node_modules/luxon/build/global/luxon.min.js $@
 
 $(DEV): $(RUN) requirements-dev.txt
 	@echo "Installing what tests and checks need"

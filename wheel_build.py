@@ -7,7 +7,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NEEDED = (
     *("static/index.html", "static/manifest.json", "static/pages.json"),
-    *(f"confined/built/{name}.js" for name in ("luxon", "jmespath", "showdown")),
+    *(f"sandbox/built/{name}.js" for name in ("luxon", "jmespath", "showdown")),
     "connectors/shopify/built/schema.json",
 )
 

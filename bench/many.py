@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 
 from bench.service import FIVE_STEPS
+from steward.database.engine.base import ms
 from steward.model.schedule import Schedule
 from steward.scheduling import slots
 from steward.scheduling.zones import LAST, zone
-from steward.store.engine import ms
 
 FIRST_ORG = 1_000
 MINUTES = 1_440

@@ -16,6 +16,8 @@ from steward.automations.setup import CreateAsk
 from steward.cli.serve import spare_collector
 from steward.clock import Clock, SystemClock
 from steward.config import read
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.migrate import migrate
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.automation import Automation
 from steward.model.plan import StepKind
@@ -27,8 +29,6 @@ from steward.runs.start import RunNow
 from steward.runs.tools import Tools
 from steward.security.passwords import Cost, hash_password
 from steward.steps.base import Produced, StepContext
-from steward.store.engine import Engine, Tx
-from steward.store.migrate import migrate
 from steward.templates.base import Category, LastWords, StepFacts, Template, TemplateFacts
 from steward.worker import Worker
 

@@ -11,31 +11,32 @@ from urllib.parse import unquote, urlsplit
 from steward import connectors, templates
 from steward.accounts import keys
 from steward.accounts.passwords import Hashing
-from steward.api import application, pages
-from steward.api.calls import Fittings, Rules
-from steward.api.gate import Gate
+from steward.api import application
+from steward.api.http import static_files as pages
+from steward.api.http.handler import Gate
+from steward.api.http.operation import Fittings, Rules
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import Environment, Settings
-from steward.confined.pool import Children
 from steward.connections.opening import RunAccess
 from steward.connections.sign_in import SignInRules
 from steward.connections.vault import Vault
-from steward.connectors.base import Connector
+from steward.connectors.base.connector import Connector
+from steward.database.engine.base import Engine
+from steward.database.engine.disk_space import Space, Spared
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import Intake
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.platforms import connector_options
 from steward.runs.retention import Keeping
 from steward.runs.tools import RunRules, Tools
+from steward.sandbox.pool import Children
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
 from steward.startup import master_keys, open_engine
-from steward.store.engine import Engine
-from steward.store.migrate import is_sqlite, sqlite_path
-from steward.store.space import Space, Spared
-from steward.store.wakeups import Wakeups
 from steward.telemetry.log import Level, Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret

@@ -6,7 +6,7 @@ from typing import Any
 from steward import connectors
 from steward.config import Environment, Settings
 from steward.connectors import Options
-from steward.connectors.base import ChangeOp
+from steward.connectors.base.connector import ChangeOp
 
 
 def operations(settings: Settings) -> dict[str, Mapping[str, ChangeOp[Any]]]:

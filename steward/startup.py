@@ -12,12 +12,12 @@ from pathlib import Path
 
 from steward.clock import Clock
 from steward.config import Environment, Settings
+from steward.database.engine.base import Engine
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.private_files import close, is_foreign, make_folder
+from steward.database.engine.sqlite import SqliteEngine
 from steward.security.envelope import MasterKey
-from steward.store.engine import Engine
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, sqlite_path
-from steward.store.private_files import close, is_foreign, make_folder
 
 KEY_FILE = "master.keys"
 

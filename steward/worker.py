@@ -9,19 +9,23 @@ from typing import Any
 
 from steward.connections import health
 from steward.connections.health import Upkeep
+from steward.database import due_rows as ticks_kept
+from steward.database.engine.base import AtOnce, Tx
+from steward.database.engine.disk_space import RETRY_SECONDS
+from steward.database.operator.status import DELAY_STEPS
+from steward.database.runs import approvals, workers
+from steward.database.runs import fairness as fair
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import write_ledger as effects
 from steward.events import catch_up, listen, match
-from steward.lanes import ending
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.occurrences import audit, zone_change
+from steward.run_queue import ending
 from steward.runs import approval, claim, dispatch, reconcile, recover, retention, upkeep, walk
 from steward.runs.tools import Tools
-from steward.store import approvals, effects, fair, run_queue, runs, workers
-from steward.store import ticks as ticks_kept
-from steward.store.engine import AtOnce, Tx
-from steward.store.space import RETRY_SECONDS
-from steward.store.stats import DELAY_STEPS
 from steward.version import __version__
 
 HEARTBEATS_A_LEASE = 3

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from steward.api.calls import Operation
+from steward.api.http.operation import Operation
+from steward.api.http.router import Routes
 from steward.api.operations import OPERATIONS
-from steward.api.routes import Routes
 from tests.databases import copy_migrated_sqlite
 from tests.fake_clock import FakeClock
 from tests.people import Caller

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from steward.store.engine import Engine
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, sqlite_path
+from steward.database.engine.base import Engine
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.sqlite import SqliteEngine
 from tests.databases import Clones, copy_migrated_sqlite, migrate_template
 from tests.fake_clock import FakeClock
 from tests.postgres_server import NoPostgres, shared_server, stop_shared

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from steward.store.migrate import migrate
+from steward.database.engine.migrate import migrate
 from tests.fake_clock import START
 from tests.postgres_server import Server, locked
 

@@ -15,13 +15,13 @@ from steward.accounts.organizations import CreateOrganization
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import CreatePerson
 from steward.api.application import create
-from steward.api.calls import Fittings, Rules
-from steward.api.gate import Gate
+from steward.api.http.handler import Gate
+from steward.api.http.operation import Fittings, Rules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import Organization, Role
 from steward.security.envelope import MasterKey
 from steward.security.passwords import Cost, hash_password
-from steward.store.engine import Engine, Tx
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from steward.templates import ALL as TEMPLATES

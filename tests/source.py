@@ -161,7 +161,7 @@ def owned_tables() -> set[str]:
     What SQLite alone is told makes no table of its own: it lays out anew what both have.
     """
     found = set()
-    for file in sorted((ROOT / "steward/store/migrations").glob("*.sql")):
+    for file in sorted((ROOT / "steward/database/migrations").glob("*.sql")):
         if file.name.endswith(".sqlite.sql"):
             continue
         for table, body in re.findall(

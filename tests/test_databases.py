@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from steward.store.engine import Engine, Tx
+from steward.database.engine.base import Engine, Tx
 from tests.databases import Clones
 from tests.fake_clock import START
 from tests.postgres_server import (

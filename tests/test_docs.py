@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from steward.api.calls import Entry
+from steward.api.http.operation import Entry
+from steward.api.http.router import Routes
+from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
-from steward.api.routes import Routes
-from steward.api.statuses import STATUS
 from tests.fake_clock import FakeClock
 from tests.people import Caller, Heard
 from tests.service import LOGIN

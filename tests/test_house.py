@@ -4,7 +4,6 @@ import ast
 import importlib
 import re
 import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -26,10 +25,10 @@ OURS = ("steward", "steward_client", "tests", "bench")
 SERVICE = ("steward", "steward_client")
 
 
-def test_no_python_file_is_longer_than_500_lines() -> None:
+def test_no_python_file_is_longer_than_600_lines() -> None:
     """house 7"""
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in python_files(*OURS)}
-    assert {name: count for name, count in lines.items() if count > 500} == {}
+    assert {name: count for name, count in lines.items() if count > 600} == {}
 
 
 def test_no_function_is_longer_than_60_lines() -> None:
@@ -56,7 +55,7 @@ def test_sql_stands_in_the_store_alone() -> None:
     outside = [
         f"{name_of(path)}:{node.lineno}"
         for path in python_files(*SERVICE)
-        if not name_of(path).startswith("steward/store/")
+        if not name_of(path).startswith("steward/database/")
         for node in text_constants(path)
         if statement.match(str(node.value))
     ]
@@ -73,15 +72,11 @@ def test_every_module_says_what_it_is_for() -> None:
     assert silent == []
 
 
-def _lists() -> Iterator[tuple[str, Path]]:
-    for folder in ("connectors", "steps", "templates"):
-        if (path := ROOT / "steward" / folder / "__init__.py").exists():
-            yield folder, path
-
-
 def test_init_files_are_empty_but_for_the_three_lists() -> None:
     """house 4, last points"""
-    lists = {path for _, path in _lists()} | set(python_files("steward_client"))
+    lists = {ROOT / "steward" / folder / "__init__.py" for folder in LISTS} | set(
+        python_files("steward_client")
+    )
     full = [
         name_of(path)
         for path in python_files("steward", "tests", "bench")
@@ -95,51 +90,31 @@ def _beyond_docstring(path: Path) -> bool:
     return len(body) > (1 if ast.get_docstring(tree_of(path)) else 0)
 
 
-# What a folder holds beside the things its list names: the forms they share.
-SHARED = {
-    "connectors": {
-        "base",
-        "writing",
-        "asks",
-        "records",
-        "listening",
-        "reads",
-        "settings",
-        "store_operation",
-        "web_request",
-    },
-    "steps": {"base", "currencies", "inputs", "kept", "numbers", "rows", "sheet_prices", "skus", "stock"}
-    | {"messages", "results", "product_tags", "visibility", "locations"}
-    | {"markdowns", "stock_pairs", "supplier_rows", "supplier_file"}
-    | {"across", "days", "gaps", "reports", "row_filter", "sales"}
-    | {"ages", "customer_spend", "kept_orders", "order_sheet", "orders", "tag_lists"}
-    | {"conditions", "older_conditions", "js_dates", "date_text", "calendar_math", "html_marks"}
-    | {"js_values", "kinds"}
-    | {"items", "order", "execute", "walking", "repeats", "effects", "flow", "room", "carried", "addresses"}
-    | {"answers", "http_pages", "called", "store_fields", "http_sign_in"}
-    | {"sheet_columns", "sheet_forms", "sheet_places"},
-    "templates": {"base"},
+# Folders whose `__init__.py` is the list of what they hold, and what each holds beside its entries.
+LISTS = {
+    "connectors": {"base", "web_request"},
+    "steps/n8n/nodes": set[str](),
+    "templates": {"base", "parts"},
 }
 
 
-@pytest.mark.parametrize("folder", ["connectors", "steps", "templates"])
+@pytest.mark.parametrize("folder", LISTS)
 def test_a_list_names_everything_in_its_folder(folder: str) -> None:
-    """house 6: lists are explicit"""
-    if folder not in dict(_lists()):
-        pytest.skip(f"there is no steward/{folder} yet")
+    """A connector, node type or template that is in its folder is in the folder's list `ALL`."""
+    package = f"steward/{folder}".replace("/", ".")
     imported = {
-        name.removeprefix(f"steward.{folder}.").partition(".")[0]
+        name.removeprefix(f"{package}.").partition(".")[0]
         for name in imports(ROOT / "steward" / folder / "__init__.py")
-        if name.startswith(f"steward.{folder}.")
+        if name.startswith(f"{package}.")
     }
-    there = {
+    entries = {
         path.stem if path.is_file() else path.name
         for path in (ROOT / "steward" / folder).iterdir()
         if not path.name.startswith("_") and (path.is_dir() or path.suffix == ".py")
-    } - SHARED[folder]
-    if there:
-        assert getattr(importlib.import_module(f"steward.{folder}"), "ALL", None), "there is no list ALL"
-    assert there - imported == set()
+    } - LISTS[folder]
+    assert entries
+    assert importlib.import_module(package).ALL
+    assert entries - imported == set()
 
 
 def test_names_say_what_things_are() -> None:
@@ -165,7 +140,7 @@ def _parts(path: Path) -> list[str]:
 def _is_vague(name: str) -> bool:
     """Whether a file or function has a name that could be any other's."""
     words = words_of(name)
-    empty = {"manager", "repository", "handler", "helper", "helpers", "util", "utils", "perform"}
+    empty = {"manager", "repository", "helper", "helpers", "util", "utils", "perform"}
     alone = {"data", "process", "do", "service"} if not name.startswith("_") else set()
     return bool(empty & set(words)) or (len(words) == 1 and words[0] in alone) or words[:1] in (["do"],)
 

@@ -141,7 +141,7 @@ def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
 
 def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     """safety 5.3: those for every organisation answer ids as their owner, the others enter those given"""
-    files = sorted((ROOT / "steward/store/migrations").glob("*.postgres.sql"))
+    files = sorted((ROOT / "steward/database/migrations").glob("*.postgres.sql"))
     made = {}
     for file in files:  # the last one that makes a function counts
         made.update(_MADE.findall(file.read_text("utf-8")))

@@ -24,15 +24,15 @@ from tests.source import (
 # A module and the only places that import it. A contract of the import linter fails while a place is
 # not there yet; this table does not mind.
 ONLY = {
-    "asyncpg": ("steward/store/",),
-    "sqlite3": ("steward/store/",),
-    "httpx": ("steward/outbound/", "steward/sandbox/", "steward_client/"),
-    "starlette": ("steward/api/", "steward/app.py", "steward/sandbox/"),
+    "asyncpg": ("steward/database/",),
+    "sqlite3": ("steward/database/",),
+    "httpx": ("steward/outbound/", "steward/fake_platforms/", "steward_client/"),
+    "starlette": ("steward/api/", "steward/app.py", "steward/fake_platforms/"),
     "quickjs": (),
-    "_quickjs": ("steward/confined/",),
-    "liquid": ("steward/confined/",),
+    "_quickjs": ("steward/sandbox/",),
+    "liquid": ("steward/sandbox/",),
     "steward.config": ("steward/app.py", "steward/startup.py", "steward/platforms.py", "steward/cli/"),
-    "steward.connectors.writing": ("steward/runs/apply.py", "steward/connectors/"),
+    "steward.connectors.base.writing.Writer": ("steward/runs/apply.py", "steward/connectors/"),
 }
 
 # What PostgreSQL runs where the organisation is not known yet or every one is looked at: functions of the
@@ -42,19 +42,16 @@ _WALLED = re.compile(r"\b(queue|steward_gate)_\w+\(")
 # Functions that know the organisation by something else, and by what.
 NAMED: dict[str, str] = {
     "checkpoints._keep_rows": "items that carry their own lease",
-    "events.keep_together": "rows that carry their own organisation, each entered before",
-    "plain_slots.connected": "pairs of an organisation and a connection, each entered before",
-    "plain_slots.lock": "pairs of an organisation and an automation, each entered before",
-    "plain_slots.start": "rows that carry their own organisation, as `lock` gave them",
-    "plain_slots._stamps": "rows that carry their own organisation, as `lock` gave them",
+    "records.keep_together": "rows that carry their own organisation, each entered before",
+    "fast_slots.connected": "pairs of an organisation and a connection, each entered before",
+    "fast_slots.lock": "pairs of an organisation and an automation, each entered before",
+    "fast_slots.start": "rows that carry their own organisation, as `lock` gave them",
+    "fast_slots._stamps": "rows that carry their own organisation, as `lock` gave them",
     "sessions.written": "the hash of a session, which stands in one organisation",
 }
 
-# Files of store/ that hold no statements on owned rows of their own.
-_PLUMBING = {
-    "engine.py", "engine_sqlite.py", "tx_sqlite.py", "log_sqlite.py", "engine_postgres.py", "migrate.py",
-    "shared_postgres.py", "tables.py",
-}  # fmt: skip
+# The folder of database/ that holds no statements on owned rows.
+_PLUMBING = "steward/database/engine/"
 
 
 def test_nothing_imports_uphill() -> None:
@@ -77,7 +74,7 @@ def test_only_these_import_it(module: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("folder", ["steward/sandbox/", "steward/confined/", "steward_client/"])
+@pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "steward_client/"])
 def test_strangers_share_no_code_with_the_service(folder: str) -> None:
     """house 4: the pretend world, the confined code and the SDK know nothing of us"""
     own = folder.rstrip("/").replace("/", ".")
@@ -108,7 +105,7 @@ def _store_functions() -> list[tuple[str, Function, Path]]:
     return [
         (f"{path.stem}.{node.name}", node, path)
         for path in python_files("steward")
-        if name_of(path).startswith("steward/store/") and path.name not in _PLUMBING
+        if name_of(path).startswith("steward/database/") and not name_of(path).startswith(_PLUMBING)
         for node in functions(path)
     ]
 
@@ -139,7 +136,7 @@ def _own_calls(function: Function, path: Path) -> list[list[str]]:
 
 def test_what_sees_every_organization_answers_ids_alone() -> None:
     """safety 5.3: the queue functions, each with a fixed search_path, returning ids, never contents"""
-    files = (ROOT / "steward/store/migrations").glob("*.postgres.sql")
+    files = (ROOT / "steward/database/migrations").glob("*.postgres.sql")
     text = "\n".join(file.read_text("utf-8") for file in files)
     made = re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (queue_\w+)\((.*?)\$\$", text, re.S)
     assert made

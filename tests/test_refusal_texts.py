@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import steward
-from steward.api.fields import wrong
+from steward.api.schema.fields import wrong
 from steward.cli.command import CommandFailed, WrongUsage
 from steward.cli.serve import CannotServe
-from steward.connectors.base import BadSettings
+from steward.connectors.base.settings import BadSettings
 from steward.model.refusals import Refusal
 from steward.outbound.errors import Broken, CallError, Refused, Throttled
 
@@ -66,7 +66,7 @@ def _collected(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in {
             "steward.outbound.errors",
-            "steward.connectors.base",
+            "steward.connectors.base.connector",
         }:
             coded |= {"Forbidden", "Invalid"} & {each.name for each in node.names}
     for node in ast.walk(tree):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from steward.fake_platforms.world import World
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
-from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle

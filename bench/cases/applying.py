@@ -24,12 +24,13 @@ from steward.automations import setup
 from steward.automations.setup import CreateAsk
 from steward.clock import SystemClock
 from steward.connections import connect
+from steward.database.runs import approvals, changes
+from steward.database.runs import records as runs
+from steward.fake_platforms import serve
+from steward.fake_platforms.world import create
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import approval
 from steward.runs.approval import ApproveAsk
-from steward.sandbox import serve
-from steward.sandbox.world import create
-from steward.store import approvals, changes, runs
 
 PRODUCTS = 2_000
 PAGE = 100

@@ -10,6 +10,7 @@ from bench.postgres import fresh_database
 from bench.references import inserts_a_second, rows_a_second, syncs_a_second
 from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
+from steward.database.runs.steps import ValueState
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts
 from steward.runs import claim
@@ -17,7 +18,6 @@ from steward.runs.checkpoint import Ended
 from steward.runs.claim import Taken
 from steward.runs.context import Opened as Connections
 from steward.runs.state import Walk
-from steward.store.steps import ValueState
 
 RUNS = 100
 OUTPUT = {"rows": [{"sku": f"A-{n}", "price": "12.90"} for n in range(5)], "read": 5}

@@ -12,8 +12,8 @@ from bench.references import inserts_a_second, rows_a_second
 from bench.rounds import Case, Figure, Opened, Place, Round
 from bench.service import House, open_house
 from steward.clock import SystemClock
+from steward.database.automations import schedules
 from steward.runs import dispatch
-from steward.store import schedules
 
 SCHEDULES = 1_000_000
 # The embedded database serves a few organisations, a server many.

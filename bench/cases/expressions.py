@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 
 from bench.rounds import Case, Figure, Opened, Place
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.template import Template, read
-from steward.expressions.views import Scope, World
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import Template, read
+from steward.steps.workflow.expressions.views import Scope, World
 
 ITEMS = 1_000
 PATHS = ("={{ $json.address.geo.lat }}", "={{ $json.lines[0].code }}", "={{ $input.item.json['order no'] }}")

@@ -14,8 +14,8 @@ from bench.references import inserts_a_second, rows_a_second, syncs_a_second
 from bench.rounds import Case, Figure, Opened, Place, Round
 from bench.service import House, open_house
 from steward import worker
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation
-from steward.store.engine import Tx
 
 ROOT = Path(__file__).parent.parent.parent
 # The Python of what is compared with (bench/requirements.txt), apart from the service's own.

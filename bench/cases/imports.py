@@ -13,9 +13,6 @@ from bench.rounds import Case, Figure, Opened, Place
 from bench.service import House, open_house
 from steward import worker
 from steward.clock import SystemClock
-from steward.confined.pool import JAVASCRIPT, Children
-from steward.confined.protocol import Stopped
-from steward.expressions.evaluate import Evaluator
 from steward.imports import keep
 from steward.imports.preview import PreviewAsk, preview
 from steward.imports.workflow_tool.read import read_value
@@ -24,10 +21,13 @@ from steward.model.automation import Automation
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.model.run import Mode
-from steward.steps import BY_TYPE
-from steward.steps.items import of_trigger
-from steward.steps.kinds import Scene
-from steward.steps.walking import InMemory, Means, walk
+from steward.sandbox.pool import JAVASCRIPT, Children
+from steward.sandbox.protocol import Stopped
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.items import of_trigger
+from steward.steps.workflow.step_types import Scene
+from steward.steps.workflow.walk import InMemory, Means, walk
 from steward.worker import Worker
 
 NODES = 100

@@ -20,17 +20,17 @@ from steward.automations import setup
 from steward.automations.setup import CreateAsk
 from steward.clock import SystemClock
 from steward.connections import connect
+from steward.database.runs import records as runs
+from steward.fake_platforms import serve
+from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.woocommerce import terms
+from steward.fake_platforms.world import World, create
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow
-from steward.sandbox import serve
-from steward.sandbox.sheets import Tab
-from steward.sandbox.woocommerce import terms
-from steward.sandbox.world import World, create
-from steward.store import runs
 
 PRODUCTS = 5_000
 HIDING = "hide-out-of-stock-products"

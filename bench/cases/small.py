@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.rounds import Case, Figure, Opened, Place
 from steward.clock import SystemClock
-from steward.store.migrate import migrate
+from steward.database.engine.migrate import migrate
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20

@@ -16,12 +16,13 @@ from bench.servers import Server, ready, serving
 from bench.service import House, open_house
 from steward.clock import SystemClock
 from steward.connections import vault
-from steward.connectors.base import Secret
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.database.events import endpoints, subscriptions
+from steward.database.events.subscriptions import Subscribed, SubscriptionState
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.security.signatures import sign
-from steward.store import connections, endpoints, subscriptions
-from steward.store.engine import Tx
-from steward.store.subscriptions import Subscribed, SubscriptionState
+from steward.telemetry.redact import Secret
 
 RATE = 200
 STORES = 5  # so that none is over the 60 a second of safety 9

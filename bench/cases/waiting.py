@@ -16,9 +16,9 @@ from bench.service import House, open_house
 from steward import worker
 from steward.accounts import organizations, people
 from steward.accounts.organizations import CreateOrganization
+from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.runs import claim
-from steward.store.engine import Tx
 
 WAITING = 100_000
 BEHIND = 10_000

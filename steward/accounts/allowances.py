@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from steward.database.engine.base import ms
 from steward.model.refusals import RateLimited
-from steward.store.engine import ms
 
 WindowKind = Literal["person", "org", "web"]
 Window = tuple[WindowKind, int, int]

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 
+from steward.database.accounts import attempt_limits as limits
+from steward.database.accounts.attempt_limits import AttemptKind
+from steward.database.engine.base import Engine, Tx
 from steward.model.refusals import RateLimited
-from steward.store import limits
-from steward.store.engine import Engine, Tx
-from steward.store.limits import AttemptKind
 
 
 def hashed(text: str) -> str:

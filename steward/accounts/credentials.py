@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from steward.accounts.keys import KeyRing
+from steward.database.accounts import audit, credentials, organizations
+from steward.database.engine.base import Tx
 from steward.model.account import Credential
 from steward.model.ids import OrgId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.secrets import hash_client_secret, new_client_id, new_client_secret
-from steward.store import audit, credentials, organizations
-from steward.store.engine import Tx
 
 LONGEST_LABEL = 120
 

@@ -9,11 +9,12 @@ from steward.accounts.attempts import hashed
 from steward.accounts.members import LAST_OWNER
 from steward.accounts.names import folded, folded_name
 from steward.clock import Clock
+from steward.database.accounts import audit, members, organizations, people
+from steward.database.engine.base import Engine, Tx
+from steward.database.operator import erasure as erasing
 from steward.model.account import MemberState, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, WrongState
-from steward.store import audit, erasing, members, organizations, people
-from steward.store.engine import Engine, Tx
 
 # Rows a transaction removes: few enough that the service writes between two of them.
 ROWS = 1_000

@@ -8,14 +8,14 @@ from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import Opened, memberships, open_for
+from steward.database.accounts import audit, invitations, members, organizations, people
+from steward.database.accounts.invitations import Invitation
+from steward.database.accounts.people import Known
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor, Member, Organization, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import Unavailable, ValidationFailed
 from steward.security.secrets import hash_value, new_value
-from steward.store import audit, invitations, members, organizations, people
-from steward.store.engine import Engine, Tx
-from steward.store.invitations import Invitation
-from steward.store.people import Known
 
 LIFE = timedelta(days=7)
 TAKEN = (

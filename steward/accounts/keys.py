@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from steward.database.accounts import keys
+from steward.database.accounts.keys import KeyKind, WrappedKey
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import TOKEN_SCOPES
 from steward.model.ids import new_id
 from steward.model.refusals import NotConfigured
@@ -21,9 +24,6 @@ from steward.security.envelope import (
     wrapping_key_id,
 )
 from steward.security.secrets import new_pepper
-from steward.store import keys
-from steward.store.engine import Engine, Tx
-from steward.store.keys import KeyKind, WrappedKey
 
 REREAD_AFTER = timedelta(seconds=1)
 _SCOPES = frozenset(str(scope) for scope in TOKEN_SCOPES)

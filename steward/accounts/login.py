@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 
 from steward.accounts.keys import KeyRing, refresh
 from steward.accounts.names import folded
+from steward.database.accounts import credentials, keys
+from steward.database.accounts.credentials import LoginRecord
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import Scope
 from steward.model.ids import OrgId, PersonId, new_id
 from steward.model.refusals import InvalidCredentials
 from steward.security import secrets
 from steward.security.tokens import LIFE_S
-from steward.store import credentials, keys
-from steward.store.credentials import LoginRecord
-from steward.store.engine import Engine, Tx
 
 GRANTED = (Scope.READ, Scope.WRITE)
 _NO_ORG = OrgId(0)

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from steward.database.accounts import audit, invitations, members, organizations, sessions
+from steward.database.engine.base import Tx
 from steward.model.account import Actor, Member, MemberState, Role
 from steward.model.ids import PersonId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotFound, WrongState
-from steward.store import audit, invitations, members, organizations, sessions
-from steward.store.engine import Tx
 
 LAST_OWNER = "This is the last owner. Make somebody else an owner first."
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass, replace
 
 from steward.accounts.names import folded_name
+from steward.database.accounts import audit, organizations
+from steward.database.engine.base import Tx
 from steward.model.account import Actor, Organization
 from steward.model.ids import OrgId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.scheduling import zones
-from steward.store import audit, organizations
-from steward.store.engine import Tx
 
 LONGEST_NAME = 200
 

@@ -8,11 +8,11 @@ from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import new_password_fault
 from steward.accounts.sessions import Opened, memberships, renew
+from steward.database.accounts import audit, people, sessions
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import Membership
 from steward.model.refusals import Unauthenticated, Unavailable, ValidationFailed
 from steward.model.sessions import Session
-from steward.store import audit, people, sessions
-from steward.store.engine import Engine, Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from steward.accounts.names import folded
 from steward.accounts.sessions import memberships
+from steward.database.accounts import audit, invitations, members, organizations, people, sessions
+from steward.database.engine.base import Tx
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.passwords import problem_with
-from steward.store import audit, invitations, members, organizations, people, sessions
-from steward.store.engine import Tx
 
 _EMAIL = re.compile(r"[^\s@]{1,64}@[^\s@]{1,255}")
 _LONGEST_NAME = 120

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from steward.api import openapi
-from steward.api.calls import Fittings, Incoming, Operation, RawOperation, Reply
-from steward.api.gate import Gate, Pages
+from steward.api.http.handler import Gate, Pages
+from steward.api.http.operation import Fittings, Incoming, Operation, RawOperation, Reply
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from steward.api.answers import CONTRACT_VERSION
-from steward.api.body_rules import TRIGGER_RULE
-from steward.api.calls import Operation
 from steward.api.examples import Example, examples
-from steward.api.passed_on import DESCRIBED
-from steward.api.routes import parameter_schema
-from steward.api.statuses import HEADERS_TOO_LARGE, STATUS, TARGET_TOO_LONG
+from steward.api.http.envelope import CONTRACT_VERSION
+from steward.api.http.operation import Operation
+from steward.api.http.router import parameter_schema
+from steward.api.http.statuses import HEADERS_TOO_LARGE, STATUS, TARGET_TOO_LONG
+from steward.api.schema.body_rules import TRIGGER_RULE
+from steward.api.schema.json_passthrough import DESCRIBED
 from steward.model.refusals import (
     Forbidden,
     Malformed,

@@ -1,12 +1,13 @@
 """The table of operations: one row an endpoint; the gate, OpenAPI and the scope tests all read it."""
 
-from steward.api import app_session, login, status, store_events
-from steward.api.calls import Entry, Nothing, Operation, RawOperation
+from steward.api.app import session as app_session
+from steward.api.http.operation import Entry, Nothing, Operation, RawOperation
 from steward.api.operations_automations import AUTOMATIONS
 from steward.api.operations_calendar import CALENDAR
 from steward.api.operations_imports import IMPORTS
 from steward.api.operations_people import PEOPLE
 from steward.api.operations_work import WORK
+from steward.api.v1 import login, status, store_events
 from steward.model.account import Scope
 from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unavailable
 

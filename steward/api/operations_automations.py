@@ -1,8 +1,9 @@
 """The rows of automations and their history; operations.py joins them to the table."""
 
-from steward.api import automation_history, automation_plan, automations
-from steward.api.calls import Entry, Operation
-from steward.api.fields import Page
+from steward.api.app import automation_history, automation_plan
+from steward.api.http.operation import Entry, Operation
+from steward.api.schema.fields import Page
+from steward.api.v1 import automations
 from steward.model.account import Role, Scope
 from steward.model.refusals import KeyReused, NotConnected, NotReady, StaleVersion, WrongState
 

@@ -1,8 +1,9 @@
 """The rows of the calendar and of schedule preview; operations.py joins them to the table."""
 
-from steward.api import occurrences, schedule
-from steward.api.automations import current
-from steward.api.calls import Operation
+from steward.api.http.operation import Operation
+from steward.api.v1 import calendar as occurrences
+from steward.api.v1 import schedule
+from steward.api.v1.automations import current
 from steward.model.account import Scope
 from steward.model.refusals import StaleVersion, WrongState
 

@@ -1,8 +1,8 @@
 """The rows of imports; operations.py joins them to the table."""
 
-from steward.api import imports
-from steward.api.automations import AutomationAnswer
-from steward.api.calls import Nothing, Operation
+from steward.api.http.operation import Nothing, Operation
+from steward.api.v1 import imports
+from steward.api.v1.automations import AutomationAnswer
 from steward.model.account import Scope
 from steward.model.refusals import AllowanceSpent, KeyReused, NotConnected
 

@@ -1,9 +1,11 @@
 """The rows of people, invitations, passwords, the organisation and destinations; operations.py joins them."""
 
-from steward.api import app_organization, app_people, destinations
-from steward.api.app_session import SessionAnswer
-from steward.api.calls import Entry, Operation
-from steward.api.fields import Page
+from steward.api.app import organization as app_organization
+from steward.api.app import people as app_people
+from steward.api.app.session import SessionAnswer
+from steward.api.http.operation import Entry, Operation
+from steward.api.schema.fields import Page
+from steward.api.v1 import destinations
 from steward.model.account import Role, Scope
 from steward.model.refusals import NotConnected, WrongState
 

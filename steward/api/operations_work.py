@@ -1,7 +1,9 @@
 """The rows of runs, approvals, the catalogue and connections; operations.py joins them to the table."""
 
-from steward.api import app_connections, app_sign_in, approvals, catalogue, runs
-from steward.api.calls import Entry, Nothing, Operation
+from steward.api.app import connections as app_connections
+from steward.api.app import sign_in as app_sign_in
+from steward.api.http.operation import Entry, Nothing, Operation
+from steward.api.v1 import approvals, catalogue, runs
 from steward.model.account import Role, Scope
 from steward.model.refusals import (
     Forbidden,

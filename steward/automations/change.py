@@ -9,7 +9,11 @@ from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
-from steward.lanes import ending
+from steward.database.accounts import connections
+from steward.database.automations import plans
+from steward.database.automations import records as automations
+from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, Kind
@@ -20,9 +24,7 @@ from steward.model.plan import Plan
 from steward.model.refusals import StaleVersion, WrongState
 from steward.model.schedule import Cadence
 from steward.model.trigger import EventTrigger, TriggerKind
-from steward.store import automations, connections, plans
-from steward.store.engine import Tx
-from steward.store.history import HistoryAction
+from steward.run_queue import ending
 from steward.templates.base import Template, World
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from steward.automations.due import Locked
+from steward.database.automations import occurrences
+from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.scheduling.skips import skips_after_change
 from steward.scheduling.zones import zone
-from steward.store import occurrences
-from steward.store.engine import Tx
-from steward.store.occurrences import StoredSlot
 
 
 async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:

@@ -7,21 +7,23 @@ from datetime import datetime, timedelta
 from steward.automations import readiness
 from steward.automations.readiness import Obstacle
 from steward.automations.rules import AutomationRules
-from steward.lanes import lane
-from steward.lanes.lane import Lane, Offer
+from steward.database.automations import occurrences, schedules, slot_audits
+from steward.database.automations import records as automations
+from steward.database.automations.occurrences import Decided, StoredSlot
+from steward.database.automations.schedules import Timing
+from steward.database.engine.base import Tx
+from steward.database.runs import active_run as lanes
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, RunStatus, StartedBy
+from steward.run_queue import queue as lane
+from steward.run_queue.queue import Lane, Offer
 from steward.scheduling import slots
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
-from steward.store import automations, lanes, occurrences, schedules, slot_audits
-from steward.store.engine import Tx
-from steward.store.occurrences import Decided, StoredSlot
-from steward.store.schedules import Timing
 
 _INSTANT = timedelta(milliseconds=1)
 

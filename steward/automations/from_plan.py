@@ -12,6 +12,9 @@ from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
+from steward.database.accounts import connections, idempotency, organizations
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState, Kind
@@ -23,8 +26,6 @@ from steward.model.refusals import KeyReused
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
-from steward.store import automations, connections, idempotency, organizations
-from steward.store.engine import Tx
 from steward.templates.base import STORES
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from steward.database.automations import history
+from steward.database.automations.history import FieldEdit, HistoryAction
+from steward.database.engine.base import Tx
 from steward.model.account import Actor
 from steward.model.automation import Automation
 from steward.model.json import JsonValue
 from steward.model.schedule import Schedule
-from steward.store import history
-from steward.store.engine import Tx
-from steward.store.history import FieldEdit, HistoryAction
 
 SERVICE = "service"
 

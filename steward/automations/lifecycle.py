@@ -6,19 +6,23 @@ from steward.automations import coming, due, history, readiness, topics
 from steward.automations.change import check_version
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
-from steward.lanes import ending
+from steward.database import due_rows as ticks
+from steward.database.automations import history as store_history
+from steward.database.automations import records as automations
+from steward.database.automations import schedules, streaks
+from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
+from steward.database.events import subscriptions
+from steward.database.runs import active_run as lanes
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.refusals import ValidationFailed, WrongState
 from steward.model.schedule import Cadence
 from steward.model.trigger import TriggerKind
+from steward.run_queue import ending
 from steward.scheduling.shape import has_passed
 from steward.scheduling.zones import zone
-from steward.store import automations, lanes, schedules, streaks, subscriptions, ticks
-from steward.store import history as store_history
-from steward.store.engine import Tx
-from steward.store.history import HistoryAction
 
 FROM_ARCHIVE = "Restored from the archive"
 BROKEN = "Its runs could not be planned: look at its schedule and timezone, then resume it."

@@ -15,15 +15,15 @@ import msgspec
 
 from steward.automations import readiness
 from steward.automations.rules import AutomationRules
+from steward.database.engine.base import Row, Tx, at
+from steward.database.runs import fast_slots as plain_slots
+from steward.database.runs.fast_slots import PlainStart
 from steward.model.automation import AutomationState, Kind
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
 from steward.model.schedule import Schedule
 from steward.scheduling import slots
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
-from steward.store import plain_slots
-from steward.store.engine import Row, Tx, at
-from steward.store.plain_slots import PlainStart
 
 _INSTANT = timedelta(milliseconds=1)
 _MINUTE_MS = 60_000

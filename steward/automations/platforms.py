@@ -5,8 +5,8 @@ from steward.model import kept_plan
 from steward.model.connection import Connection
 from steward.model.finding import Finding, Level
 from steward.model.plan import DataMode, Plan, PlanStep
-from steward.steps.flow.hydrate import UNREAD
-from steward.steps.flow.types import FLOW_TYPES
+from steward.steps.shopify_flow.hydrate import UNREAD
+from steward.steps.shopify_flow.types import FLOW_TYPES
 from steward.templates.base import STORES
 
 _NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from steward.automations import workflows
 from steward.automations.rules import Templates as Templates
+from steward.database.accounts import connections, organizations
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation, Kind
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected, NotReady
-from steward.store import connections, organizations
-from steward.store.engine import Tx
 from steward.templates.base import Template
 
 

@@ -9,6 +9,11 @@ from steward.automations import checks, history
 from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
 from steward.automations.due import first_timing
 from steward.automations.rules import AutomationRules
+from steward.database.accounts import connections, idempotency, organizations
+from steward.database.automations import records as automations
+from steward.database.automations import schedules
+from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection, Connection
@@ -19,9 +24,6 @@ from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
 from steward.scheduling.zones import zone
-from steward.store import automations, connections, idempotency, organizations, schedules
-from steward.store.engine import Tx
-from steward.store.history import HistoryAction
 from steward.templates.base import Template, World
 
 KEY_KIND = "automation"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from steward.database.engine.base import Tx
+from steward.database.events import subscriptions
 from steward.model.automation import Automation, AutomationState
 from steward.model.trigger import EventTrigger, Listening, Trigger
-from steward.store import subscriptions
-from steward.store.engine import Tx
 
 # The canonical topics of connectors 8.
 _WORDS = {

@@ -3,15 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from steward.database.accounts import connections, organizations
+from steward.database.automations import plans
+from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.automation import Automation
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep
-from steward.steps.flow.types import FLOW_TYPES
-from steward.store import connections, organizations, plans
-from steward.store.engine import Tx
+from steward.steps.shopify_flow.types import FLOW_TYPES
 
 MOST_ID = 2**53 - 1  # contract 1.2, Integer
 

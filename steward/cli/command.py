@@ -12,13 +12,13 @@ from typing import Any
 from steward.accounts.keys import KeyRing, open_ring
 from steward.clock import SystemClock
 from steward.config import Settings
+from steward.database.engine.base import Act, Engine, T
+from steward.database.engine.migrate import migrate
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal
 from steward.scheduling.zones import use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import close_files, master_keys, open_engine
-from steward.store.engine import Act, Engine, T
-from steward.store.migrate import migrate
 
 Facts = Mapping[str, object]
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from steward.config import Environment, Settings
-from steward.confined.pool import Children
-from steward.confined.protocol import Stopped
+from steward.sandbox.pool import Children
+from steward.sandbox.protocol import Stopped
 from steward.telemetry.log import Log
 
 WALLS_REMEDY: Final = (

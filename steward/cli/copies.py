@@ -10,17 +10,18 @@ from typing import IO
 from steward.accounts.keys import open_ring
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
 from steward.config import Settings
+from steward.database.accounts import organizations
+from steward.database.engine import backup as copies
+from steward.database.engine.backup import Copy, NotACopy
+from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
+from steward.database.engine.private_files import make_folder
+from steward.database.engine.sqlite import SqliteEngine, take_lock
+from steward.database.operator import restored as kept
 from steward.model.instants import wire_time
 from steward.platforms import operations
 from steward.runs import restored
 from steward.security.envelope import CannotOpen
 from steward.startup import KEY_FILE, close_files, master_keys
-from steward.store import copies, organizations
-from steward.store import restored as kept
-from steward.store.copies import Copy, NotACopy
-from steward.store.engine_sqlite import SqliteEngine, take_lock
-from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
-from steward.store.private_files import make_folder
 
 RESTORING = ".restoring"
 # What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.

@@ -25,6 +25,10 @@ from steward.cli.serve import CannotServe, Ready
 from steward.clock import SystemClock
 from steward.config import Settings, read
 from steward.connections import connect
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import migrate
+from steward.database.engine.private_files import make_folder
+from steward.database.runs import records as runs
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.automation import Automation
 from steward.model.ids import IntegrationId, OrgId
@@ -32,10 +36,6 @@ from steward.model.json import JsonObject
 from steward.model.run import Mode, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow
-from steward.store import runs
-from steward.store.engine import Tx
-from steward.store.migrate import migrate
-from steward.store.private_files import make_folder
 
 ORGANIZATION = "Demo Shop"
 KEPT = "demo.json"

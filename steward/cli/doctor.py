@@ -12,19 +12,23 @@ from steward.accounts import keys
 from steward.cli.command import Asked, Command, CommandFailed, Facts
 from steward.cli.confining import WALLS_REMEDY, walls_missing
 from steward.config import Settings
-from steward.confined.pool import JAVASCRIPT, Children
-from steward.confined.protocol import Stopped
 from steward.connections import rotation
 from steward.connectors.shopify.schema_table import schema_table
+from steward.database.accounts import organizations
+from steward.database.automations import schedules, slot_audits
+from steward.database.engine.base import Act, Engine, T
+from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.database.engine.private_files import is_open, is_shared
+from steward.database.events import retention as events_kept
+from steward.database.operator import health
+from steward.database.operator import status as stats
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
+from steward.sandbox.pool import JAVASCRIPT, Children
+from steward.sandbox.protocol import Stopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import KEY_FILE, master_keys, open_engine, own_files
-from steward.store import events_kept, health, organizations, schedules, slot_audits, stats
-from steward.store.engine import Act, Engine, T
-from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
-from steward.store.private_files import is_open, is_shared
 
 LEAST_FREE = 0.10
 MOST_SKEW = timedelta(seconds=30)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, cast
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from steward.api import answers
-from steward.api.address import is_among, source
-from steward.api.calls import Reply
-from steward.api.request import AT_ONCE
+from steward.api.http import envelope as answers
+from steward.api.http.address import is_among, source
+from steward.api.http.operation import Reply
+from steward.api.http.request import AT_ONCE
 from steward.cli import upgrades
 from steward.clock import Clock, SystemClock
 from steward.model.ids import new_id

@@ -5,13 +5,13 @@ import asyncio
 from steward.accounts import erasing, organizations
 from steward.cli.command import Asked, Command, CommandFailed, Facts, desk, option
 from steward.config import Settings
+from steward.database.engine.base import Tx
+from steward.database.engine.compaction import NotRewritten, compact
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.sqlite import AlreadyServed
+from steward.database.operator.erasure import FORMER_MEMBER
 from steward.model.account import Organization, Person
 from steward.model.ids import OrgId
-from steward.store.compaction import NotRewritten, compact
-from steward.store.engine import Tx
-from steward.store.engine_sqlite import AlreadyServed
-from steward.store.erasing import FORMER_MEMBER
-from steward.store.migrate import is_sqlite, sqlite_path
 
 
 async def erase_user(asked: Asked) -> Facts:

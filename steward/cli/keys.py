@@ -7,10 +7,10 @@ from functools import partial
 from steward.accounts import keys
 from steward.cli.command import Asked, Command, CommandFailed, Desk, Facts, desk, option
 from steward.connections import rotation
+from steward.database.accounts import connections, organizations
 from steward.model.ids import OrgId, new_id
 from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES, CannotOpen
-from steward.store import connections, organizations
 
 _NOT_HELD = (
     "A data key was wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Give that key too,"

@@ -4,10 +4,10 @@ from contextlib import closing, nullcontext
 from typing import IO
 
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
+from steward.database.engine.private_files import make_folder
+from steward.database.engine.sqlite import take_lock
 from steward.startup import close_files
-from steward.store.engine_sqlite import take_lock
-from steward.store.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
-from steward.store.private_files import make_folder
 
 
 async def run_migrations(asked: Asked) -> Facts:

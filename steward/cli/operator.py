@@ -7,11 +7,11 @@ from steward.accounts.passwords import Hashing
 from steward.accounts.people import CreatePerson
 from steward.cli.command import Asked, Command, Desk, Facts, WrongUsage, desk, option, password
 from steward.config import Environment
+from steward.database.engine.base import Tx
 from steward.model.account import Credential, Organization, Person, Role
 from steward.model.ids import OrgId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.security.passwords import PRODUCTION, SMALL
-from steward.store.engine import Tx
 
 _ORG = option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name")
 _USER = option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address")

@@ -14,8 +14,8 @@ import uvloop
 from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
 from steward.cli.table import commands
 from steward.config import Settings, SettingsError, read, read_env_file
+from steward.database.engine.sqlite import AlreadyServed
 from steward.model.refusals import Refusal
-from steward.store.engine_sqlite import AlreadyServed
 
 DONE, FAILED, USAGE = 0, 1, 2
 

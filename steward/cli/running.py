@@ -6,9 +6,9 @@ from steward.cli import demo, serve
 from steward.cli.command import Asked, Command, CommandFailed, Facts, option
 from steward.cli.demo import DemoAsk
 from steward.cli.serve import CannotServe, ServeAsk
-from steward.sandbox import serve as sandbox
-from steward.sandbox.slow import span
-from steward.sandbox.world import create
+from steward.fake_platforms import serve as sandbox
+from steward.fake_platforms.slow import span
+from steward.fake_platforms.world import create
 from steward.security.envelope import CannotOpen
 
 LOOPBACK = "127.0.0.1"

@@ -21,8 +21,8 @@ from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors
 from steward.cli.edge import Edge, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
+from steward.database.engine.migrate import is_sqlite, migrate
 from steward.startup import close_files
-from steward.store.migrate import is_sqlite, migrate
 from steward.telemetry.log import Log, take_over
 
 GRACE_SECONDS = 10

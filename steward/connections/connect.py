@@ -7,16 +7,12 @@ from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
-from steward.connectors.base import (
-    BadSettings,
-    Connector,
-    Health,
-    Kind,
-    Secret,
-    Secrets,
-    Settings,
-)
-from steward.connectors.settings import IDENTITY
+from steward.connectors.base.connector import Connector, Health, Kind
+from steward.connectors.base.settings import IDENTITY, BadSettings, Secrets, Settings
+from steward.database.accounts import audit, connections
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
+from steward.database.events import endpoints, subscriptions
 from steward.model.account import Actor
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -33,8 +29,7 @@ from steward.outbound.errors import (
 )
 from steward.scheduling import zones
 from steward.security.envelope import CannotOpen
-from steward.store import audit, automations, connections, endpoints, subscriptions
-from steward.store.engine import Tx
+from steward.telemetry.redact import Secret
 
 CHECK_SECONDS = 20.0
 # Connections are looked at without being asked (connectors 10, Health).

@@ -8,15 +8,16 @@ from math import ceil
 
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base import BadSettings, Destination, Secrets
+from steward.connectors.base.connector import Destination
+from steward.connectors.base.settings import BadSettings, Secrets
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotConnected, Unavailable
 from steward.outbound import errors
 from steward.outbound.turns import Urgency
 from steward.security.envelope import CannotOpen
-from steward.store import connections
-from steward.store.engine import Engine, Tx
 
 KEPT_SECONDS = 300.0
 SILENT_SECONDS = 10.0

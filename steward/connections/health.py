@@ -9,14 +9,15 @@ from steward.clock import Clock
 from steward.connections import connect as connecting
 from steward.connections.connect import CHECK_EVERY
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base import Health, Secrets
+from steward.connectors.base.connector import Health
+from steward.connectors.base.settings import Secrets
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotFound, StaleVersion, WrongState
 from steward.outbound.errors import AnsweredByOther, CallError, Unauthorized, Unavailable, WrongAddress
 from steward.security.envelope import CannotOpen
-from steward.store import connections
-from steward.store.engine import Engine, Tx
 from steward.telemetry.log import Log
 
 AGAIN = timedelta(seconds=60)

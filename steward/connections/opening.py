@@ -7,8 +7,11 @@ from typing import Any
 
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base import BadSettings, ChangeOp, Connector, Reader, Secrets
+from steward.connectors.base.connector import ChangeOp, Connector, Reader
+from steward.connectors.base.settings import BadSettings, Secrets
 from steward.connectors.web_request.connector import CHANGES, RequestWriter
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import NotConnected
@@ -19,8 +22,6 @@ from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
 from steward.outbound.wire import StillWanted
 from steward.security.envelope import CannotOpen
-from steward.store import connections
-from steward.store.engine import Engine, Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from steward.database.accounts import audit, connections
+from steward.database.accounts.connections import DataKey, SealedField
+from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId, OrgId
 from steward.security.envelope import MasterKey, Place, new_data_key, open_sealed, seal, unwrap, wrap
-from steward.store import audit, connections
-from steward.store.connections import DataKey, SealedField
-from steward.store.engine import Tx
 
 _DONE = "encryption_rotated"
 

@@ -14,15 +14,16 @@ from steward.connections import connect as connecting
 from steward.connections import vault as vaults
 from steward.connections.connect import Tried
 from steward.connections.vault import Vault
-from steward.connectors.base import Secret, Secrets, Settings
+from steward.connectors.base.settings import Secrets, Settings
+from steward.database.accounts import connections, sign_ins
+from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor
 from steward.model.connection import Auth, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
 from steward.outbound.errors import Broken, CallError, Unauthorized
 from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.store import connections, sign_ins
-from steward.store.engine import Engine, Tx
+from steward.telemetry.redact import Secret
 
 KIND = "spreadsheet"
 LASTS = timedelta(minutes=10)

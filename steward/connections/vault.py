@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.connectors.base import Connector, Secret, Secrets
+from steward.connectors.base.connector import Connector
+from steward.connectors.base.settings import Secrets
+from steward.database.accounts import connections
+from steward.database.accounts.connections import DataKey, SealedField
+from steward.database.engine.base import Tx
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
@@ -18,10 +22,7 @@ from steward.security.envelope import (
     unwrap,
     wrap,
 )
-from steward.store import connections
-from steward.store.connections import DataKey, SealedField
-from steward.store.engine import Tx
-from steward.telemetry.redact import Register
+from steward.telemetry.redact import Register, Secret
 
 # What is made for a store's events stands sealed beside its keys, under these names.
 EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"

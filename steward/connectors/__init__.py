@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from steward.connectors.base import Connector, Recovery
+from steward.connectors.base.connector import Connector
 from steward.connectors.cloud_s3.connector import CloudS3
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.spreadsheet.connector import Spreadsheet
 from steward.connectors.teams.connector import Teams
 from steward.connectors.woocommerce.connector import WooCommerce
+from steward.model.change import Recovery
 
 ALL: list[type[Connector]] = [Shopify, WooCommerce, Spreadsheet, Teams, CloudS3]
 

@@ -7,20 +7,23 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.connections.vault import open_secrets
-from steward.connectors.base import BadSettings, CallError, Connector, Reader, Secrets
-from steward.connectors.listening import CHANGED, IDS, ChangedAsk, Event, IdsAsk, dedupe_key
-from steward.crashpoint import crashpoint
+from steward.connectors.base.connector import Connector, Reader
+from steward.connectors.base.deliveries import CHANGED, IDS, ChangedAsk, Event, IdsAsk, dedupe_key
+from steward.connectors.base.settings import BadSettings, Secrets
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.database.events import catch_ups, last_seen, subscriptions
+from steward.database.events import records as events
+from steward.database.events.catch_ups import CatchUp, Fill
+from steward.database.events.last_seen import Seen
+from steward.database.events.records import NewEvent
 from steward.events import hearing, telling
 from steward.events.apart import tried
+from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
-from steward.outbound.errors import Refused
+from steward.outbound.errors import CallError, Refused
 from steward.runs.tools import Tools
-from steward.store import catch_ups, connections, events, last_seen, subscriptions
-from steward.store.catch_ups import CatchUp, Fill
-from steward.store.engine import Tx
-from steward.store.events import NewEvent
-from steward.store.last_seen import Seen
 
 OVERLAP = timedelta(minutes=2)
 # Stores tell whole seconds. What was modified a moment ago may change again within its second, and what was
@@ -138,7 +141,7 @@ async def _fill(tools: Tools, reading: Reading, reader: Reader) -> None:
         )
         if by_key:
             await tools.engine.write(tools.clock.now(), keep, org=reading.org)
-        crashpoint("after_fill_page")
+        failpoint("after_fill_page")
 
     async def done(tx: Tx) -> None:
         next_at = tx.now + tools.rules.catch_up
@@ -176,7 +179,7 @@ async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
             ids_at=ids_at,
         )
 
-    crashpoint("before_caught_up")
+    failpoint("before_caught_up")
     await tools.engine.write(tools.clock.now(), done, org=reading.org)
     if entered:
         tools.metrics.count("steward_events_received_total", entered, outcome="polled")

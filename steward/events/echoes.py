@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
-from steward.connectors.listening import Event
+from steward.connectors.base.deliveries import Event
+from steward.database.events.own_changes import KEPT, OwnChange
+from steward.database.events.records import KeptEvent
 from steward.model.ids import AutomationId
-from steward.store.events import KeptEvent
-from steward.store.own_changes import KEPT, OwnChange
 
 SOON = timedelta(seconds=60)
 LOOP = 5

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from steward.connectors.base import Connector
+from steward.connectors.base.connector import Connector
+from steward.database.engine.base import Tx
+from steward.database.events import catch_ups, subscriptions
+from steward.database.events.catch_ups import CatchUp, Fill
+from steward.database.events.subscriptions import Heard, Subscribed, SubscriptionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.store import catch_ups, subscriptions
-from steward.store.catch_ups import CatchUp, Fill
-from steward.store.engine import Tx
-from steward.store.subscriptions import Heard, Subscribed, SubscriptionState
 
 GONE = "The store cannot send this any more."
 

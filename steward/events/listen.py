@@ -8,20 +8,23 @@ from functools import partial
 from secrets import choice, token_hex
 
 from steward.connections.vault import BEFORE, EVENT_KEY, EVENT_SECRET, Vault, add, open_secrets
-from steward.connectors.base import BadSettings, CallError, Connector, Secret, Secrets
-from steward.connectors.listening import Subscription, SubscriptionState, Wanted
-from steward.crashpoint import crashpoint
+from steward.connectors.base.connector import Connector
+from steward.connectors.base.deliveries import Subscription, SubscriptionState, Wanted
+from steward.connectors.base.settings import BadSettings, Secrets
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.database.events import catch_ups, endpoints, last_seen, subscriptions
+from steward.database.events.catch_ups import Fill
+from steward.database.events.subscriptions import Heard, Listener, Subscribed
+from steward.database.events.subscriptions import SubscriptionState as Kept
 from steward.events import hearing
 from steward.events.apart import tried
+from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.outbound.errors import Refused, Throttled, Unavailable
+from steward.outbound.errors import CallError, Refused, Throttled, Unavailable
 from steward.runs.tools import Tools
-from steward.store import catch_ups, connections, endpoints, last_seen, subscriptions
-from steward.store.catch_ups import Fill
-from steward.store.engine import Tx
-from steward.store.subscriptions import Heard, Listener, Subscribed
-from steward.store.subscriptions import SubscriptionState as Kept
+from steward.telemetry.redact import Secret
 
 CHECK_EVERY = timedelta(hours=6)
 UNWANTED_FOR = timedelta(minutes=10)
@@ -108,7 +111,7 @@ async def _look_once(tools: Tools, org: OrgId, integration: IntegrationId) -> bo
     at_hand = await tools.engine.write(tools.clock.now(), begin, org=org)
     if at_hand is None:
         return False
-    crashpoint("before_subscribe")
+    failpoint("before_subscribe")
     try:
         await _clear_before(tools, at_hand)
         rows = await _ask(tools.vault, at_hand)
@@ -117,7 +120,7 @@ async def _look_once(tools: Tools, org: OrgId, integration: IntegrationId) -> bo
         tools.log.info("store_not_asked", org=org, integration=integration, why=error.message)
     else:
         settle = partial(_asked, org=org, look=at_hand, rows=rows, every=tools.rules.catch_up)
-    crashpoint("after_subscribe")
+    failpoint("after_subscribe")
     is_outdated = await tools.engine.write(tools.clock.now(), settle, org=org)
     tools.wake("catch_up")  # a first fill, or what was lost while a subscription was away
     return is_outdated

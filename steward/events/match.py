@@ -7,32 +7,27 @@ from datetime import timedelta
 from functools import partial
 
 from steward.automations import lifecycle, readiness
-from steward.connectors.base import Broken
-from steward.connectors.listening import Event, EventSource, StoredEvent
-from steward.crashpoint import crashpoint
+from steward.connectors.base.deliveries import Event, EventSource, StoredEvent
+from steward.database.accounts import connections
+from steward.database.automations import records as automations
+from steward.database.engine.base import AtOnce, Tx
+from steward.database.events import catch_ups, last_seen, own_changes, subscriptions
+from steward.database.events import records as events
+from steward.database.events.last_seen import Seen, Told
+from steward.database.events.records import KeptEvent
+from steward.database.runs import active_run as lanes
 from steward.events import telling
 from steward.events.apart import tried
 from steward.events.echoes import Echoes
-from steward.lanes import lane
-from steward.lanes.lane import TOO_LARGE, EventOffer
+from steward.failpoint import failpoint
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.run import EventRef
+from steward.outbound.errors import Broken
+from steward.run_queue import queue as lane
+from steward.run_queue.queue import TOO_LARGE, EventOffer
 from steward.runs.tools import Tools
-from steward.store import (
-    automations,
-    catch_ups,
-    connections,
-    events,
-    lanes,
-    last_seen,
-    own_changes,
-    subscriptions,
-)
-from steward.store.engine import AtOnce, Tx
-from steward.store.events import KeptEvent
-from steward.store.last_seen import Seen, Told
 
 BATCH = 200
 # An object an automation is writing at this moment: its event waits for the outcome, so that the guard knows.
@@ -119,10 +114,10 @@ async def _together(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
     look = partial(_look, org=org, ids=ids)
     kept, stores = await tools.engine.read(tools.clock.now(), look, org=org)
     read = [Read(one, _read(tools, one, stores.get(one.integration))) for one in kept]
-    crashpoint("before_match")
+    failpoint("before_match")
     match = partial(_commit, org=org, tools=tools, read=read, stores=stores)
     done: Outcome = await tools.engine.write(tools.clock.now(), match, org=org)
-    crashpoint("after_match")
+    failpoint("after_match")
     for why, count in done.not_run.items():
         tools.metrics.count("steward_events_not_run_total", count, why=why)
     return len(done.matched)

@@ -8,7 +8,7 @@ from typing import Any
 
 from steward.clock import Clock
 from steward.connections.vault import BEFORE, EVENT_SECRET, Vault, open_secrets
-from steward.connectors.listening import (
+from steward.connectors.base.deliveries import (
     Dropped,
     EventSecrets,
     EventSource,
@@ -17,15 +17,17 @@ from steward.connectors.listening import (
     Unverified,
     Verified,
 )
-from steward.crashpoint import crashpoint
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.events import endpoints, subscriptions
+from steward.database.events import records as events
+from steward.database.events.records import NewEvent
 from steward.events.floods import Floods
+from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.model.refusals import NotFound, Unauthenticated
 from steward.security.signatures import Signed
-from steward.store import connections, endpoints, events, subscriptions
-from steward.store.engine import Engine, Shared, Tx
-from steward.store.events import NewEvent
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Secret
@@ -144,13 +146,13 @@ class Intake:
             size=body.size,
             body=body.kept if body.size <= LARGEST else None,
         )
-        crashpoint("before_event")
+        failpoint("before_event")
         kept: Any = await self.engine.write(
             now,
             Shared(new, events.keep, events.keep_together, weight=len(new.body or b"")),
             org=address.org,
         )
-        crashpoint("after_event")
+        failpoint("after_event")
         self._tell(address, "kept" if kept else "repeated")
         return bool(kept)
 

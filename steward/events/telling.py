@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from steward.connectors.base import TopicSpec
-from steward.connectors.listening import Derived, Event
-from steward.store.last_seen import Seen, Told
+from steward.connectors.base.deliveries import Derived, Event, TopicSpec
+from steward.database.events.last_seen import Seen, Told
 
 
 def fresh_topics(

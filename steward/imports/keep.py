@@ -4,7 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from steward.expressions.evaluate import Evaluator
+from steward.database.engine.base import Tx
+from steward.database.imports import records as imports
+from steward.database.imports.records import Import
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import Reading, read_export
 from steward.model import kept_plan
@@ -13,9 +15,7 @@ from steward.model.ids import new_id
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.model.refusals import AllowanceSpent, NotFound, ValidationFailed
-from steward.store import imports
-from steward.store.engine import Tx
-from steward.store.imports import Import
+from steward.steps.workflow.expressions.evaluate import Evaluator
 
 
 @dataclass(frozen=True, slots=True)

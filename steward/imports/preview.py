@@ -8,6 +8,8 @@ from steward.automations import workflows
 from steward.automations.bindings import check_bindings
 from steward.automations.checks import Faults
 from steward.automations.platforms import lacking
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
 from steward.imports import keep
 from steward.model import kept_plan
 from steward.model.account import Actor
@@ -16,8 +18,6 @@ from steward.model.finding import Finding, Level
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, StepKind
-from steward.store import connections
-from steward.store.engine import Tx
 
 
 @dataclass(frozen=True, slots=True)

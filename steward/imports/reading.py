@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steward.expressions import template
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.template import Chunk, Lang, Template
-from steward.expressions.views import CodeStopped, Mode, Problem, Script, ToCheck
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
 from steward.imports.report import Report
@@ -19,8 +15,12 @@ from steward.imports.workflow_tool import read as workflow_tool
 from steward.model import kept_plan
 from steward.model.finding import Finding, Level
 from steward.model.plan import DataMode, OnError, Plan, PlanStep
-from steward.steps.code import script_of
-from steward.steps.execute import EXPRESSION, raw_parameters
+from steward.steps.n8n.nodes.code import script_of
+from steward.steps.workflow.execute import EXPRESSION, raw_parameters
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import Chunk, Lang, Template
+from steward.steps.workflow.expressions.views import CodeStopped, Mode, Problem, Script, ToCheck
 
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)

@@ -9,12 +9,12 @@ from steward.automations.checks import BY_SCHEDULE, TriggerAsk
 from steward.automations.from_plan import WorkflowAsk
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import Created
+from steward.database.engine.base import Tx
+from steward.database.imports import records as imports
 from steward.model.account import Actor
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
 from steward.model.refusals import ValidationFailed
-from steward.store import imports
-from steward.store.engine import Tx
 
 
 @dataclass(frozen=True, slots=True)

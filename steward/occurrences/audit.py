@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations.due import Locked
+from steward.database.automations import occurrences, slot_audits
+from steward.database.automations import records as automations
+from steward.database.automations.occurrences import Decided, StoredSlot
+from steward.database.engine.base import Engine, Tx
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.occurrences.slot import place_of
 from steward.scheduling.slots import Slot, slots
-from steward.store import automations, occurrences, slot_audits
-from steward.store.engine import Engine, Tx
-from steward.store.occurrences import Decided, StoredSlot
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 

@@ -6,15 +6,17 @@ from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from zoneinfo import ZoneInfo
 
+from steward.database.accounts import connections
+from steward.database.automations import calendar
+from steward.database.automations import records as automations
+from steward.database.automations.calendar import Coming, Narrowing, Place
+from steward.database.engine.base import Tx
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.model.refusals import ValidationFailed
 from steward.occurrences.projection import Nearness
 from steward.scheduling.slots import Slot, slots
 from steward.scheduling.zones import zone
-from steward.store import automations, calendar, connections
-from steward.store.calendar import Coming, Narrowing, Place
-from steward.store.engine import Tx
 
 LOOK_BACK = timedelta(days=31)
 USUAL_RANGE = timedelta(days=14)

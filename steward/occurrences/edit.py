@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from steward.automations import due, history
 from steward.automations.rules import AutomationRules
+from steward.database.automations import occurrences
+from steward.database.automations.history import HistoryAction
+from steward.database.engine.base import Tx
 from steward.model.account import Actor
 from steward.model.automation import AutomationState
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -13,9 +16,6 @@ from steward.model.refusals import WrongState
 from steward.occurrences.later import move_later
 from steward.occurrences.slot import Edited, Found, SlotAsk, edited, find, generated, row_edits, write_row
 from steward.scheduling.moves import check_this, whole_seconds
-from steward.store import occurrences
-from steward.store.engine import Tx
-from steward.store.history import HistoryAction
 
 
 class MoveScope(StrEnum):

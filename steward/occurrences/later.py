@@ -7,6 +7,11 @@ from datetime import datetime, timedelta
 from steward.automations import due, history
 from steward.automations.due import Locked
 from steward.automations.rules import AutomationRules
+from steward.database.automations import occurrences
+from steward.database.automations import records as automations
+from steward.database.automations.history import HistoryAction
+from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Tx
 from steward.model.account import Actor
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed
@@ -15,10 +20,6 @@ from steward.occurrences.slot import Edited, Found, edited, place_of, row_edits,
 from steward.scheduling.moves import Moved, move_this_and_later
 from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
-from steward.store import automations, occurrences
-from steward.store.engine import Tx
-from steward.store.history import HistoryAction
-from steward.store.occurrences import StoredSlot
 
 _INSTANT = timedelta(milliseconds=1)
 # A row moved again and again lies at most as far from its slot as a run can be moved ahead.

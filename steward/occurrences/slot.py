@@ -6,6 +6,11 @@ from zoneinfo import ZoneInfo
 
 from steward.automations import due
 from steward.automations.due import Locked
+from steward.database.automations import occurrences
+from steward.database.automations.history import FieldEdit
+from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Tx
+from steward.database.runs import records as runs
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId
@@ -17,10 +22,6 @@ from steward.occurrences.projection import Nearness
 from steward.scheduling.moves import DAYS_AHEAD
 from steward.scheduling.slots import Slot, find_slot
 from steward.scheduling.zones import zone
-from steward.store import occurrences, runs
-from steward.store.engine import Tx
-from steward.store.history import FieldEdit
-from steward.store.occurrences import StoredSlot
 
 _FAR = timedelta(days=DAYS_AHEAD)
 

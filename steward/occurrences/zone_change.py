@@ -7,14 +7,14 @@ from functools import partial
 
 from steward.automations import due
 from steward.automations.due import Locked
+from steward.database.automations import occurrences, slot_audits
+from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Engine, Tx
 from steward.model.automation import AutomationState
 from steward.model.occurrence import OccurrenceState
 from steward.occurrences.slot import place_of
 from steward.scheduling.slots import key_instant, slot_of_key, slots
 from steward.scheduling.zones import LAST, tzdata_version
-from steward.store import occurrences, slot_audits
-from steward.store.engine import Engine, Tx
-from steward.store.occurrences import StoredSlot
 
 BATCH = 100
 # How far a change of rules can move a slot, and how far back the slot before the next one can lie.

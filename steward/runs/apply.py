@@ -5,15 +5,17 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from steward.connectors.base import CallError, ChangeOp, Current
-from steward.connectors.writing import WriteOutcome, Writer, WriteState
-from steward.crashpoint import crashpoint
+from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
+from steward.database.runs.transitions import Lease
+from steward.database.runs.write_ledger import Effect
+from steward.failpoint import failpoint
 from steward.model.change import Batch, Outcome, Part, Recovery, batch_key, request_hash
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected
-from steward.outbound.errors import ErrorKind
+from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
 from steward.runs import doubts, ledger, rounds
@@ -21,8 +23,6 @@ from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, Attemp
 from steward.runs.partly import OUTCOME_OF_EFFECT
 from steward.runs.rounds import Piece, Round
 from steward.runs.tools import Tools
-from steward.store.effects import Effect
-from steward.store.run_queue import Lease
 
 REREAD_AFTER = timedelta(seconds=60)
 ATTEMPTS = 5
@@ -184,19 +184,19 @@ async def _send(
         return 0.0
     keys = tuple(piece.key for piece in pieces)
     batch = Batch(tuple(piece.part for piece in pieces), keys, batch_key(keys))
-    crashpoint("before_intent")
+    failpoint("before_intent")
     intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
     try:
         await tools.engine.write(tools.clock.now(), intend, org=lease.org)
     except AttemptsSpent as spent:
         await _give_up(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
-    crashpoint("after_intent")
+    failpoint("after_intent")
     outcomes = await _call(applying, batch)
-    crashpoint("after_call")
+    failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await tools.engine.write(tools.clock.now(), settle, org=lease.org)
-    crashpoint("after_outcome")
+    failpoint("after_outcome")
     await _doubt(applying, pieces, [outcome.error for outcome in outcomes])
     return await _learn(applying, pieces, outcomes)
 
@@ -280,7 +280,7 @@ async def repeat(
     effects = {effect.key: connection.integration_id for effect in found}
     grant = _grant(tools, lease, effects, change_hash=request_hash(parts))
     writer: Writer = await tools.access.writer(lease.org, connection, grant)
-    crashpoint("before_repeat")
+    failpoint("before_repeat")
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))
-    crashpoint("after_repeat")
+    failpoint("after_repeat")
     return outcomes

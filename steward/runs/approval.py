@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 
-from steward.lanes import ending
+from steward.database.accounts import audit
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
+from steward.database.runs import active_run as lanes
+from steward.database.runs import approvals, changes
+from steward.database.runs import fairness as fair
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.transitions import Lease
 from steward.model.account import Actor
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.automation import Automation, AutomationState
@@ -15,10 +23,8 @@ from steward.model.ids import ApprovalId, ChangeId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
+from steward.run_queue import ending
 from steward.runs.tools import CancelAsked, Fenced
-from steward.store import approvals, audit, automations, changes, fair, lanes, run_queue, runs
-from steward.store.engine import Tx
-from steward.store.run_queue import Lease
 
 LARGE_PERCENT = 20
 MANY_OBJECTS = 200

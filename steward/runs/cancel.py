@@ -1,12 +1,14 @@
 """A person cancels a run: at once while it waits, at its next border while it runs (engine 15)."""
 
-from steward.lanes import ending
+from steward.database.engine.base import Tx
+from steward.database.runs import fairness as fair
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
 from steward.model.account import Actor
 from steward.model.ids import AutomationId, RunId
 from steward.model.refusals import WrongState
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.store import fair, run_queue, runs
-from steward.store.engine import Tx
+from steward.run_queue import ending
 
 # A run moves on under a cancel at most so often: it is taken, it parks, it is decided.
 TRIES = 4

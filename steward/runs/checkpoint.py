@@ -7,6 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from steward.database.automations import memory
+from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.runs import changes, checkpoints, steps
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.checkpoints import MARK, Point
+from steward.database.runs.steps import StepRow, StepValue
+from steward.database.runs.transitions import Lease
 from steward.model.change import Change, shown
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
@@ -15,11 +22,6 @@ from steward.model.plan import PlanStep, StepStatus
 from steward.model.run import Counts
 from steward.runs.tools import Fenced
 from steward.steps.base import MemoryWrite
-from steward.store import changes, checkpoints, memory, run_queue, steps
-from steward.store.checkpoints import MARK, Point
-from steward.store.engine import Engine, Shared, Tx
-from steward.store.run_queue import Lease
-from steward.store.steps import StepRow, StepValue
 
 
 class Ended(NamedTuple):  # as a checkpoint below

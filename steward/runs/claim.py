@@ -8,31 +8,29 @@ from functools import partial
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
-from steward.crashpoint import crashpoint
-from steward.lanes.summaries import START
+from steward.database.accounts import organizations
+from steward.database.automations import records as automations
+from steward.database.automations import streaks
+from steward.database.engine.base import AtOnce, Shared, Tx
+from steward.database.events import records as events
+from steward.database.runs import fairness as fair
+from steward.database.runs import fast_runs as plain_runs
+from steward.database.runs import records as runs
+from steward.database.runs import steps
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.fast_runs import Beginning, Leased
+from steward.database.runs.steps import StepValue, ValueState
+from steward.database.runs.transitions import Hot, Lease
+from steward.failpoint import failpoint
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
+from steward.run_queue.summaries import START
 from steward.runs import finish
 from steward.runs.tools import Fenced, Tools
 from steward.steps.base import StoreEvent
-from steward.store import (
-    automations,
-    events,
-    fair,
-    organizations,
-    plain_runs,
-    run_queue,
-    runs,
-    steps,
-    streaks,
-)
-from steward.store.engine import AtOnce, Shared, Tx
-from steward.store.plain_runs import Beginning, Leased
-from steward.store.run_queue import Hot, Lease
-from steward.store.steps import StepValue, ValueState
 
 BATCH = 50
 # A run is stopped after so long from its start, sleeping and waiting for people included (engine 10.1.9).
@@ -58,7 +56,7 @@ async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[Org
         return []
     take = partial(_take, worker=worker, free=wanted, full=list(full))
     leases = await tools.engine.write(tools.clock.now(), AtOnce(take))
-    crashpoint("after_claim")
+    failpoint("after_claim")
     return leases
 
 

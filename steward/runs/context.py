@@ -7,7 +7,11 @@ from functools import partial
 from typing import TypeVar
 
 from steward.automations import readiness
-from steward.connectors.base import Current, Page, Reader, ReadOp, WriteOutcome
+from steward.connectors.base.connector import Current, Reader
+from steward.connectors.base.queries import Page, ReadOp
+from steward.connectors.base.writing import WriteOutcome
+from steward.database.accounts import connections
+from steward.database.automations import memory
 from steward.model.automation import Automation, Kind
 from steward.model.change import Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -19,7 +23,6 @@ from steward.runs.claim import Taken, event_of
 from steward.runs.tools import Tools, check_wanted
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
-from steward.store import connections, memory
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741

@@ -11,12 +11,15 @@ from steward.automations import due, lifecycle, plain, readiness
 from steward.automations.due import Locked
 from steward.automations.plain import Started
 from steward.automations.rules import AutomationRules
-from steward.crashpoint import crashpoint
+from steward.database import due_rows as ticks
+from steward.database.automations import records as automations
+from steward.database.automations import schedules
+from steward.database.automations.schedules import Timing
+from steward.database.engine.base import AtOnce, Dialect, Engine, Tx, ms
+from steward.database.operator import status as stats
+from steward.failpoint import failpoint
 from steward.model.ids import AutomationId, OrgId
 from steward.model.refusals import Unavailable
-from steward.store import automations, schedules, stats, ticks
-from steward.store.engine import AtOnce, Dialect, Engine, Tx, ms
-from steward.store.schedules import Timing
 from steward.telemetry.log import Log
 
 # Automations in one transaction, some 20 ms of SQLite's only writer and few locks held on PostgreSQL;
@@ -62,7 +65,7 @@ async def dispatch_due(
     found = await engine.read(now, AtOnce(partial(schedules.due, most=most)))
     if not found:
         return False
-    crashpoint("before_dispatch")
+    failpoint("before_dispatch")
     parts = _parts(found, engine.dialect)
     keys = [key for part in parts for key in part]
     more = len(found) == most or len(keys) < len(found)
@@ -70,13 +73,13 @@ async def dispatch_due(
     made += started.delays
     left = sorted(set(keys) - set(started.automations))
     if not left:
-        crashpoint("after_dispatch")
+        failpoint("after_dispatch")
         return more
     # Of these as many as before: a look that goes further must not make a tick of minutes.
     most = BATCH[engine.dialect] * AT_ONCE[engine.dialect]
     more = more or len(left) > most
     decided = await _the_long_way(engine, now, left[:most], rules=rules, log=log)
-    crashpoint("after_dispatch")
+    failpoint("after_dispatch")
     made += decided.delays
     behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings)
     return behind or (more and bool(decided.timings or started.automations))

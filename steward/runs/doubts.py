@@ -6,10 +6,10 @@ Whether the key is good is that check's to find out, and only after a second no 
 from collections.abc import Iterable
 from functools import partial
 
+from steward.database.accounts import connections
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import ErrorKind
 from steward.runs.tools import Tools
-from steward.store import connections
 
 _OF_KEYS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.WRONG_ADDRESS})
 

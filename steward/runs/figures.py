@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+from steward.database.automations import schedules
+from steward.database.engine.base import Tx
+from steward.database.operator import gauges as figures
+from steward.database.operator import health
 from steward.runs.tools import Tools
-from steward.store import figures, health, schedules
-from steward.store.engine import Tx
 
 
 async def tell(tools: Tools) -> None:

@@ -7,18 +7,22 @@ from functools import partial
 
 from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
-from steward.lanes import lane
+from steward.database.automations import streaks
+from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.runs import active_run as lanes
+from steward.database.runs import checkpoints
+from steward.database.runs import fast_runs as plain_runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.checkpoints import Point
+from steward.database.runs.fast_runs import Closed, Success
+from steward.database.runs.transitions import Lease
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
+from steward.run_queue import queue as lane
 from steward.runs import partly
 from steward.runs.tools import Fenced
-from steward.store import checkpoints, lanes, plain_runs, run_queue, streaks
-from steward.store.checkpoints import Point
-from steward.store.engine import Engine, Shared, Tx
-from steward.store.plain_runs import Closed, Success
-from steward.store.run_queue import Lease
 
 FAILURES_TO_PAUSE = 5
 RESULT_BYTES = 65_536

@@ -6,13 +6,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from steward.crashpoint import crashpoint
-from steward.lanes.summaries import NEVER_ASKED, change_counts
+from steward.database.engine.base import Tx
+from steward.database.runs import approvals, changes, steps
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
+from steward.database.runs.write_ledger import OPEN, Effect
+from steward.failpoint import failpoint
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
+from steward.run_queue.summaries import NEVER_ASKED, change_counts
 from steward.runs import apply, checkpoint, ledger, partly, reconcile
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
@@ -20,10 +26,6 @@ from steward.runs.ledger import Applying
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.tools import CancelAsked, Fenced
 from steward.steps.base import MemoryWrite, Produced, TooManyChanges
-from steward.store import approvals, changes, effects, run_queue, steps
-from steward.store.effects import OPEN, Effect
-from steward.store.engine import Tx
-from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 
 MOST_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -174,7 +176,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: st
     await walk.tools.engine.write(
         walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
     )
-    crashpoint("after_prepare")
+    failpoint("after_prepare")
     walk.journal[execution_key(step.name, iteration)] = StepValue(
         step.name, iteration, walk.seq + 1, ValueState.HELD, kept
     )
@@ -325,7 +327,7 @@ async def stop_steps(walk: Walk) -> None:
         await partly.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
 
     await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
-    crashpoint("after_drop")
+    failpoint("after_drop")
     for value in list(walk.journal.values()):
         if value.state is not ValueState.HELD:
             continue

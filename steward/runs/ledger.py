@@ -5,8 +5,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from steward.connectors.base import ChangeOp, WriteOutcome, WriteState
-from steward.crashpoint import crashpoint
+from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.database.engine.base import Tx
+from steward.database.events import own_changes
+from steward.database.events.own_changes import Touched
+from steward.database.runs import changes
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.changes import SettledChange
+from steward.database.runs.transitions import Lease
+from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState, Intent
+from steward.failpoint import failpoint
 from steward.model.change import (
     Change,
     Outcome,
@@ -21,12 +31,6 @@ from steward.runs import partly
 from steward.runs.partly import OUTCOME_OF_EFFECT
 from steward.runs.rounds import Known, Piece, UnsentOutcome
 from steward.runs.tools import CancelAsked, Fenced, Tools
-from steward.store import changes, effects, own_changes, run_queue
-from steward.store.changes import SettledChange
-from steward.store.effects import Effect, EffectOutcome, EffectState, Intent
-from steward.store.engine import Tx
-from steward.store.own_changes import Touched
-from steward.store.run_queue import Lease
 
 SEND_WITHIN = timedelta(seconds=5)
 CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
@@ -233,7 +237,7 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
         return cancel
 
     cancel = await applying.tools.engine.write(applying.tools.clock.now(), store, org=lease.org)
-    crashpoint("after_unsent")
+    failpoint("after_unsent")
     if cancel is not None:
         raise CancelAsked(cancel)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from steward.database.engine.base import Tx
+from steward.database.runs import changes
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.changes import SettledChange
+from steward.database.runs.write_ledger import Effect, EffectState
 from steward.model.change import Change, Outcome, Part, worst
 from steward.model.ids import OrgId, RunId
-from steward.store import changes, effects
-from steward.store.changes import SettledChange
-from steward.store.effects import Effect, EffectState
-from steward.store.engine import Tx
 
 PartResult = tuple[Outcome, str | None]
 

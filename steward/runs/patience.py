@@ -2,14 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from steward.connectors.base import CallError
+from steward.database.engine.base import Tx
 from steward.model.plan import PlanStep
 from steward.model.run import StartedBy
-from steward.outbound.errors import Throttled, Unavailable
+from steward.outbound.errors import CallError, Throttled, Unavailable
 from steward.runs.apply import MustWait
 from steward.runs.state import Walk
 from steward.runs.tools import Progress
-from steward.store.engine import Tx
 
 # A read that is asked to wait is tried again for an hour from the execution's first failure. An event comes
 # once, so its run tries again without being asked to, too.

@@ -5,24 +5,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from steward.connectors.base import CallError, WriteOutcome, WriteState
-from steward.connectors.store_operation import read_back
-from steward.crashpoint import crashpoint
-from steward.lanes import summaries
+from steward.connectors.base.store_operation import read_back
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.database.events import own_changes
+from steward.database.events.own_changes import Touched
+from steward.database.runs import changes
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.changes import SettledChange
+from steward.database.runs.transitions import Lease
+from steward.database.runs.write_ledger import OPEN, Effect, EffectOutcome, EffectState
+from steward.failpoint import failpoint
 from steward.model.change import Change, Part, Recovery
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
-from steward.outbound.errors import ErrorKind
+from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.turns import Urgency
+from steward.run_queue import summaries
 from steward.runs import apply, finish, partly
 from steward.runs.tools import Fenced, Tools
-from steward.store import changes, connections, effects, own_changes, run_queue, runs
-from steward.store.changes import SettledChange
-from steward.store.effects import OPEN, Effect, EffectOutcome, EffectState
-from steward.store.engine import Tx
-from steward.store.own_changes import Touched
-from steward.store.run_queue import Lease
 
 GIVE_UP = timedelta(hours=24)
 READ_TOGETHER = 100
@@ -91,9 +96,9 @@ async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
         verdicts = found or [await _find_out(tools, lease.org, ledger, effect)]
         asked |= {verdict.effect.key for verdict in verdicts}
         keep = partial(_keep_all, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
-        crashpoint("before_settle")
+        failpoint("before_settle")
         await tools.engine.write(tools.clock.now(), keep, org=lease.org)
-        crashpoint("after_settle")
+        failpoint("after_settle")
         again = [verdict.again_at for verdict in verdicts if verdict.again_at is not None]
         if again:
             return min(again)

@@ -7,10 +7,12 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from steward.database.engine.base import Engine, Tx
+from steward.database.runs import fairness as fair
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import workers
+from steward.database.runs.workers import HeldRun
 from steward.model.ids import WorkerId
-from steward.store import fair, run_queue, workers
-from steward.store.engine import Engine, Tx
-from steward.store.workers import HeldRun
 
 
 def process_name() -> str:

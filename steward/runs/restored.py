@@ -7,12 +7,16 @@ kept as begun, and is settled by its recovery class like one of a worker that di
 from collections.abc import Mapping
 from typing import Any
 
-from steward.connectors.base import ChangeOp
+from steward.connectors.base.connector import ChangeOp
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.database.operator import restored
+from steward.database.runs import changes
+from steward.database.runs import records as runs
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.write_ledger import Intent
 from steward.model.change import Change, Outcome, Part, batch_key, effect_key, request_hash
 from steward.model.ids import OrgId, RunId
-from steward.store import changes, connections, effects, restored, runs
-from steward.store.effects import Intent
-from steward.store.engine import Tx
 
 Operations = Mapping[str, Mapping[str, ChangeOp[Any]]]  # by kind of connection, by operation
 TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)

@@ -7,18 +7,16 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from steward.database.accounts import attempt_limits as limits
+from steward.database.accounts import keys
+from steward.database.engine import maintenance as upkeep
+from steward.database.engine.base import Engine, Tx
+from steward.database.events import own_changes
+from steward.database.events import retention as events_kept
+from steward.database.operator import partitions as months
+from steward.database.operator import retention
+from steward.database.runs import workers
 from steward.model.ids import AutomationId, OrgId, RunId
-from steward.store import (
-    events_kept,
-    keys,
-    limits,
-    months,
-    own_changes,
-    retention,
-    upkeep,
-    workers,
-)
-from steward.store.engine import Engine, Tx
 
 ROWS = 1_000
 # A run takes at least a row of five tables with it; so many a pass keep the writer free for others.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from steward.connectors.base import ChangeOp
+from steward.connectors.base.connector import ChangeOp
 from steward.model.change import Change, Outcome, Part
 from steward.model.ids import IntegrationId
 

@@ -8,16 +8,19 @@ from typing import Literal
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
-from steward.lanes import lane
+from steward.database.accounts import idempotency
+from steward.database.automations import records as automations
+from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.runs import fast_runs as plain_runs
+from steward.database.runs import records as runs
+from steward.database.runs.fast_runs import Making, Standing
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.json import digest
 from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
-from steward.store import automations, idempotency, plain_runs, runs
-from steward.store.engine import Engine, Shared, Tx
-from steward.store.plain_runs import Making, Standing
+from steward.run_queue import queue as lane
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,17 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from steward.crashpoint import crashpoint
-from steward.lanes.summaries import RunRecord, step_counts
+from steward.database.engine.base import Tx
+from steward.database.runs import changes, steps
+from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
+from steward.database.runs.transitions import Lease
+from steward.failpoint import failpoint
 from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
 from steward.model.run import Counts, Run
+from steward.run_queue.summaries import RunRecord, step_counts
 from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
@@ -20,10 +24,6 @@ from steward.runs.context import Opened
 from steward.runs.finish import Finish
 from steward.runs.tools import CancelAsked, Progress, Tools
 from steward.steps.base import MemoryWrite
-from steward.store import changes, steps
-from steward.store.engine import Tx
-from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.templates.base import Template
 
 T = TypeVar("T")
@@ -137,9 +137,9 @@ class Walk:
     ) -> None:
         """Writes the next row of the run. Raises Fenced, CancelAsked, TooMuchData."""
         point = self._point(ended, output, state=state, changes=changes, memory=memory)
-        crashpoint("before_checkpoint")
+        failpoint("before_checkpoint")
         cancel = await checkpoint.keep(self.tools.engine, self.tools.clock.now(), point)
-        crashpoint("after_checkpoint")
+        failpoint("after_checkpoint")
         self._note(ended, point)
         if cancel is not None:
             raise CancelAsked(cancel)
@@ -155,15 +155,15 @@ class Walk:
         assert point.value is not None
         self._note(ended, point)  # the run's last words tell of this step too
         wanted, now, engine = end(), self.tools.clock.now(), self.tools.engine
-        crashpoint("before_checkpoint")
+        failpoint("before_checkpoint")
         if wanted.went_well:
-            crashpoint("before_finish")
+            failpoint("before_finish")
             kept = checkpoint.plain_point(point, ended, point.value, now)
             closed = await finish.end_with_step(engine, now, wanted, kept)
             is_ended, cancel = closed.ended, closed.cancel
         else:
             is_ended, cancel = False, await checkpoint.keep(engine, now, point)
-        crashpoint("after_checkpoint")
+        failpoint("after_checkpoint")
         if cancel is not None:
             raise CancelAsked(cancel)
         return wanted if is_ended else None

@@ -9,9 +9,13 @@ from typing import Any, Protocol
 
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
-from steward.confined.pool import Children
 from steward.connections.vault import Vault
-from steward.connectors.base import ChangeOp, Reader, WriteOutcome
+from steward.connectors.base.connector import ChangeOp, Reader
+from steward.connectors.base.writing import WriteOutcome
+from steward.database.engine.base import Engine
+from steward.database.engine.disk_space import Space
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.transitions import Lease
 from steward.model.change import Batch
 from steward.model.connection import Connection
 from steward.model.ids import OrgId, RunId
@@ -24,10 +28,7 @@ from steward.outbound.web import WebReads
 from steward.outbound.wire import StillWanted
 from steward.runs.retention import Keeping
 from steward.runs.rounds import BatchSizes
-from steward.store import run_queue
-from steward.store.engine import Engine
-from steward.store.run_queue import Lease
-from steward.store.space import Space
+from steward.sandbox.pool import Children
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.templates.base import Template

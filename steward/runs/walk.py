@@ -8,15 +8,21 @@ from functools import partial
 
 import msgspec
 
-from steward.connectors.base import CallError
-from steward.crashpoint import crashpoint
-from steward.lanes import summaries
+from steward.database.engine.base import Tx
+from steward.database.runs import approvals, changes, steps
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
+from steward.database.runs.transitions import Lease
+from steward.failpoint import failpoint
 from steward.model.automation import Kind
 from steward.model.change import Outcome
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
 from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
+from steward.outbound.errors import CallError
+from steward.run_queue import summaries
 from steward.runs import approval, claim, context, doubts, finish, held, partly, patience, reconcile, workflow
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
@@ -25,10 +31,6 @@ from steward.runs.finish import End, Finish
 from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
 from steward.runs.tools import CancelAsked, Fenced, Stopping, Tools
 from steward.steps.base import Produced, StepContext, StepFailed
-from steward.store import approvals, changes, run_queue, runs, steps
-from steward.store.engine import Tx
-from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, TooMuchData, ValueState, execution_key
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -46,7 +48,7 @@ async def work(tools: Tools, lease: Lease) -> None:
     """Takes one leased run as far as it goes now: to its end, to a person's approval, or to sleep."""
     try:
         taken = await claim.take_up(tools, lease)
-        crashpoint("after_start")
+        failpoint("after_start")
         if taken is not None:
             if taken.hot.last_seq == 0 and lease.attempt == 1:
                 waited = tools.clock.now() - taken.run.queued_at
@@ -378,11 +380,11 @@ async def _ask(walk: Walk) -> None:
         leased_ms=walk.leased_ms(),
         summary=walk.record().summary(RunStatus.WAITING_APPROVAL, None, None),
     )
-    crashpoint("before_ask")
+    failpoint("before_ask")
     await tools.engine.write(
         tools.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
     )
-    crashpoint("after_ask")
+    failpoint("after_ask")
     tools.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 
@@ -411,14 +413,14 @@ def _cancelled(code: str) -> Callable[[Walk], End]:
 
 
 async def _end(tools: Tools, taken: Taken, end: End) -> None:
-    crashpoint("before_finish")
+    failpoint("before_finish")
     wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, tools.automation_rules)
     await finish.end_run(tools.engine, tools.clock.now(), wanted)
     _tell_end(tools, taken, end)
 
 
 def _tell_end(tools: Tools, taken: Taken, end: End) -> None:
-    crashpoint("after_finish")
+    failpoint("after_finish")
     tools.wake("ready")
     tools.metrics.count("steward_runs_finished_total", status=str(end.status))
     run, org = taken.run.id, taken.lease.org
@@ -461,7 +463,7 @@ async def _sleep(
 
     if not await tools.engine.write(tools.clock.now(), sleep, org=lease.org):
         raise Fenced(lease)
-    crashpoint("after_sleep")
+    failpoint("after_sleep")
 
 
 async def _broke(tools: Tools, lease: Lease) -> None:

@@ -7,31 +7,33 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from steward.connectors.base import CallError
-from steward.expressions.evaluate import Evaluator
-from steward.lanes.summaries import START
+from steward.database.automations import plans
+from steward.database.runs.steps import TooMuchData, ValueState, execution_key
 from steward.model import kept_plan
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
 from steward.model.run import Counts, Mode
+from steward.outbound.errors import CallError
+from steward.run_queue.summaries import START
 from steward.runs import context, doubts, held, patience
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
-from steward.steps import BY_TYPE, date_text, js_dates
 from steward.steps.base import Produced, StepFailed
-from steward.steps.execute import Done, origin_of
-from steward.steps.flow.hydrate import with_reads
-from steward.steps.flow.walk import walk_flow
-from steward.steps.items import Items, of_trigger, read_outputs
-from steward.steps.kinds import UNKNOWN_IN_TEST, Result, Scene
-from steward.steps.order import Execution
-from steward.steps.repeats import repeating
-from steward.steps.room import TooMuch
-from steward.steps.walking import Means, Settled, Waiting, walk
-from steward.store import plans
-from steward.store.steps import TooMuchData, ValueState, execution_key
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.shopify_flow.hydrate import with_reads
+from steward.steps.shopify_flow.walk import walk_flow
+from steward.steps.workflow.execute import Done, origin_of
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.items import Items, of_trigger, read_outputs
+from steward.steps.workflow.javascript import date_patterns as date_text
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.memory_budget import TooMuch
+from steward.steps.workflow.plan_order import Execution
+from steward.steps.workflow.repeats import repeating
+from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, Result, Scene
+from steward.steps.workflow.walk import Means, Settled, Waiting, walk
 
 T = TypeVar("T")
 # Codes of executions that hand nothing on, and what is said of the steps behind them.

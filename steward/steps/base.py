@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, Protocol, TypeAlias
 
-from steward.connectors.base import ChangeOp, Reader
+from steward.connectors.base.connector import ChangeOp, Reader
 from steward.model.change import Outcome, Proposal
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId

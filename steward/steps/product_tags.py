@@ -3,7 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from steward.connectors.base import TAGS, Action, Nothing, Planned, Product, Proposal, SetTags, together
+from steward.connectors.base.commands import SetTags
+from steward.connectors.base.connector import Planned, together
+from steward.connectors.base.queries import TAGS, Nothing
+from steward.connectors.base.records import Product
+from steward.model.change import Action, Proposal
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.base import StoreAccess
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from steward.connectors.base import VALUES, NotFound, SheetTable, ValuesAsk
-from steward.connectors.records import Cell
+from steward.connectors.base.queries import VALUES, ValuesAsk
+from steward.connectors.base.records import Cell, SheetTable
 from steward.model.json import JsonValue
+from steward.outbound.errors import NotFound
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.skus import key_of
 

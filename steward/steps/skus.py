@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from decimal import Decimal
 
-from steward.connectors.records import Cell, Variant
+from steward.connectors.base.records import Cell, Variant
 
 LONGEST_SHOWN = 60
 # White space, and the two signs of no width that come along when a text is copied or exported.

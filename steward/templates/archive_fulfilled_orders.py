@@ -3,19 +3,16 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from steward.connectors.base import CloseOrder, Fulfilment, Order, OrdersAsk, Payment
+from steward.connectors.base.commands import CloseOrder
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action, FieldKind
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.scheduling.zones import zone
-from steward.steps.ages import days_before
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept_orders import kept_orders, orders_of
-from steward.steps.orders import read_orders
-from steward.steps.results import COUNT, result_schema
 from steward.steps.tag_lists import has_one_of
 from steward.templates.base import (
     Category,
@@ -32,6 +29,11 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.ages import days_before
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.orders import read_orders
+from steward.templates.parts.results import COUNT, result_schema
+from steward.templates.parts.stored_orders import kept_orders, orders_of
 
 READ, PICK, ARCHIVE = "read-orders", "pick-old", "archive-orders"
 

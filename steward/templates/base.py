@@ -18,8 +18,8 @@ from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import StepFunction
-from steward.steps.inputs import Checked, check, named_accounts
-from steward.steps.results import RESULT_ENTRIES
+from steward.templates.parts.inputs import Checked, check, named_accounts
+from steward.templates.parts.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
 RESULT_BYTES = 64 * 1024

@@ -5,7 +5,10 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import CancelOrder, Fulfilment, Order, OrdersAsk, Payment, Planned
+from steward.connectors.base.commands import CancelOrder
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action, FieldKind
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -13,12 +16,7 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.ages import whole_hours
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept_orders import kept_orders, orders_of
-from steward.steps.orders import read_orders, total_text
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of
 from steward.templates.base import (
     Category,
@@ -36,6 +34,11 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.ages import whole_hours
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.orders import read_orders, total_text
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stored_orders import kept_orders, orders_of
 
 READ, PICK, CANCEL = "read-unpaid", "pick-old", "cancel-orders"
 # What only one platform has, by the store's kind (templates 5.8, `statuses`).

@@ -4,19 +4,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from steward.connectors.base import PostCard
+from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext
-from steward.steps.days import window_of
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.messages import post_card
-from steward.steps.numbers import change_percent, money_text, percent_text
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, or_null, result_schema
-from steward.steps.sales import add_up, best, read_window, titles_of_best
 from steward.templates.base import (
     Category,
     Ended,
@@ -31,6 +25,12 @@ from steward.templates.base import (
     sentences,
     whole,
 )
+from steward.templates.parts.days import window_of
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import post_card
+from steward.templates.parts.numbers import change_percent, money_text, percent_text
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, or_null, result_schema
+from steward.templates.parts.sales import add_up, best, read_window, titles_of_best
 
 READ, ADD, SEND = "read-orders", "add-up", "send-summary"
 _DAYS_BEFORE = {"day_before": 1, "week_before": 7}

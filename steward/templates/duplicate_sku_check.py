@@ -5,18 +5,16 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import VARIANTS, PostCard, ProductsAsk, Variant
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.records import Variant
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.reports import Report, send_report
-from steward.steps.results import COUNT, TEXT, list_of, result_schema
 from steward.steps.skus import key_of
-from steward.steps.stock import is_on_sale
 from steward.templates.base import (
     Category,
     Ended,
@@ -32,6 +30,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.reports import Report, send_report
+from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stock import is_on_sale
 
 READ, FIND, SEND = "read-variants", "find-duplicates", "send-report"
 NONE = "No duplicates."

@@ -6,36 +6,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import (
-    HoldFulfilment,
-    Order,
-    OrdersAsk,
-    PostCard,
-    Proposal,
-    Risk,
-    SetOrderTags,
-    together,
-)
-from steward.model.change import Action, FieldChange, FieldKind, Outcome
+from steward.connectors.base.commands import HoldFulfilment, PostCard, SetOrderTags
+from steward.connectors.base.connector import together
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Order, Risk
+from steward.model.change import Action, FieldChange, FieldKind, Outcome, Proposal
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept_orders import kept_orders, orders_of
-from steward.steps.messages import no_message, post_card
-from steward.steps.orders import (
-    changed_since,
-    in_currency,
-    order_of_event,
-    read_orders,
-    remember_read,
-    total_text,
-    until_of,
-)
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of, with_tag
 from steward.templates.base import (
     TAGS,
@@ -55,6 +36,19 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import no_message, post_card
+from steward.templates.parts.orders import (
+    changed_since,
+    in_currency,
+    order_of_event,
+    read_orders,
+    remember_read,
+    total_text,
+    until_of,
+)
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stored_orders import kept_orders, orders_of
 
 READ, DECIDE, HOLD, SEND = "read-orders", "decide-risk", "hold-orders", "tell-teams"
 # Orders whose risk was not assessed yet when they were looked at.

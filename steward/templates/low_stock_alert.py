@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.connectors.base import PostCard
+from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -11,10 +11,6 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.messages import no_message, post_card
-from steward.steps.results import COUNT, TEXT, WHOLE, list_of, or_null, result_schema
-from steward.steps.stock import Unit, Wanted, in_event, is_on_sale, read_products, units_of
 from steward.templates.base import (
     Category,
     Ended,
@@ -32,6 +28,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import no_message, post_card
+from steward.templates.parts.results import COUNT, TEXT, WHOLE, list_of, or_null, result_schema
+from steward.templates.parts.stock import Unit, Wanted, in_event, is_on_sale, read_products, units_of
 
 READ, PICK, SEND = "read-stock", "pick-low", "send-alert"
 # What was told last, by store and stock number: `low` or `untracked` (rule `only_new`).

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from steward.connectors.base import PostCard
+from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -11,11 +11,6 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext, StepFailed
-from steward.steps.gaps import LACKING, WORDS, gap_words, missing_of
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.reports import Report, send_report
-from steward.steps.results import COUNT, TEXT, list_of, result_schema
-from steward.steps.stock import is_on_sale, read_products
 from steward.templates.base import (
     Category,
     Ended,
@@ -32,6 +27,11 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.gaps import LACKING, WORDS, gap_words, missing_of
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.reports import Report, send_report
+from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stock import is_on_sale, read_products
 
 READ, FIND, SEND = "read-products", "find-gaps", "send-report"
 NONE = "Nothing is missing."

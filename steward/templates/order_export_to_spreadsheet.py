@@ -5,29 +5,16 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from steward.connectors.base import AppendRows, OrdersAsk, Proposal, WriteCells
-from steward.connectors.records import Cell
+from steward.connectors.base.commands import AppendRows, WriteCells
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Cell
+from steward.model.change import Proposal
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import AccountAccess, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.messages import account_of
-from steward.steps.order_sheet import (
-    HEADERS,
-    LINE_ID,
-    ORDER_ID,
-    OrderTab,
-    in_places,
-    names_of,
-    read_tab,
-    rows_of,
-    states_of,
-)
-from steward.steps.orders import OVERLAP, read_orders, read_until, remember_read, until_of
-from steward.steps.results import COUNT, WHOLE, or_null, result_schema
 from steward.steps.rows import cell_of, column_letters, kept_cell
 from steward.templates.base import (
     Category,
@@ -44,6 +31,21 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import account_of
+from steward.templates.parts.order_sheet import (
+    HEADERS,
+    LINE_ID,
+    ORDER_ID,
+    OrderTab,
+    in_places,
+    names_of,
+    read_tab,
+    rows_of,
+    states_of,
+)
+from steward.templates.parts.orders import OVERLAP, read_orders, read_until, remember_read, until_of
+from steward.templates.parts.results import COUNT, WHOLE, or_null, result_schema
 
 READ, SHEET, PICK, APPEND = "read-orders", "read-sheet", "pick-new", "append-rows"
 ROWS_AT_A_TIME = 500

@@ -6,19 +6,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import PostCard, Variant
-from steward.connectors.records import Cell
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.records import Cell, Variant
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import by_key, key_name, keyed_variants, names_by_key, spellings
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.numbers import amount_of, change_percent, money_text, percent_text
-from steward.steps.reports import Report, send_report
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 from steward.templates.base import (
     Category,
     Ended,
@@ -34,6 +29,11 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.across import by_key, key_name, keyed_variants, names_by_key, spellings
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.numbers import amount_of, change_percent, money_text, percent_text
+from steward.templates.parts.reports import Report, send_report
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 
 READ, COMPARE, SEND = "read-stores", "compare-prices", "send-report"
 _COUNTS = ("stores", "compared", "different", "other_currency", "ambiguous")

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import VARIANTS, Keep, Planned, ProductsAsk, SetPrice, Variant
+from steward.connectors.base.commands import Keep, SetPrice
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
@@ -13,11 +16,7 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext, StoreAccess
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_variants, variants_of
-from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
 from steward.steps.rows import kept_cell, named_rows, read_table
-from steward.steps.sheet_prices import PriceRow, PriceRules, Refused, Wanted, join_rows
 from steward.steps.skus import Skus, key_of
 from steward.templates.base import (
     COMPARE_AT_PRICE,
@@ -37,6 +36,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
+from steward.templates.parts.sheet_prices import PriceRow, PriceRules, Refused, Wanted, join_rows
+from steward.templates.parts.stored_products import kept_variants, variants_of
 
 SHEET, STORE, COMPARE, CHANGE = "read-sheet", "read-variants", "compare-prices", "change-prices"
 

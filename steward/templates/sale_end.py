@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from steward.connectors.base import PRODUCTS, Keep, Planned, Product, ProductsAsk, SetPrice, Variant
+from steward.connectors.base.commands import Keep, SetPrice
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
@@ -14,11 +17,7 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_products, products_of
-from steward.steps.numbers import amount_of
 from steward.steps.product_tags import has_tag, plan_tags, without_tag
-from steward.steps.results import COUNT, RESULT_ENTRIES, TEXT, list_of, or_null, result_schema
 from steward.templates.base import (
     COMPARE_AT_PRICE,
     PRICE,
@@ -37,6 +36,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.numbers import amount_of
+from steward.templates.parts.results import COUNT, RESULT_ENTRIES, TEXT, list_of, or_null, result_schema
+from steward.templates.parts.stored_products import kept_products, products_of
 
 SALE, READ, COMPARE, RESTORE = "read-sale", "read-variants", "compare-prices", "restore-prices"
 # What `sale-start` keeps of each variant it marked down, and which of those were put back by this one.

@@ -5,7 +5,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import Keep, Planned, Product, SetPrice, Variant
+from steward.connectors.base.commands import Keep, SetPrice
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -14,14 +16,8 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_products, products_of
-from steward.steps.markdowns import ROUND_TO, is_discounted, marked_down
-from steward.steps.numbers import amount_of
 from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag
-from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
 from steward.steps.skus import RowRefused
-from steward.steps.stock import Wanted, read_products
 from steward.templates.base import (
     COMPARE_AT_PRICE,
     PRICE,
@@ -41,6 +37,12 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.markdowns import ROUND_TO, is_discounted, marked_down
+from steward.templates.parts.numbers import amount_of
+from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
+from steward.templates.parts.stock import Wanted, read_products
+from steward.templates.parts.stored_products import kept_products, products_of
 
 READ, WORK_OUT, CHANGE = "read-variants", "work-out-prices", "change-prices"
 # Of each variant marked down its prices before and after, by store and variant; read by `sale-end`.

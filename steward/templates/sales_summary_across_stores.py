@@ -4,21 +4,14 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import PostCard
+from steward.connectors.base.commands import PostCard
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import labels_of, naming, stores_of
 from steward.steps.base import Produced, StepContext
-from steward.steps.days import window_of
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.messages import post_card
-from steward.steps.numbers import money_text
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
-from steward.steps.sales import add_up, read_window
 from steward.templates.base import (
     Category,
     Ended,
@@ -35,6 +28,13 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.across import labels_of, naming, stores_of
+from steward.templates.parts.days import window_of
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import post_card
+from steward.templates.parts.numbers import money_text
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.sales import add_up, read_window
 
 READ, ADD, SEND = "read-stores", "add-up", "send-summary"
 

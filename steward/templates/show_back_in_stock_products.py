@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from steward.connectors.base import Product, Proposal
-from steward.model.change import Action
+from steward.connectors.base.records import Product
+from steward.model.change import Action, Proposal
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
@@ -11,12 +11,7 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_products, products_of
 from steward.steps.product_tags import has_tag, one_change, plan_tags, without_tag
-from steward.steps.results import COUNT, TEXT, WHOLE, list_of, result_schema
-from steward.steps.stock import in_event, is_live, read_products, total_of, units_of
-from steward.steps.visibility import CHANNELS_INPUT, beside, channels_of, missing_channels, plan_visible
 from steward.templates.base import (
     TAGS,
     VISIBLE,
@@ -33,6 +28,17 @@ from steward.templates.base import (
     sentences,
     verb,
     whole,
+)
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.results import COUNT, TEXT, WHOLE, list_of, result_schema
+from steward.templates.parts.stock import in_event, is_live, read_products, total_of, units_of
+from steward.templates.parts.stored_products import kept_products, products_of
+from steward.templates.parts.visibility import (
+    CHANNELS_INPUT,
+    beside,
+    channels_of,
+    missing_channels,
+    plan_visible,
 )
 
 READ, PICK, SHOW = "read-marked", "pick-in-stock", "show-products"

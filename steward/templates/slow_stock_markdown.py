@@ -6,14 +6,10 @@ from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from steward.connectors.base import (
-    OrdersAsk,
-    Planned,
-    PostCard,
-    SetPrice,
-    Variant,
-    currency_decimals,
-)
+from steward.connectors.base.commands import PostCard, SetPrice
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Variant, currency_decimals
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -22,17 +18,7 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.days import window_of
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_variants, variants_of
-from steward.steps.markdowns import ROUND_TO, marked_down
-from steward.steps.messages import no_message, post_card
-from steward.steps.numbers import amount_of, money_text
-from steward.steps.orders import read_orders, read_until, remember_read, until_of
-from steward.steps.results import COUNT, result_schema
-from steward.steps.sales import counts_as_sale
 from steward.steps.skus import RowRefused
-from steward.steps.stock import Wanted, is_on_sale, read_products
 from steward.templates.base import (
     COMPARE_AT_PRICE,
     PRICE,
@@ -53,6 +39,16 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.days import window_of
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.markdowns import ROUND_TO, marked_down
+from steward.templates.parts.messages import no_message, post_card
+from steward.templates.parts.numbers import amount_of, money_text
+from steward.templates.parts.orders import read_orders, read_until, remember_read, until_of
+from steward.templates.parts.results import COUNT, result_schema
+from steward.templates.parts.sales import counts_as_sale
+from steward.templates.parts.stock import Wanted, is_on_sale, read_products
+from steward.templates.parts.stored_products import kept_variants, variants_of
 
 READ, PICK, CHANGE, SEND = "read-sales", "pick-slow", "change-prices", "tell-teams"
 # Of each variant marked down: how often, when last, and its price before the first time.

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steward.connectors.base import PostCard
-from steward.connectors.records import Cell
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.records import Cell
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -16,10 +16,6 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.messages import no_message, post_card
-from steward.steps.results import COUNT, result_schema
-from steward.steps.row_filter import ORDERED, Where, date_of, number_of
 from steward.steps.rows import cell_of, kept_cell, named_rows, read_table
 from steward.steps.skus import RowRefused, key_of
 from steward.templates.base import (
@@ -38,6 +34,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import no_message, post_card
+from steward.templates.parts.results import COUNT, result_schema
+from steward.templates.parts.row_filter import ORDERED, Where, date_of, number_of
 
 READ, PICK, SEND = "read-sheet", "pick-rows", "send-digest"
 # Of each row, by its key, a mark of the value it had; and that there was a first run (`changed`).

@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import PostCard, Variant
-from steward.connectors.records import Cell
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.records import Cell, Variant
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import by_key, key_name, keyed_variants, names_by_key, spellings
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.reports import Report, send_report
-from steward.steps.results import COUNT, result_schema
 from steward.templates.base import (
     Category,
     Ended,
@@ -31,6 +27,10 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.across import by_key, key_name, keyed_variants, names_by_key, spellings
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.reports import Report, send_report
+from steward.templates.parts.results import COUNT, result_schema
 
 READ, JOIN, SEND = "read-stores", "join-stock", "send-report"
 NOT_TRACKED = "not tracked"

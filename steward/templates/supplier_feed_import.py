@@ -7,7 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import VARIANTS, ProductsAsk, Variant
+from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -16,15 +17,8 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext, StepFailed
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_variants, variants_of
-from steward.steps.locations import LOCATION_INPUT, location_faults, location_of
-from steward.steps.messages import account_of
-from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, TEXT, list_of, result_schema
 from steward.steps.rows import cell_of, kept_cell
 from steward.steps.skus import Skus, key_of
-from steward.steps.supplier_file import read_file, table_of
-from steward.steps.supplier_rows import FeedRow, FeedRules, Joined, Wanted, join_feed, missing_ones, plan_rows
 from steward.templates.base import (
     PRICE,
     STOCK,
@@ -43,6 +37,21 @@ from steward.templates.base import (
     sentences,
     verb,
     whole,
+)
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.locations import LOCATION_INPUT, location_faults, location_of
+from steward.templates.parts.messages import account_of
+from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, TEXT, list_of, result_schema
+from steward.templates.parts.stored_products import kept_variants, variants_of
+from steward.templates.parts.supplier_file import read_file, table_of
+from steward.templates.parts.supplier_rows import (
+    FeedRow,
+    FeedRules,
+    Joined,
+    Wanted,
+    join_feed,
+    missing_ones,
+    plan_rows,
 )
 
 FILE, STORE, COMPARE, CHANGE = "read-file", "read-variants", "compare-rows", "change-variants"

@@ -3,7 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from steward.connectors.base import VARIANTS, Page, Planned, ProductsAsk, SetStock, Variant
+from steward.connectors.base.commands import SetStock
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import VARIANTS, Page, ProductsAsk
+from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -12,14 +15,7 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.across import naming
 from steward.steps.base import AccountAccess, MemoryWrite, Produced, StepContext, StepFailed
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_variants, variants_of
-from steward.steps.locations import LOCATION_INPUT, location_faults, location_of
-from steward.steps.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
-from steward.steps.stock import in_event, read_products, units_of
-from steward.steps.stock_pairs import PairRules, SourceRow, match_key, pair
 from steward.templates.base import (
     STOCK,
     Category,
@@ -38,6 +34,13 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.across import naming
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.locations import LOCATION_INPUT, location_faults, location_of
+from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
+from steward.templates.parts.stock import in_event, read_products, units_of
+from steward.templates.parts.stock_pairs import PairRules, SourceRow, match_key, pair
+from steward.templates.parts.stored_products import kept_variants, variants_of
 
 SOURCE, TARGET, COMPARE, SET = "read-source", "read-target", "compare-stock", "set-stock"
 # How many variants each source had when it was last read whole.

@@ -7,7 +7,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import Customer, Planned, SetCustomerTags
+from steward.connectors.base.commands import SetCustomerTags
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.records import Customer
 from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
@@ -16,11 +18,6 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext
-from steward.steps.customer_spend import read_spend
-from steward.steps.days import window_of
-from steward.steps.inputs import inputs_schema
-from steward.steps.numbers import money_text
-from steward.steps.results import COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of, with_tag, without_tags
 from steward.templates.base import (
     TAGS,
@@ -37,6 +34,11 @@ from steward.templates.base import (
     sentences,
     whole,
 )
+from steward.templates.parts.customer_spend import read_spend
+from steward.templates.parts.days import window_of
+from steward.templates.parts.inputs import inputs_schema
+from steward.templates.parts.numbers import money_text
+from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
 
 READ, DECIDE, CHANGE = "read-customers", "decide-tiers", "change-tags"
 

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import Order, OrdersAsk, Planned, SetOrderTags
+from steward.connectors.base.commands import SetOrderTags
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Order
 from steward.model.change import Action
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -14,18 +17,6 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept_orders import kept_orders, orders_of
-from steward.steps.numbers import money_text
-from steward.steps.orders import (
-    changed_since,
-    in_currency,
-    order_of_event,
-    read_orders,
-    remember_read,
-    until_of,
-)
-from steward.steps.results import COUNT, TEXT, list_of, result_schema
 from steward.steps.skus import key_of
 from steward.steps.tag_lists import has_one_of, with_tag, without_tags
 from steward.templates.base import (
@@ -43,6 +34,18 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.numbers import money_text
+from steward.templates.parts.orders import (
+    changed_since,
+    in_currency,
+    order_of_event,
+    read_orders,
+    remember_read,
+    until_of,
+)
+from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stored_orders import kept_orders, orders_of
 
 READ, MATCH, CHANGE = "read-orders", "match-orders", "change-tags"
 # Orders this automation tagged, each with the tag as it was written.

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import Product, Variant
+from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
@@ -14,13 +14,7 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import Produced, StepContext, StoreAccess
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept import kept_products, products_of
-from steward.steps.markdowns import is_discounted
-from steward.steps.numbers import amount_of
 from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag, without_tag
-from steward.steps.results import COUNT, result_schema
-from steward.steps.stock import Wanted, read_products
 from steward.templates.base import (
     TAGS,
     Category,
@@ -37,6 +31,12 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.markdowns import is_discounted
+from steward.templates.parts.numbers import amount_of
+from steward.templates.parts.results import COUNT, result_schema
+from steward.templates.parts.stock import Wanted, read_products
+from steward.templates.parts.stored_products import kept_products, products_of
 
 READ, MATCH, CHANGE = "read-products", "match-products", "change-tags"
 

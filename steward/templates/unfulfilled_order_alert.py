@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from steward.connectors.base import Fulfilment, Order, OrdersAsk, Payment, PostCard
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.ages import days_before, whole_days
 from steward.steps.base import Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
-from steward.steps.kept_orders import kept_orders, orders_of
-from steward.steps.messages import no_message, post_card
-from steward.steps.orders import read_orders, total_text
-from steward.steps.results import AMOUNT, COUNT, TEXT, list_of, result_schema
 from steward.steps.tag_lists import has_one_of
 from steward.templates.base import (
     Category,
@@ -33,6 +29,12 @@ from steward.templates.base import (
     verb,
     whole,
 )
+from steward.templates.parts.ages import days_before, whole_days
+from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.messages import no_message, post_card
+from steward.templates.parts.orders import read_orders, total_text
+from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.stored_orders import kept_orders, orders_of
 
 READ, PICK, SEND = "read-orders", "pick-old", "send-alert"
 

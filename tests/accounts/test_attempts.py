@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from steward.accounts.attempts import count
+from steward.database.engine.base import Engine, Tx
 from steward.model.refusals import RateLimited
-from steward.store.engine import Engine, Tx
 from tests.fake_clock import FakeClock
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from steward.accounts import keys
+from steward.database.accounts import keys as kept
+from steward.database.engine.base import Engine, Tx
 from steward.model.refusals import NotConfigured
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.store import keys as kept
-from steward.store.engine import Engine, Tx
 from tests.fake_clock import FakeClock
 
 FIRST = MasterKey("first", bytes(32))

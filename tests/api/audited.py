@@ -1,7 +1,7 @@
 """Reads the audit log of an organisation, which no endpoint answers."""
 
+from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
-from steward.store.engine import Tx
 from tests.service import Service
 
 

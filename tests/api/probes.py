@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.calls import Answered, Call, Entry, Nothing, Operation, PreparedIsStale, replayed
-from steward.api.fields import (
+from steward.api.http.operation import Answered, Call, Entry, Nothing, Operation, PreparedIsStale, replayed
+from steward.api.http.paging import after, next_cursor
+from steward.api.schema.fields import (
     Body,
     CommaList,
     CommentText,
@@ -24,11 +25,10 @@ from steward.api.fields import (
     Timestamp,
     Unique,
 )
-from steward.api.paging import after, next_cursor
+from steward.database.engine.base import Tx
 from steward.model.account import Role, Scope
 from steward.model.instants import wire_time
 from steward.model.refusals import StaleVersion, WrongState
-from steward.store.engine import Tx
 
 READ, WRITE, APPROVE = Scope.READ, Scope.WRITE, Scope.APPROVE
 

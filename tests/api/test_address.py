@@ -4,7 +4,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from steward.api.address import source
+from steward.api.http.address import source
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("2001:db8:aaaa::/48"))
 

@@ -8,10 +8,10 @@ import pytest
 
 from steward.api.operations import OPERATIONS
 from steward.api.operations_automations import AUTOMATIONS
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.store import connections
-from steward.store.engine import Engine, Tx
 from tests.automations.world import RULES, connection
 from tests.fake_clock import FakeClock
 from tests.people import Caller, Heard

@@ -8,7 +8,7 @@ import pytest
 
 from steward.api.application import create
 from steward.api.operations import OPERATIONS
-from steward.connectors.base import Destination
+from steward.connectors.base.connector import Destination
 from steward.model.connection import ConnectionState
 from tests.people import Caller
 from tests.whole import Whole, whole

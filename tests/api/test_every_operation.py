@@ -11,9 +11,9 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from steward.api import openapi
-from steward.api.calls import Entry, Operation
+from steward.api.http.operation import Entry, Operation
+from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS
-from steward.api.statuses import STATUS
 from steward.model import refusals
 from steward.model.account import TOKEN_SCOPES, Scope
 from tests.people import Caller

@@ -7,10 +7,10 @@ import pytest
 
 from steward.accounts import invitations, people
 from steward.accounts.people import CreatePerson
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import migrations
 from steward.model.account import Role
 from steward.model.instants import wire_time
-from steward.store.engine import Tx
-from steward.store.migrate import migrations
 from tests.api.audited import actions
 from tests.people import PASSWORD, Caller, Heard
 from tests.service import Service

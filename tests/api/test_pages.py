@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from steward.api.application import create
+from steward.api.http.static_files import built
 from steward.api.operations import OPERATIONS
-from steward.api.pages import built
 from tests.service import BASE_URL, Service
 
 SCRIPT = "console.log('steward');\n" * 100

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steward.store.engine import Engine
+from steward.database.engine.base import Engine
 from tests.authz.two import Two, make_two
 from tests.fake_clock import FakeClock
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.api.calls import Operation
+from steward.api.http.operation import Operation
 from tests.authz.two import PREFIX, Ids
 
 Body = dict[str, Any]

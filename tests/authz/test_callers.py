@@ -6,7 +6,7 @@ import pytest
 
 from steward.accounts import credentials, organizations, people
 from steward.accounts.credentials import Issued
-from steward.api.calls import Entry, Operation
+from steward.api.http.operation import Entry, Operation
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
 from steward.model.ids import OrgId

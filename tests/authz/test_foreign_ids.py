@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from steward.api.calls import Entry, Operation
+from steward.api.http.operation import Entry, Operation
 from steward.api.operations import OPERATIONS
 from steward.model.account import TOKEN_SCOPES
 from tests.authz.rows import NOT_LOOKED_AT, SPELLED, at, is_list, named, parameters, spelled

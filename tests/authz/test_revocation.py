@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from steward.accounts import credentials, organizations, people
+from steward.database.engine.base import Engine
+from steward.database.engine.postgres import PostgresEngine
 from steward.model.ids import OrgId
-from steward.store.engine import Engine
-from steward.store.engine_postgres import PostgresEngine
 from tests.fake_clock import FakeClock
 from tests.people import Caller
 from tests.service import Service

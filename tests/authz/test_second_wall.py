@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
+from steward.database.engine.base import Tx
+from steward.database.engine.postgres import PostgresEngine, PostgresTx
+from steward.database.runs import records as runs
 from steward.model.ids import OrgId
-from steward.store import runs
-from steward.store.engine import Tx
-from steward.store.engine_postgres import PostgresEngine, PostgresTx
 from tests.authz.two import Two, make_two
 from tests.authz.unwalled import open_wall, without_the_first_wall
 from tests.fake_clock import FakeClock

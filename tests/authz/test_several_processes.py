@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from steward.store.engine_postgres import PostgresEngine
+from steward.database.engine.postgres import PostgresEngine
 from tests.authz.two import PREFIX, make_two
 from tests.fake_clock import FakeClock
 from tests.people import Caller

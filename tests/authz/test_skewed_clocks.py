@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from steward.clock import SystemClock
-from steward.store.engine import Tx
-from steward.store.engine_postgres import PostgresEngine
+from steward.database.engine.base import Tx
+from steward.database.engine.postgres import PostgresEngine
 from tests.fake_clock import FakeClock
 from tests.service import make_service
 

@@ -8,6 +8,12 @@ from typing import Any
 
 from steward.connections.vault import Vault
 from steward.connectors import Options, build
+from steward.database.accounts import connections
+from steward.database.engine.base import Engine, Tx
+from steward.database.runs import approvals, changes, workers
+from steward.database.runs import transitions as run_queue
+from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.world import World, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -15,11 +21,7 @@ from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId,
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.runs.checkpoint import change_wire
-from steward.sandbox.sheets import Tab
-from steward.sandbox.world import World, create
 from steward.scheduling.zones import use_packaged_zones
-from steward.store import approvals, changes, connections, run_queue, workers
-from steward.store.engine import Engine, Tx
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from steward.templates import ALL as TEMPLATES

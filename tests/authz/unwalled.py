@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from steward.store import engine_postgres
-from steward.store.engine import Args, Both, Sql
-from steward.store.engine_postgres import PostgresTx
+from steward.database.engine import postgres as engine_postgres
+from steward.database.engine.base import Args, Both, Sql
+from steward.database.engine.postgres import PostgresTx
 
 _FIRST_WALL = re.compile(r"\b(?:\w+\.)?org_id = :org\b")
 

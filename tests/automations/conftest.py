@@ -2,7 +2,7 @@
 
 import pytest
 
-from steward.store.engine import Engine
+from steward.database.engine.base import Engine
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
 

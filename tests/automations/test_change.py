@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from steward.database.automations import history
+from steward.database.automations.occurrences import StoredSlot
 from steward.model.automation import Automation
 from steward.model.connection import ConnectionState
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotConnected, StaleVersion, ValidationFailed
-from steward.store import history
-from steward.store.occurrences import StoredSlot
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, STOCK, World, reads, template
 
 PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED

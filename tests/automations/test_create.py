@@ -10,6 +10,8 @@ import pytest
 
 from steward.automations import setup
 from steward.automations.checks import LARGEST_INPUTS, MOST_CONNECTIONS, TriggerAsk
+from steward.database.automations import history
+from steward.database.automations.history import HistoryAction
 from steward.model.account import Maker
 from steward.model.automation import AutomationState
 from steward.model.connection import ConnectionState
@@ -18,8 +20,6 @@ from steward.model.refusals import KeyReused, NotConnected, ValidationFailed
 from steward.model.schedule import MANUAL, Cadence
 from steward.model.trigger import EventTrigger, ScheduleTrigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
-from steward.store import history
-from steward.store.history import HistoryAction
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World, reads
 
 HOUR = datetime(2026, 5, 1, 8, 0, tzinfo=UTC)

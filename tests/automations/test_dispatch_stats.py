@@ -3,9 +3,9 @@
 from datetime import timedelta
 from functools import partial
 
+from steward.database.engine.base import ms
+from steward.database.operator import status as stats
 from steward.runs import dispatch
-from steward.store import stats
-from steward.store.engine import ms
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.automations.world import DAILY, World

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from steward.automations import lifecycle
+from steward.database.automations import history, streaks
+from steward.database.automations.history import HistoryAction
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.connection import ConnectionState
 from steward.model.ids import AutomationId
@@ -21,8 +23,6 @@ from steward.model.refusals import (
     WrongState,
 )
 from steward.model.run import RunStatus, StartedBy
-from steward.store import history, streaks
-from steward.store.history import HistoryAction
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World
 
 ONCE = {"cadence": "once", "run_at": "12:00", "date": "2026-05-01"}

@@ -11,8 +11,15 @@ from steward.automations import change, due, lifecycle, setup
 from steward.automations.checks import TriggerAsk
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import CreateAsk
-from steward.lanes import ending, lane
-from steward.lanes.lane import Offer, Offered
+from steward.database.accounts import connections, organizations, people
+from steward.database.automations import occurrences, schedules
+from steward.database.automations import records as automations
+from steward.database.automations.occurrences import StoredSlot, of_automation
+from steward.database.engine.base import Engine, Tx
+from steward.database.runs import approvals, workers
+from steward.database.runs import records as runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.transitions import Lease
 from steward.model.account import TOKEN_SCOPES, Actor, Organization, Role, Via, maker
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.automation import Automation
@@ -22,26 +29,14 @@ from steward.model.json import JsonValue
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
+from steward.run_queue import ending
+from steward.run_queue import queue as lane
+from steward.run_queue.queue import Offer, Offered
 from steward.runs.dispatch import dispatch_due
-from steward.steps.inputs import inputs_schema, shared
-from steward.store import (
-    approvals,
-    automations,
-    connections,
-    occurrences,
-    organizations,
-    people,
-    run_queue,
-    runs,
-    schedules,
-    workers,
-)
-from steward.store.engine import Engine, Tx
-from steward.store.occurrences import StoredSlot, of_automation
-from steward.store.run_queue import Lease
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from steward.templates.base import Category, LastWords, Needs, Template, TemplateFacts, Use
+from steward.templates.parts.inputs import inputs_schema, shared
 from tests.fake_clock import FakeClock
 
 T = TypeVar("T")

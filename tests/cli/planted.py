@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from steward.store.migrate import is_sqlite, sqlite_path
+from steward.database.engine.migrate import is_sqlite, sqlite_path
 
 Tables = Mapping[str, list[dict[str, Any]]]
 

@@ -14,12 +14,12 @@ import pytest
 
 from steward.cli.run import run
 from steward.clock import SystemClock
-from steward.crashpoint import watch
+from steward.database.engine import backup as copies
+from steward.database.engine.migrate import migrations, sqlite_path
+from steward.database.engine.sqlite import take_lock
+from steward.failpoint import watch
 from steward.model.change import Outcome
 from steward.model.run import Run, RunStatus
-from steward.store import copies
-from steward.store.engine_sqlite import take_lock
-from steward.store.migrate import migrations, sqlite_path
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

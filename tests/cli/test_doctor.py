@@ -11,9 +11,9 @@ import pytest
 from steward.cli import doctor
 from steward.clock import SystemClock
 from steward.connectors.shopify import schema_table
-from steward.store.engine import Tx
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, sqlite_path
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.sqlite import SqliteEngine
 from tests.cli.test_operator import Said, Steward, steward
 
 __all__ = ["steward"]  # a fixture

@@ -17,12 +17,12 @@ import pytest
 from steward.accounts import people
 from steward.accounts.people import CreatePerson
 from steward.cli.run import run
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.sqlite import take_lock
+from steward.database.operator.erasure import KEPT, TABLES
+from steward.fake_platforms.world import World
 from steward.model.account import Role
 from steward.model.run import RunStatus
-from steward.sandbox.world import World
-from steward.store.engine_sqlite import take_lock
-from steward.store.erasing import KEPT, TABLES
-from steward.store.migrate import is_sqlite, sqlite_path
 from tests.cli.planted import holding, tables_of
 from tests.events.world import open_ears, order
 from tests.fake_clock import FakeClock

@@ -11,8 +11,8 @@ import pytest
 
 from steward.cli import command
 from steward.cli.run import run
-from steward.store.engine import Dialect
-from steward.store.migrate import is_sqlite, migrations, sqlite_path
+from steward.database.engine.base import Dialect
+from steward.database.engine.migrate import is_sqlite, migrations, sqlite_path
 
 PASSWORD = "correct sparrow lantern"
 

@@ -14,9 +14,9 @@ import pytest
 
 from steward.cli.run import run
 from steward.config import read
+from steward.database.engine.migrate import sqlite_path
+from steward.database.engine.private_files import close, is_shared
 from steward.startup import own_files
-from steward.store.migrate import sqlite_path
-from steward.store.private_files import close, is_shared
 from tests.processes.running import start
 
 pytestmark = pytest.mark.usefixtures("open_umask")

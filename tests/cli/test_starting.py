@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
     "starlette", "uvicorn", "httptools", "pydantic", "jsonschema", "httpx", "quickjs", "liquid", "selectolax",
     "steward.app", "steward.api", "steward.worker", "steward.runs", "steward.templates", "steward.connectors",
-    "steward.sandbox", "steward.imports", "steward.steps",
+    "steward.fake_platforms", "steward.imports", "steward.steps",
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
 LIGHT = ("org", "user", "credential", "keys", "migrate")

@@ -8,25 +8,16 @@ from typing import Any, TypeVar
 import httpx
 
 from steward.connectors import Options, build
-from steward.connectors.base import (
-    Connector,
-    Page,
-    Part,
-    Planned,
-    Proposal,
-    Reader,
-    ReadOp,
-    Secrets,
-    WriteOutcome,
-    WriteState,
-)
-from steward.connectors.writing import Writer
-from steward.model.change import Batch, batch_key, effect_key
+from steward.connectors.base.connector import Connector, Planned, Reader
+from steward.connectors.base.queries import Page, ReadOp
+from steward.connectors.base.settings import Secrets
+from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
+from steward.fake_platforms.world import World, create
+from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
 from steward.outbound.wire import Wire
-from steward.sandbox.world import World, create
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock

@@ -9,28 +9,26 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from steward.connectors.base import (
+from steward.connectors.base.commands import AppendRows, PostCard
+from steward.connectors.base.queries import (
     FILE,
     FILES,
     ORDERS,
     PRODUCTS,
     TABS,
     VALUES,
-    AppendRows,
-    BadSettings,
-    CallError,
     FileAsk,
     FilesAsk,
     OrdersAsk,
-    Part,
-    PostCard,
     ProductsAsk,
     TabsAsk,
     ValuesAsk,
 )
+from steward.connectors.base.settings import BadSettings
 from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
-from steward.model.change import Batch, batch_key
+from steward.model.change import Batch, Part, batch_key
 from steward.outbound.client import Outbound
+from steward.outbound.errors import CallError
 from steward.outbound.grant import WriteGrant
 from steward.outbound.web import NO_CONNECTION
 from steward.outbound.wire import Wire

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft6Validator
 from jsonschema.exceptions import ValidationError
 
-from steward.connectors.base import PostCard
+from steward.connectors.base.commands import PostCard
 from steward.connectors.teams.card import message
 
 FILE = Path(__file__).resolve().parents[2] / ".cache" / "cards" / "schema-1.4.json"

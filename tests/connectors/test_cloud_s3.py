@@ -7,24 +7,14 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import (
-    FILE,
-    FILES,
-    BadSettings,
-    Broken,
-    FileAsk,
-    FilesAsk,
-    Forbidden,
-    NotFound,
-    Secret,
-    Stale,
-    Unauthorized,
-    WrongAddress,
-)
+from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk
+from steward.connectors.base.settings import BadSettings
 from steward.connectors.cloud_s3.answers import listed
 from steward.connectors.cloud_s3.connector import FILE_BYTES
 from steward.connectors.cloud_s3.signing import canonical_query, signed_headers
 from steward.outbound.answer import Answer
+from steward.outbound.errors import Broken, Forbidden, NotFound, Stale, Unauthorized, WrongAddress
+from steward.telemetry.redact import Secret
 from tests.connectors.outside import Connection, Outside
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"

@@ -12,21 +12,13 @@ import httpx
 import pytest
 
 from steward.clock import SystemClock
-from steward.connectors.base import (
-    FILE,
-    FILES,
-    FileAsk,
-    FilesAsk,
-    Forbidden,
-    Health,
-    NotFound,
-    Secrets,
-    Stale,
-    Unauthorized,
-)
+from steward.connectors.base.connector import Health
+from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk
+from steward.connectors.base.settings import Secrets
 from steward.connectors.cloud_s3.connector import CloudS3
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
+from steward.outbound.errors import Forbidden, NotFound, Stale, Unauthorized
 from steward.outbound.wire import Wire
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register

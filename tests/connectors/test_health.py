@@ -9,9 +9,9 @@ import pytest
 from steward.connections.health import Upkeep, check_due
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.connectors.woocommerce.reach import why_not_reached
+from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus
-from steward.store import connections
 from tests.connectors.outside import ORG, Outside
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop

@@ -9,10 +9,10 @@ import pytest
 
 from steward.connections import connect
 from steward.connections.health import Upkeep, check_due
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
 from steward.model.connection import Connection
 from steward.model.refusals import ValidationFailed
-from steward.store import connections
-from steward.store.engine import Tx
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, open_shop
 

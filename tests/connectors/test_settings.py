@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from steward.connectors import ALL, Options, build
-from steward.connectors.base import BadSettings, Recovery, Secret
+from steward.connectors.base.settings import BadSettings
+from steward.model.change import Recovery
+from steward.telemetry.redact import Secret
 from tests.connectors.outside import HOST, Connection, Outside
 
 GOOD = {"url": "https://shop.example", "consumer_key": "ck_1", "consumer_secret": "cs_1"}

@@ -12,12 +12,12 @@ from steward.connections import connect, sign_in
 from steward.connections.connect import Connected
 from steward.connections.sign_in import Failed, SignedIn, Way
 from steward.connections.vault import open_secrets
-from steward.connectors.base import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.database.accounts import connections
+from steward.fake_platforms.world import create
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
-from steward.sandbox.world import create
-from steward.store import connections
 from tests.fake_clock import FakeClock
 from tests.runs.shop import HOST, Shop, open_shop
 

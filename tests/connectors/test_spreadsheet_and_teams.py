@@ -9,23 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.connectors.base import (
-    TABS,
-    VALUES,
-    AppendRows,
-    NotFound,
-    PostCard,
-    Recovery,
-    TabsAsk,
-    Unauthorized,
-    Unavailable,
-    ValuesAsk,
-    WriteCells,
-    WriteState,
-)
+from steward.connectors.base.commands import AppendRows, PostCard, WriteCells
+from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet.cells import column_range, same_rows, tab_range
 from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
 from steward.connectors.teams.card import CARD_BYTES, escaped, message
+from steward.model.change import Recovery
+from steward.outbound.errors import NotFound, Unauthorized, Unavailable
 from tests.connectors.outside import ORG, SHEET, Connection, Outside
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT

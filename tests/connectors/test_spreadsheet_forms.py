@@ -4,20 +4,13 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import (
-    TABS,
-    VALUES,
-    AddTab,
-    ClearCells,
-    DeleteRows,
-    NotFound,
-    Proposal,
-    TabsAsk,
-    ValuesAsk,
-    WriteState,
-)
+from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
+from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet import reader as reading
-from steward.sandbox.sheets import Tab
+from steward.fake_platforms.sheets import Tab
+from steward.model.change import Proposal
+from steward.outbound.errors import NotFound
 from tests.connectors.outside import Connection, Outside
 from tests.connectors.test_woocommerce_world import CASES
 

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors import ALL, Options, build
-from steward.connectors.base import CallError, Part, Secrets
-from steward.connectors.reads import ReadOp
+from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.settings import Secrets
+from steward.connectors.base.writing import WriteState
 from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
-from steward.connectors.writing import WriteState
-from steward.model.change import Batch
+from steward.model.change import Batch, Part
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound, ReadHttp, WriteHttp
 from steward.outbound.documents import operation_of
+from steward.outbound.errors import CallError
 from steward.outbound.grant import WriteGrant
 from steward.outbound.web import NO_CONNECTION
 from steward.outbound.wire import Wire

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from steward.clock import SystemClock
-from steward.sandbox import serve
-from steward.sandbox.world import World, create
+from steward.fake_platforms import serve
+from steward.fake_platforms.world import World, create
 from tests.trial import __main__ as tool
 from tests.trial.signing import base_string, is_private
 

@@ -5,22 +5,17 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import (
-    CUSTOMERS,
-    ORDERS,
-    PRODUCTS,
-    CustomersAsk,
-    OrdersAsk,
-    Part,
-    ProductsAsk,
+from steward.connectors.base.commands import (
     SetCustomerTags,
     SetOrderStatus,
     SetOrderTags,
     SetStatus,
     SetTags,
     SetVisible,
-    WriteState,
 )
+from steward.connectors.base.queries import CUSTOMERS, ORDERS, PRODUCTS, CustomersAsk, OrdersAsk, ProductsAsk
+from steward.connectors.base.writing import WriteState
+from steward.model.change import Part
 from tests.connectors.outside import Connection, Outside
 
 APPLIED, CONFLICT, UNKNOWN = WriteState.APPLIED, WriteState.CONFLICT, WriteState.UNKNOWN

@@ -5,7 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.connectors.base import PRODUCTS, ProductsAsk, SetPrice, WriteState
+from steward.connectors.base.commands import SetPrice
+from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, rows_of
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
 from steward.outbound.answer import Answer

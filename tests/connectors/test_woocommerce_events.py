@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.connectors.base import Broken, Secret, TopicSpec
-from steward.connectors.listening import (
+from steward.connectors.base.deliveries import (
     Dropped,
     Event,
     EventSecrets,
@@ -18,13 +17,16 @@ from steward.connectors.listening import (
     RawBody,
     StoredEvent,
     SubscriptionState,
+    TopicSpec,
     Unverified,
     Verified,
     Wanted,
 )
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
+from steward.outbound.errors import Broken
 from steward.security.signatures import Signed
+from steward.telemetry.redact import Secret
 from tests.connectors.outside import ORG, Connection, Outside
 from tests.shared_data import shared
 

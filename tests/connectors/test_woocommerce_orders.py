@@ -7,7 +7,16 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.connectors.base import (
+from steward.connectors.base.commands import (
+    AddNote,
+    CancelOrder,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetStatus,
+)
+from steward.connectors.base.deliveries import CHANGED, IDS, ChangedAsk, IdsAsk
+from steward.connectors.base.queries import (
     CATEGORIES,
     CUSTOMER,
     CUSTOMERS,
@@ -16,29 +25,19 @@ from steward.connectors.base import (
     ORDERS,
     PRODUCTS,
     REFUNDS,
-    AddNote,
     ById,
-    CancelOrder,
     CustomersAsk,
-    Fulfilment,
-    Invalid,
-    NotFound,
     Nothing,
     ObjectsAsk,
     OrdersAsk,
-    Payment,
     ProductsAsk,
-    Recovery,
     RefundsAsk,
-    SetCustomerTags,
-    SetOrderStatus,
-    SetOrderTags,
-    SetStatus,
-    WriteState,
 )
-from steward.connectors.listening import CHANGED, IDS, ChangedAsk, IdsAsk
+from steward.connectors.base.records import Fulfilment, Payment
+from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.orders import order_of, tags_of
-from steward.model.change import Batch
+from steward.model.change import Batch, Recovery
+from steward.outbound.errors import Invalid, NotFound
 from tests.connectors.outside import Connection, Outside
 from tests.connectors.recorded import exchange
 from tests.connectors.test_woocommerce_world import CASES

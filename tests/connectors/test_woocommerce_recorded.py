@@ -4,23 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from steward.connectors.base import (
-    PRODUCT,
-    VARIANTS,
+from steward.connectors.base.queries import PRODUCT, VARIANTS, ById, ProductsAsk
+from steward.connectors.base.writing import WriteState
+from steward.connectors.woocommerce.answers import error_of, is_gone, product_of
+from steward.model.change import Part
+from steward.outbound.errors import (
     Broken,
-    ById,
     CallError,
     Forbidden,
     Invalid,
     NotFound,
-    Part,
-    ProductsAsk,
     Unauthorized,
     Unavailable,
-    WriteState,
     WrongAddress,
 )
-from steward.connectors.woocommerce.answers import error_of, is_gone, product_of
 from tests.connectors.outside import SHOP, Connection, Outside, outside
 from tests.connectors.recorded import Recorded, answer, exchange
 from tests.fake_clock import FakeClock

@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
-from steward.connectors.base import PRODUCTS, TAGS, Nothing, ProductsAsk, SetTags
-from steward.connectors.writing import WriteState
+from steward.connectors.base.commands import SetTags
+from steward.connectors.base.queries import PRODUCTS, TAGS, Nothing, ProductsAsk
+from steward.connectors.base.writing import WriteState
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from steward.steps.base import StoreAccess

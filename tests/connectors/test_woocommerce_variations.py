@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from steward.connections.health import Upkeep, check_due
-from steward.connectors.base import PRODUCTS, VARIANTS, Product, ProductsAsk
-from steward.connectors.listening import CHANGED, ChangedAsk
+from steward.connectors.base.deliveries import CHANGED, ChangedAsk
+from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
+from steward.connectors.base.records import Product
 from steward.connectors.woocommerce.answers import id_of
 from steward.connectors.woocommerce.pages import Pages
 from steward.connectors.woocommerce.variations import VariationReader
-from steward.sandbox.woocommerce import products, variations
-from steward.store import connections
+from steward.database.accounts import connections
+from steward.fake_platforms.woocommerce import products, variations
 from tests.connectors.outside import ORG, Connection, Outside
 from tests.fake_clock import START, FakeClock
 from tests.runs.shop import Shop, open_shop

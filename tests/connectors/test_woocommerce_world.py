@@ -9,29 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steward.connectors.base import (
-    PRODUCTS,
-    TAGS,
-    VARIANT,
-    VARIANTS,
-    Action,
-    ById,
-    CallError,
-    Keep,
-    NotFound,
-    Nothing,
-    Product,
-    ProductsAsk,
-    Proposal,
-    SetPrice,
-    SetStock,
-    SetTags,
-    SetVisible,
-    Variant,
-    WriteState,
-    together,
-)
+from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, SetVisible
+from steward.connectors.base.connector import together
+from steward.connectors.base.queries import PRODUCTS, TAGS, VARIANT, VARIANTS, ById, Nothing, ProductsAsk
+from steward.connectors.base.records import Product, Variant
+from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.operations import SET_PRICE, SET_STOCK, SET_TAGS
+from steward.model.change import Action, Proposal
+from steward.outbound.errors import CallError, NotFound
 from tests.connectors.outside import SHOP, Connection, Outside
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT

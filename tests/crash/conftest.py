@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.crashpoint import watch
+from steward.failpoint import watch
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

@@ -9,13 +9,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from steward.crashpoint import watch
+from steward.database.engine.base import Act, Dialect, Engine
+from steward.database.runs import active_run as lanes
+from steward.database.runs import transitions as run_queue
+from steward.failpoint import watch
 from steward.model.automation import Automation
 from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.store import lanes, run_queue
-from steward.store.engine import Act, Dialect, Engine
 from tests.runs.shop import Shop
 
 T = TypeVar("T")

@@ -14,13 +14,13 @@ import httpx
 
 from steward import app, worker
 from steward.config import read
+from steward.database.engine.base import Act, Dialect, Engine
+from steward.database.runs import active_run as lanes
 from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs.tools import Confirmed
-from steward.store import lanes
-from steward.store.engine import Act, Dialect, Engine
 from steward.worker import Hints, Worker
 from tests.crash.killing import KINDS, Killed, wanted, written
 from tests.crash.skew import OwnTime, SkewedClock

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from steward.database.engine.base import Act, Dialect, Engine
 from steward.model.ids import OrgId
 from steward.runs.tools import Confirmed, Tools
-from steward.store.engine import Act, Dialect, Engine
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop
 

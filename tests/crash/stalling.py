@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from steward import worker
+from steward.database.engine.base import Act, Dialect, Engine, Tx
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import claim, walk
 from steward.runs.tools import Confirmed, Tools
-from steward.store.engine import Act, Dialect, Engine, Tx
 from steward.worker import Hints, Worker
 from tests.runs.shop import Shop
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from steward.database.engine.base import Engine
 from steward.model.automation import Automation
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import zone
-from steward.store.engine import Engine
 from tests.automations.world import DAILY, HOURLY, World, make_world
 from tests.fake_clock import FakeClock
 

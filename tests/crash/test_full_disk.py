@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from steward import worker
+from steward.database.engine.base import Tx
+from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
+from steward.database.engine.migrate import sqlite_path
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.run import RunStatus
 from steward.runs import upkeep
-from steward.store.engine import Tx
-from steward.store.migrate import sqlite_path
-from steward.store.space import RESERVE_BYTES, DiskFull
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle

@@ -8,30 +8,32 @@ from typing import Any
 import pytest
 
 from steward import templates
-from steward.connectors.base import (
+from steward.connectors.base.commands import (
+    AddNote,
+    AddTab,
+    AppendRows,
+    CancelOrder,
+    ClearCells,
+    DeleteRows,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetStatus,
+    SetStock,
+    WriteCells,
+)
+from steward.connectors.base.queries import (
     CUSTOMERS,
     ORDERS,
     PRODUCTS,
     TABS,
     VALUES,
     VARIANTS,
-    AddNote,
-    AddTab,
-    AppendRows,
-    CancelOrder,
-    ClearCells,
     CustomersAsk,
-    DeleteRows,
     OrdersAsk,
     ProductsAsk,
-    SetCustomerTags,
-    SetOrderStatus,
-    SetOrderTags,
-    SetStatus,
-    SetStock,
     TabsAsk,
     ValuesAsk,
-    WriteCells,
 )
 from steward.model.change import Action, Outcome
 from steward.model.plan import StepKind
@@ -39,8 +41,8 @@ from steward.model.run import RunStatus
 from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
 from steward.steps.base import AccountAccess, Produced, StepContext
-from steward.steps.inputs import inputs_schema, shared
 from steward.templates.base import Category, ChangeRow, LastWords, StepFacts, Template, TemplateFacts
+from steward.templates.parts.inputs import inputs_schema, shared
 from tests.crash.killing import KINDS, Killer, play
 from tests.runs.shop import Shop
 

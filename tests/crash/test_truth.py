@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import pytest
 
+from steward.database.engine.base import Act
 from steward.model.change import Outcome
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import cancel
-from steward.store.engine import Act
 from tests.crash.killing import KINDS, Killed, Killer, bury, watching, written
 from tests.crash.stalling import Stalling
 from tests.runs.agreeing import assert_agrees

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from steward.crashpoint import watch
+from steward.failpoint import watch
 from tests.crash.killing import Killed, Killer, bury, watching
 from tests.events.test_matching import hiding, offer_hiding
 from tests.events.world import Ears, open_ears, order

@@ -14,11 +14,11 @@ import pytest
 from steward.automations import lifecycle
 from steward.automations.lifecycle import StateAsk
 from steward.connections import connect
+from steward.database.engine.base import Tx
 from steward.events import listen
 from steward.events.listen import UNWANTED_FOR
 from steward.model.refusals import Refusal
 from steward.runs.tools import Tools
-from steward.store.engine import Tx
 from tests.events.world import Ears, open_ears, order
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped

@@ -7,8 +7,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from steward.store import schedules
-from steward.store.engine import Tx
+from steward.database.automations import schedules
+from steward.database.engine.base import Tx
 from tests.events.world import Ears, order
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import BLOCKED

@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from steward.store import runs
+from steward.database.runs import records as runs
 from tests.events.test_matching import hiding
 from tests.events.world import Ears, open_ears
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from steward.expressions.paths import UNDEFINED
-from steward.expressions.views import Scope, Seen, Spot, World
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.views import Scope, Seen, Spot, World
 
 Json = Any
 NOW = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.views import Scope, World
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.views import Scope, World
 from tests.expressions.cases import NOW
 
 

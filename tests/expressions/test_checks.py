@@ -1,8 +1,8 @@
 """What is found by compiling at import, before anything runs (imports 5.4, 11, 12)."""
 
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.template import read, read_liquid
-from steward.expressions.views import Mode, Script, ToCheck
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import read, read_liquid
+from steward.steps.workflow.expressions.views import Mode, Script, ToCheck
 
 TEMPLATES = {
     "={{ $json.a }}": [],

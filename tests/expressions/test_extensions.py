@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.paths import UNDEFINED
-from steward.expressions.template import read
-from steward.expressions.views import Fault, World
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import read
+from steward.steps.workflow.expressions.views import Fault, World
 
 FAILS: Final = object()
 TOLD: Final = {

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.native import natively
-from steward.expressions.paths import UNDEFINED
-from steward.expressions.template import Chunk, Lang, Template, read
-from steward.expressions.views import Scope, Seen, Spot, Unpaired, World
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.native import natively
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import Chunk, Lang, Template, read
+from steward.steps.workflow.expressions.views import Scope, Seen, Spot, Unpaired, World
 from tests.expressions.cases import NOW, equal
 
 NAMES = ["a", "b", "length", "keys", "toString", "é", "0", "__proto__", "class", "valueOf", "x y"]

@@ -4,10 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.paths import UNDEFINED
-from steward.expressions.template import read
-from steward.expressions.views import CodeFailed, CodeResult, Fault, Mode, Outcome, Script
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import read
+from steward.steps.workflow.expressions.views import CodeFailed, CodeResult, Fault, Mode, Outcome, Script
 from tests.expressions.cases import RecordedStep, equal, recorded_steps, stored
 from tests.shared_data import shared
 

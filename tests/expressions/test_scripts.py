@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.views import CodeFailed, Made, Mode, Scope, Script, Seen, Unpaired, World
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.views import (
+    CodeFailed,
+    Made,
+    Mode,
+    Scope,
+    Script,
+    Seen,
+    Unpaired,
+    World,
+)
 from tests.expressions.cases import NOW
 
 World_ = Callable[[Sequence[Any]], World]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steward.expressions.message import fields_of
-from steward.expressions.template import Chunk, Lang, read, read_kept, read_liquid
+from steward.steps.workflow.expressions.message import fields_of
+from steward.steps.workflow.expressions.template import Chunk, Lang, read, read_kept, read_liquid
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import httpx
 
 from steward.accounts import people
 from steward.api import openapi
-from steward.api.calls import Operation
+from steward.api.http.operation import Operation
 from steward.api.operations import OPERATIONS
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.sqlite import SqliteEngine
 from steward.model.account import TOKEN_SCOPES, Role
-from steward.store.engine import Engine, Tx
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, sqlite_path
 from tests.authz.two import Two, make_two
 from tests.fake_clock import FakeClock
 from tests.people import Caller

@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from steward.api.calls import Operation
+from steward.api.http.operation import Operation
 from tests.authz.rows import spelled
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.fuzz.served import Served, described, row_of

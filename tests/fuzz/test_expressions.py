@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 
 import pytest
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.paths import UNDEFINED
-from steward.expressions.template import Template, read, read_kept, read_liquid
-from steward.expressions.views import (
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import Template, read, read_kept, read_liquid
+from steward.steps.workflow.expressions.views import (
     CodeFailed,
     CodeStopped,
     Fault,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from steward.api.reading import parse
+from steward.api.http.body import parse
 from steward.model.refusals import Malformed
 
 MIB = 1024 * 1024

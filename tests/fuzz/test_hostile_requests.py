@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from steward.api import answers, shapes
-from steward.api.app_connections import ReconnectBody
+from steward.api.app.connections import ReconnectBody
+from steward.api.http import envelope as answers
+from steward.api.http import validation as shapes
+from steward.api.http.body import THROWN_AWAY, Gone, parse, read_bytes
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
-from steward.api.reading import THROWN_AWAY, Gone, parse, read_bytes
-from steward.api.schedule import PreviewBody
+from steward.api.v1.schedule import PreviewBody
 from steward.model.refusals import ValidationFailed
 from tests.authz.rows import at, spelled
 from tests.authz.two import PREFIX, Two

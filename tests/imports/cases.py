@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
 from steward.imports.workflow_tool.read import read_value
-from steward.steps import BY_TYPE
-from steward.steps.execute import Done
-from steward.steps.items import of_trigger
-from steward.steps.kinds import Scene
-from steward.steps.order import Execution
-from steward.steps.walking import InMemory, Means, Settled, Waiting, walk
+from steward.sandbox.pool import Children
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.workflow.execute import Done
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.items import of_trigger
+from steward.steps.workflow.plan_order import Execution
+from steward.steps.workflow.step_types import Scene
+from steward.steps.workflow.walk import InMemory, Means, Settled, Waiting, walk
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 START = "Start"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from steward.expressions.evaluate import Evaluator
+from steward.database.imports.records import Import
 from steward.imports import keep
 from steward.imports.run_as import RunAsAsk, run_as
 from steward.model.automation import Automation
-from steward.store.imports import Import
+from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.runs.shop import BY_HAND, Shop
 
 BEGIN = {"name": "Begin", "type": "n8n-nodes-base.manualTrigger", "typeVersion": 1, "parameters": {}}

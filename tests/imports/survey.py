@@ -10,14 +10,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from steward.confined.pool import Children
 from steward.connectors.shopify.hydration import compile_read
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.template import read_liquid
-from steward.expressions.views import ToCheck
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import read_export
 from steward.imports.report import Survey
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import read_liquid
+from steward.steps.workflow.expressions.views import ToCheck
 
 SLOW_MS = 1000.0
 _SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}

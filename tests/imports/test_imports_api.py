@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steward.store import plans
+from steward.database.automations import plans
 from tests.imports.exports import BEGIN, chain, code, drafted, node, told, wires
 from tests.service import Service
 

@@ -9,13 +9,13 @@ import pytest
 
 from steward.automations import change
 from steward.automations.change import UpdateAsk
+from steward.database.runs import steps as step_values
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
 from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
-from steward.steps.microsoft_teams import MicrosoftTeams
-from steward.store import steps as step_values
+from steward.steps.n8n.nodes.microsoft_teams import MicrosoftTeams
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, told, wires
 from tests.runs.shop import HOST, Shop

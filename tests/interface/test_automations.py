@@ -5,10 +5,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId
-from steward.store import connections
-from steward.store.engine import Tx
 from tests.api.test_automations import Desk
 from tests.people import Caller
 from tests.whole import Whole

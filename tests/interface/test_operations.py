@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.api.calls import Entry
+from steward.api.http.operation import Entry
 from steward.api.operations import OPERATIONS
 from steward.model.account import Scope
 from steward.model.instants import read_time

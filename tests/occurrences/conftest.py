@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from steward.database.engine.base import Engine
 from steward.scheduling.zones import use_packaged_zones
-from steward.store.engine import Engine
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import Diary

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from steward.database.engine.base import Act, Args, Dialect, Engine, Row, Sql, Tx
 from steward.model.ids import OrgId
-from steward.store.engine import Act, Args, Dialect, Engine, Row, Sql, Tx
 from tests.automations.world import World
 
 T = TypeVar("T")

@@ -5,11 +5,11 @@ from functools import partial
 
 import pytest
 
+from steward.database.automations import occurrences
+from steward.database.automations.occurrences import StoredSlot
 from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.occurrences.audit import audit_slots
-from steward.store import occurrences
-from steward.store.occurrences import StoredSlot
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register

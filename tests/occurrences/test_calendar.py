@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from steward.automations import setup
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, IntegrationId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed
 from steward.model.run import RunStatus
 from steward.occurrences.calendar import place_of
-from steward.store.engine import Tx
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World
 from tests.occurrences.diary import DAY, HOUR, LATER, Diary, fields, short, utc
 

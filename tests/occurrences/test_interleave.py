@@ -10,9 +10,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from steward.database.engine.postgres import PostgresEngine
 from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import Refusal, StaleVersion, WrongState
-from steward.store.engine_postgres import PostgresEngine
 from tests.automations.world import World, make_world
 from tests.fake_clock import FakeClock
 from tests.occurrences.diary import HOUR, LATER, MINUTE, THIS, Diary, utc

@@ -20,6 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.sqlite import SqliteEngine
 from steward.model.automation import Automation
 from steward.model.ids import IntegrationId
 from steward.model.occurrence import Occurrence
@@ -28,10 +32,6 @@ from steward.occurrences import edit
 from steward.occurrences.audit import audit_slots
 from steward.occurrences.edit import MoveAsk, MoveScope
 from steward.occurrences.slot import SlotAsk
-from steward.store.engine import Engine, Tx
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import is_sqlite, sqlite_path
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register

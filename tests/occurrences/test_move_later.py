@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from steward.database.automations import history
 from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import ValidationFailed, WrongState
-from steward.store import history
 from tests.automations.world import HOURLY, World
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, Diary, fields, short, utc
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from steward.database.automations import history
 from steward.model.ids import AutomationId, new_id
 from steward.model.instants import wire_time
 from steward.model.occurrence import OccurrenceState
 from steward.model.refusals import NotFound, Refusal, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
-from steward.store import history
 from tests.automations.world import BY_HAND, HOURLY, ON_ORDERS, World
 from tests.occurrences.diary import DAY, HOUR, LATER, MINUTE, SECOND, THIS, Diary, fields, short, utc
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from steward.database.automations import history
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound, StaleVersion, ValidationFailed, WrongState
-from steward.store import history
 from tests.automations.world import BY_HAND, HOURLY, World
 from tests.occurrences.diary import DAY, HOUR, MINUTE, Diary, fields, short, utc
 

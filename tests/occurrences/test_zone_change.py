@@ -5,11 +5,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from steward.database.automations import slot_audits
 from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState
 from steward.occurrences import zone_change
 from steward.scheduling import zones
-from steward.store import slot_audits
 from tests.automations.world import HOURLY, World
 from tests.occurrences.diary import DAY, HOUR, LATER, Diary, short, utc
 from tests.occurrences.test_audit import Auditor

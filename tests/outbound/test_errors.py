@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from steward.connectors.writing import WriteOutcome, WriteState
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.outbound.errors import (
     CallError,
     ErrorKind,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from steward.store.migrate import sqlite_path
+from steward.database.engine.migrate import sqlite_path
 from tests.processes.running import PASSWORD, start, steward
 
 PROXY, SECOND_PROXY, NEAR, STRANGER = "127.0.0.2", "127.0.3.1", "127.0.0.1", "127.0.0.9"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.store.migrate import is_sqlite
+from steward.database.engine.migrate import is_sqlite
 from tests.databases import copy_migrated_sqlite
 from tests.processes import postgres
 from tests.processes.judging import hiding, judge, slow_writes

@@ -15,6 +15,14 @@ from steward.automations import setup
 from steward.automations.setup import CreateAsk
 from steward.config import read
 from steward.connections import connect
+from steward.database.accounts import connections, organizations, people
+from steward.database.automations import memory
+from steward.database.engine.base import Engine, Tx
+from steward.database.runs import approvals, changes, steps
+from steward.database.runs import records as runs
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.write_ledger import Effect
+from steward.fake_platforms.world import World, create
 from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.automation import Automation
@@ -26,20 +34,6 @@ from steward.model.run import TERMINAL, Mode, Run, RunStatus
 from steward.runs import approval, cancel, start
 from steward.runs.approval import ApproveAsk, Decided, RejectAsk
 from steward.runs.start import RunNow, Started
-from steward.sandbox.world import World, create
-from steward.store import (
-    approvals,
-    changes,
-    connections,
-    effects,
-    memory,
-    organizations,
-    people,
-    runs,
-    steps,
-)
-from steward.store.effects import Effect
-from steward.store.engine import Engine, Tx
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
 

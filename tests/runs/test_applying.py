@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from steward import worker
+from steward.database.runs.changes import STILL_OPEN
+from steward.database.runs.write_ledger import EffectState
 from steward.model.change import Change, Outcome
 from steward.model.connection import ConnectionState
 from steward.model.run import Run, RunStatus
-from steward.store.changes import STILL_OPEN
-from steward.store.effects import EffectState
 from tests.runs.shop import Shop
 
 BATCH = "**/batch"

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from steward import worker
+from steward.database import due_rows as ticks
+from steward.database.runs import approvals
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import write_ledger as effects
 from steward.model.change import Outcome
 from steward.model.run import Queue, Run, RunStatus
-from steward.store import approvals, effects, run_queue, ticks
 from steward.worker import Hints
 from tests.crash.skew import skewed
 from tests.runs.shop import Shop

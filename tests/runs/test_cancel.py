@@ -6,11 +6,11 @@ import pytest
 
 from steward.automations import lifecycle
 from steward.automations.lifecycle import StateAsk
+from steward.database.runs.write_ledger import EffectState
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.refusals import WrongState
 from steward.model.run import Mode, RunStatus
-from steward.store.effects import EffectState
 from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
 

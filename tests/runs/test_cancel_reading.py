@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from steward.fake_platforms.world import World
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
-from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

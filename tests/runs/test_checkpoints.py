@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from steward.database.runs import steps
+from steward.database.runs.steps import NotJson, StepValue, ValueState, packed, unpacked
+from steward.database.runs.transitions import Lease
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
 from steward.model.plan import PlanStep, StepKind, StepStatus
@@ -16,9 +19,6 @@ from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.tools import Fenced
-from steward.store import steps
-from steward.store.run_queue import Lease
-from steward.store.steps import NotJson, StepValue, ValueState, packed, unpacked
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from steward.connections import connect
+from steward.database.accounts import connections
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import AutomationId, new_id
 from steward.model.refusals import ValidationFailed, WrongState
-from steward.store import automations, connections
-from steward.store.engine import Tx
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

@@ -8,6 +8,11 @@ from itertools import pairwise
 import pytest
 
 from steward.automations import due as locking
+from steward.database.accounts import organizations
+from steward.database.automations import records as automations
+from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.postgres import PostgresEngine
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.connection import ConnectionState
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -15,10 +20,6 @@ from steward.model.run import RunStatus, StartedBy
 from steward.runs import dispatch
 from steward.scheduling.slots import slots
 from steward.scheduling.zones import zone
-from steward.store import automations, organizations
-from steward.store.engine import Engine, Tx
-from steward.store.engine_postgres import PostgresEngine
-from steward.store.occurrences import StoredSlot
 from tests.automations.world import BY_HAND, DAILY, HOURLY, ON_ORDERS, World, make_world
 from tests.fake_clock import FakeClock
 

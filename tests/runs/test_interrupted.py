@@ -3,10 +3,12 @@
 from datetime import timedelta
 from functools import partial
 
+from steward.database.automations import records as automations
+from steward.database.operator import health
+from steward.database.runs import workers
 from steward.model.automation import AutomationState
 from steward.model.run import RunStatus
 from steward.runs import claim, recover
-from steward.store import automations, health, workers
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 from tests.runs.test_recovery import hot

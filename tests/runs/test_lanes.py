@@ -2,11 +2,11 @@
 
 from functools import partial
 
+from steward.database.runs import transitions as run_queue
 from steward.model.automation import Automation
 from steward.model.ids import RunId
 from steward.model.run import Mode, Queue, Run, RunStatus
 from steward.runs import claim
-from steward.store import run_queue
 from tests.runs.shop import Shop, neighbour
 
 

@@ -7,16 +7,17 @@ from functools import partial
 import asyncpg
 import pytest
 
+from steward.database.automations import records as automations
+from steward.database.automations import schedules
+from steward.database.engine.base import Tx
+from steward.database.runs.fast_runs import Closed
+from steward.database.runs.transitions import Lease
 from steward.model.automation import Automation
 from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import End, Finish
 from steward.runs.tools import Fenced
-from steward.store import automations, schedules
-from steward.store.engine import Tx
-from steward.store.plain_runs import Closed
-from steward.store.run_queue import Lease
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
 from tests.runs.test_checkpoints import LONG, point

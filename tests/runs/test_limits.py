@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from steward import crashpoint, worker
+from steward import failpoint, worker
+from steward.database.automations import records as automations
+from steward.database.runs import steps
+from steward.database.runs.changes import STILL_OPEN
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.change import Outcome
 from steward.model.run import Mode, Run, RunStatus
 from steward.steps.base import StepContext
-from steward.store import automations, steps
-from steward.store.changes import STILL_OPEN
 from tests.crash.killing import killed
 from tests.runs.agreeing import assert_agrees
 from tests.runs.shop import Shop
@@ -207,11 +208,11 @@ async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop
         if point == "after_call":
             raise ZeroDivisionError
 
-    crashpoint.watch(broken)
+    failpoint.watch(broken)
     try:
         await shop.drain()
     finally:
-        crashpoint.watch(None)
+        failpoint.watch(None)
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "step_failed")
     first, *others = await shop.changes(run)

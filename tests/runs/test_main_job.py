@@ -2,9 +2,9 @@
 
 import pytest
 
+from steward.database.engine.base import Tx
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
-from steward.store.engine import Tx
 from tests.runs.shop import Shop
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from steward.accounts import credentials, people
 from steward.accounts.people import CreatePerson
-from steward.api.runs import CHANGES_SHOWN, STEPS_AT_ONCE
+from steward.api.v1.runs import CHANGES_SHOWN, STEPS_AT_ONCE
+from steward.database.engine.base import Tx
+from steward.database.runs import steps
+from steward.database.runs.steps import StepRow
 from steward.model.account import Role
 from steward.model.run import Mode, Run, RunStatus
-from steward.store import steps
-from steward.store.engine import Tx
-from steward.store.steps import StepRow
 from tests.people import Caller
 from tests.runs.shop import Shop
 

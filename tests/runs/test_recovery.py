@@ -10,14 +10,15 @@ from typing import TypeVar
 import pytest
 
 from steward import worker
+from steward.database.engine.base import Act
+from steward.database.runs import transitions as run_queue
+from steward.database.runs import workers
+from steward.database.runs.transitions import Hot
 from steward.model.change import Outcome
 from steward.model.ids import OrgId, WorkerId
 from steward.model.refusals import Unavailable
 from steward.model.run import Queue, Run, RunStatus
 from steward.runs import claim, recover
-from steward.store import run_queue, workers
-from steward.store.engine import Act
-from steward.store.run_queue import Hot
 from tests.crash.killing import killed, written
 from tests.crash.stalling import Stalling
 from tests.runs.shop import Shop

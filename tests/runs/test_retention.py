@@ -9,14 +9,17 @@ import asyncpg
 import pytest
 
 from steward import worker
+from steward.database import due_rows as ticks
+from steward.database.accounts import attempt_limits as limits
+from steward.database.accounts import sessions
+from steward.database.engine import maintenance as files
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import sqlite_path
+from steward.database.engine.sqlite import SqliteEngine
+from steward.database.runs import steps
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import retention, upkeep
-from steward.store import limits, sessions, steps, ticks
-from steward.store import upkeep as files
-from steward.store.engine import Tx
-from steward.store.engine_sqlite import SqliteEngine
-from steward.store.migrate import sqlite_path
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 

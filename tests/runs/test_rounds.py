@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.connectors.base import ChangeOp
+from steward.connectors.base.connector import ChangeOp
 from steward.connectors.shopify import operations as shopify
 from steward.connectors.woocommerce import operations as products
 from steward.connectors.woocommerce import operations_orders as orders

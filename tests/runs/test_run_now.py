@@ -9,14 +9,15 @@ import pytest
 
 from steward.automations import lifecycle
 from steward.automations.lifecycle import StateAsk
+from steward.database.accounts import idempotency
+from steward.database.engine.base import Tx
+from steward.database.runs import active_run as lanes
 from steward.model.connection import ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import KeyReused, NotConnected, NotFound, TooManyWaiting, WrongState
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs import claim
 from steward.runs.start import Started
-from steward.store import idempotency, lanes
-from steward.store.engine import Tx
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop, neighbour
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from steward.database.accounts import idempotency
+from steward.database.engine.base import NotAlike, Shared, Tx
+from steward.database.engine.migrate import is_sqlite
 from steward.model.automation import Automation
 from steward.model.refusals import KeyReused
 from steward.model.run import RunStatus
 from steward.runs.start import Started
-from steward.store import idempotency
-from steward.store.engine import NotAlike, Shared, Tx
-from steward.store.migrate import is_sqlite
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop, connect_all, open_shop

@@ -9,23 +9,27 @@ from types import NoneType
 import pytest
 
 from steward import worker
-from steward.lanes import ending
+from steward.database import due_rows as ticks
+from steward.database.accounts import organizations
+from steward.database.automations import records as automations
+from steward.database.engine.base import AtOnce
+from steward.database.runs import fast_runs as plain_runs
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.fast_runs import Leased, Standing
+from steward.database.runs.steps import StepValue, ValueState, packed
+from steward.database.runs.transitions import Lease
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.connection import ConnectionState
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.refusals import WrongState
 from steward.model.run import Counts, Run, RunStatus
+from steward.run_queue import ending
 from steward.runs import checkpoint, claim, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import Taken
 from steward.runs.finish import End, Finish
 from steward.runs.tools import Fenced
-from steward.store import automations, organizations, plain_runs, run_queue, ticks
-from steward.store.engine import AtOnce
-from steward.store.plain_runs import Leased, Standing
-from steward.store.run_queue import Lease
-from steward.store.steps import StepValue, ValueState, packed
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from steward.database.engine.base import ms
 from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
-from steward.store.engine import ms
 
 
 def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:

@@ -4,7 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from steward.steps import calendar_math, date_text, js_dates
+from steward.steps.n8n import calendar_math
+from steward.steps.workflow.javascript import date_patterns as date_text
+from steward.steps.workflow.javascript import dates as js_dates
 
 NEW_YEAR = "2025-12-31T23:59:59.999Z"
 LEAP = "2024-02-29T09:09:09.090Z"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from steward.steps.kept import kept_products, kept_variants, products_of, variants_of
-from steward.steps.stock import Wanted, total_of, units_of
+from steward.templates.parts.stock import Wanted, total_of, units_of
+from steward.templates.parts.stored_products import kept_products, kept_variants, products_of, variants_of
 from tests.templates.stage import product, variant
 
 _SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}

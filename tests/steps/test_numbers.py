@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.connectors.base import currency_decimals
-from steward.steps.currencies import CODES, SIGNS
-from steward.steps.numbers import money_text, percent_text, read_number, read_price, round_to
+from steward.connectors.base.records import currency_decimals
 from steward.steps.skus import RowRefused
+from steward.templates.parts.currencies import CODES, SIGNS
+from steward.templates.parts.numbers import money_text, percent_text, read_number, read_price, round_to
 
 # text, and what it is under auto, point and comma (a number, or the code it is refused with)
 TABLE = [

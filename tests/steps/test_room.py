@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steward.confined.pool import Children
-from steward.confined.protocol import MESSAGE_BYTES, MIB
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.views import CodeStopped, Mode, Scope, Script, World
-from steward.steps.items import Item
-from steward.steps.room import STEP_BYTES, WALK_BYTES, Gathered, Room, TooMuch, weight
+from steward.sandbox.pool import Children
+from steward.sandbox.protocol import MESSAGE_BYTES, MIB
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.views import CodeStopped, Mode, Scope, Script, World
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.memory_budget import STEP_BYTES, WALK_BYTES, Gathered, Room, TooMuch, weight
 from tests.expressions.cases import NOW
 
 ONE = World(items=[{"a": 1}], scope=Scope(now=NOW, timezone="UTC"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import SheetRow, SheetTable
+from steward.connectors.base.records import SheetRow, SheetTable
 from steward.steps.base import StepFailed
 from steward.steps.rows import cell_of, kept_cell, named_rows
 from steward.steps.skus import RowRefused, Skus, key_of

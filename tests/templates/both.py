@@ -8,11 +8,11 @@ from typing import Any
 
 from steward.automations import setup
 from steward.automations.setup import CreateAsk
+from steward.fake_platforms.seed import WORKFLOW
+from steward.fake_platforms.world import World
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
-from steward.sandbox.seed import WORKFLOW
-from steward.sandbox.world import World
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake

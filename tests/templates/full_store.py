@@ -7,10 +7,10 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base import Reader
+from steward.connectors.base.connector import Reader
+from steward.fake_platforms.woocommerce import terms
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
-from steward.sandbox.woocommerce import terms
 from steward.steps.base import AccountAccess
 from steward.templates import ALL
 from tests.connectors.outside import outside

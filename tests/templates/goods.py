@@ -11,10 +11,10 @@ from typing import Any
 
 from steward.connections import connect
 from steward.connections.vault import open_secrets
+from steward.fake_platforms.woocommerce import blank, orders, stock, terms
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, Run
-from steward.sandbox.woocommerce import blank, orders, stock, terms
 from steward.steps.base import AccountAccess, StoreEvent
 from steward.templates.base import Template
 from tests.fakes.shopify.goods import stamp

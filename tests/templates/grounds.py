@@ -6,9 +6,9 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from steward.connectors.base import ChangeOp, Part, Reader, WriteOutcome
-from steward.connectors.writing import WriteState
-from steward.model.change import Proposal
+from steward.connectors.base.connector import ChangeOp, Reader
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Part, Proposal
 from steward.model.connection import Connection
 from steward.outbound.client import Outbound
 from tests.connectors.outside import Connection as Connected

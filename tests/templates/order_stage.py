@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from steward.connectors.base import NotFound, Order, OrderLine, Page
+from steward.connectors.base.queries import Page
+from steward.connectors.base.records import Order, OrderLine
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.model.change import Outcome
+from steward.outbound.errors import NotFound
 from steward.templates.base import Template
 from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from steward.sandbox.woocommerce import blank, orders
-from steward.sandbox.woocommerce.shop import Shop as WooShop
+from steward.fake_platforms.woocommerce import blank, orders
+from steward.fake_platforms.woocommerce.shop import Shop as WooShop
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from steward.fake_platforms.woocommerce import blank, orders
 from steward.model.automation import Automation
 from steward.model.change import Change
 from steward.model.run import Mode, Run
-from steward.sandbox.woocommerce import blank, orders
 from tests.fakes.shopify.goods import number as number_of
 from tests.fakes.shopify.goods import stamp
 from tests.templates.goods import Twin

@@ -13,13 +13,11 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from steward.connectors.base import (
+from steward.connectors.base.queries import Page, ProductsAsk
+from steward.connectors.base.records import (
     CloudFile,
     FileContent,
-    NotFound,
-    Page,
     Product,
-    ProductsAsk,
     SheetRow,
     SheetTable,
     Tag,
@@ -32,6 +30,7 @@ from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.plan import StepKind
 from steward.model.run import Counts, Mode
+from steward.outbound.errors import NotFound
 from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StoreAccess, StoreEvent
 from steward.templates.base import Ended, LastWords, Template
 

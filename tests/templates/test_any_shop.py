@@ -16,9 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steward.connectors.base import Part
-from steward.connectors.writing import WriteState
-from steward.model.change import Outcome, Proposal
+from steward.connectors.base.writing import WriteState
+from steward.model.change import Outcome, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess
 from steward.templates import ALL

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import Fulfilment, FulfilmentOrder, Payment, Refund
+from steward.connectors.base.records import Fulfilment, FulfilmentOrder, Payment, Refund
 from steward.model.run import Mode, RunStatus
 from steward.templates.archive_fulfilled_orders import TEMPLATE
 from tests.fake_clock import FakeClock

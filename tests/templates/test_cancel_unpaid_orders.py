@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import Fulfilment, Payment, Refund
+from steward.connectors.base.records import Fulfilment, Payment, Refund
 from steward.model.run import Mode, RunStatus
 from steward.templates.base import World
 from steward.templates.cancel_unpaid_orders import TEMPLATE

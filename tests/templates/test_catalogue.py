@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
 from steward.model.connection import ConnectionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.store import connections
-from steward.store.engine import Tx
 from steward.templates import ALL
 from tests.people import Caller
 from tests.service import Service

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import FulfilmentOrder, Order, Risk
+from steward.connectors.base.records import FulfilmentOrder, Order, Risk
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import CallError
-from steward.connectors.writing import WriteState
+from steward.connectors.base.writing import WriteState
+from steward.fake_platforms.seed import WORKFLOW
 from steward.model.change import Outcome
-from steward.sandbox.seed import WORKFLOW
+from steward.outbound.errors import CallError
 from steward.steps.base import StoreEvent
 from steward.templates import hide_out_of_stock_products, low_stock_alert, price_update_from_spreadsheet
 from tests.connectors.outside import Outside, outside

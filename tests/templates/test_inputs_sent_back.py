@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId, OrgId
-from steward.store import connections
-from steward.store.engine import Tx
 from steward.templates import ALL
 from steward.templates.base import Template, Use
 from tests.people import Caller

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import NotFound, Page, Payment, SheetRow, SheetTable
+from steward.connectors.base.queries import Page
+from steward.connectors.base.records import Payment, SheetRow, SheetTable
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
+from steward.fake_platforms.sheets import Tab
 from steward.model.run import Mode, RunStatus
-from steward.sandbox.sheets import Tab
+from steward.outbound.errors import NotFound
 from steward.steps.base import AccountAccess, StepContext
 from steward.templates.order_export_to_spreadsheet import TEMPLATE
 from tests.templates.both import Both

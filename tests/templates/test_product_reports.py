@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from steward.fake_platforms import catalogue
+from steward.fake_platforms.sheets import Tab
 from steward.model.run import Mode, RunStatus
-from steward.sandbox import catalogue
-from steward.sandbox.sheets import Tab
-from steward.steps.gaps import gap_words, has_text
+from steward.templates.parts.gaps import gap_words, has_text
 from tests.templates.both import Both, lines_of
 from tests.templates.goods import Goods, Item, Twin
 

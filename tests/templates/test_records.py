@@ -12,9 +12,9 @@ import steward.templates
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
-from steward.steps.inputs import DEFINITIONS, check
 from steward.templates import ALL
 from steward.templates.base import Template, World
+from steward.templates.parts.inputs import DEFINITIONS, check
 from tests.shared_data import shared
 from tests.templates.stage import SHEET, SHOP, TEAMS, connection
 

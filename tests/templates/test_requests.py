@@ -5,9 +5,9 @@ from math import ceil
 
 import pytest
 
-from steward.connectors.base import CallError
 from steward.connectors.shopify.reader import BULK_FROM
 from steward.model.run import Mode
+from steward.outbound.errors import CallError
 from steward.steps.base import TooManyChanges
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, ORDERS, PLATFORMS, FullStore

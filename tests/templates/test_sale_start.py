@@ -7,8 +7,8 @@ import pytest
 
 from steward.model.change import Outcome
 from steward.model.run import Mode
-from steward.steps.markdowns import marked_down
 from steward.steps.skus import RowRefused
+from steward.templates.parts.markdowns import marked_down
 from steward.templates.sale_start import SALE, TEMPLATE
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import Shop, Stage, product, variant

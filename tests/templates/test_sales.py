@@ -10,8 +10,8 @@ import pytest
 from steward.model.json import JsonValue
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
-from steward.steps.days import window_of
-from steward.steps.sales import Sold, add_up, best
+from steward.templates.parts.days import window_of
+from steward.templates.parts.sales import Sold, add_up, best
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, lines_of, open_both
 from tests.templates.orders_of import Bought, in_shopify, in_woocommerce

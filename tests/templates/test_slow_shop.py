@@ -6,10 +6,12 @@ from functools import partial
 
 import pytest
 
-from steward.connectors.base import PRODUCTS, ProductsAsk, SetPrice, WriteState
+from steward.connectors.base.commands import SetPrice
+from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.writing import WriteState
+from steward.fake_platforms.slow import Slowness
 from steward.model.change import Outcome
 from steward.model.run import Mode
-from steward.sandbox.slow import Slowness
 from tests.connectors.outside import outside
 from tests.fake_clock import FakeClock
 from tests.templates.full_store import BY_ID, INPUTS, FullStore

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import Order, OrderLine, Page
+from steward.connectors.base.queries import Page
+from steward.connectors.base.records import Order, OrderLine
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode

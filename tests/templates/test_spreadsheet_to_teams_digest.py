@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from steward.automations.change import UpdateAsk, update
+from steward.fake_platforms.sheets import Tab
 from steward.model.change import Outcome
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
-from steward.sandbox.sheets import Tab
 from steward.templates.spreadsheet_to_teams_digest import TEMPLATE
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, lines_of, open_both

@@ -11,12 +11,14 @@ from steward.automations.checks import TriggerAsk
 from steward.automations.lifecycle import StateAsk
 from steward.automations.setup import CreateAsk
 from steward.connections.health import Upkeep, check_due
+from steward.database.accounts import connections
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
+from steward.database.runs import records as runs
 from steward.model.automation import Automation
 from steward.model.connection import ConnectionState
 from steward.model.run import Run, RunStatus
 from steward.model.trigger import EventTrigger, Listening, TriggerKind
-from steward.store import automations, connections, runs
-from steward.store.engine import Tx
 from tests.fakes.shopify.goods import number
 from tests.service import Service
 from tests.templates.both import lines_of

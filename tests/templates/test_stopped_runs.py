@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from steward.lanes.summaries import RunRecord
+from steward.database.runs.steps import StepValue, ValueState
 from steward.model.change import Outcome
 from steward.model.plan import StepKind
 from steward.model.run import Counts, Mode, RunStatus
-from steward.store.steps import StepValue, ValueState
+from steward.run_queue.summaries import RunRecord
 from steward.templates import ALL
 from steward.templates.base import Template
 from tests.fake_clock import FakeClock

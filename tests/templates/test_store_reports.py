@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from steward.fake_platforms.sheets import Tab
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
-from steward.sandbox.sheets import Tab
 from steward.steps.base import AccountAccess
 from steward.templates.base import Template
 from steward.templates.price_difference_report import TEMPLATE as PRICES

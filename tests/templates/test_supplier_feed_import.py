@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from steward.fake_platforms.seed import BUCKET
 from steward.model.run import Mode, RunStatus
-from steward.sandbox.seed import BUCKET
 from steward.steps.base import StepFailed
 from steward.steps.skus import Skus
-from steward.steps.supplier_file import table_of
-from steward.steps.supplier_rows import FeedRow, FeedRules, Joined, _price, join_feed
+from steward.templates.parts.supplier_file import table_of
+from steward.templates.parts.supplier_rows import FeedRow, FeedRules, Joined, _price, join_feed
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import variant
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import SetStock
+from steward.connectors.base.commands import SetStock
 from steward.connectors.woocommerce.operations import SET_STOCK
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
-from steward.steps.stock_pairs import Paired, PairRules, SourceRow, pair
+from steward.templates.parts.stock_pairs import Paired, PairRules, SourceRow, pair
 from steward.templates.sync_stock_between_stores import TEMPLATE
 from tests.templates.goods import Goods, Item, Twin, fill_shopify, fill_woocommerce
 from tests.templates.stage import variant

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import Customer, Order, Page, Payment
+from steward.connectors.base.queries import Page
+from steward.connectors.base.records import Customer, Order, Payment
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
 from steward.templates.base import World

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from steward.fake_platforms.seed import BUCKET
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
-from steward.sandbox.seed import BUCKET
 from steward.templates import ALL
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, open_both

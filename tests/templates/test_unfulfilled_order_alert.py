@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import Fulfilment, Payment
+from steward.connectors.base.records import Fulfilment, Payment
 from steward.model.run import Mode, RunStatus
 from steward.templates.unfulfilled_order_alert import TEMPLATE
 from tests.templates.order_stage import OrderStage, ago, line, order, stage

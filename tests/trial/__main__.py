@@ -7,8 +7,9 @@ import sys
 
 import httpx
 
-from steward.connectors.base import CallError, Secret
-from steward.connectors.listening import Wanted
+from steward.connectors.base.deliveries import Wanted
+from steward.outbound.errors import CallError
+from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
 from tests.trial.rows import SECRET, Table, changes, reads, webhooks
 from tests.trial.shop import Shop, Things, counts, open_shop

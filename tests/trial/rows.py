@@ -7,7 +7,31 @@ from typing import Any
 
 import httpx
 
-from steward.connectors.base import (
+from steward.connectors.base.commands import (
+    AddNote,
+    CancelOrder,
+    SetCustomerTags,
+    SetOrderStatus,
+    SetOrderTags,
+    SetPrice,
+    SetStatus,
+    SetStock,
+    SetTags,
+    SetVisible,
+)
+from steward.connectors.base.deliveries import (
+    CHANGED,
+    IDS,
+    ChangedAsk,
+    EventSecrets,
+    IdsAsk,
+    Ping,
+    RawBody,
+    SubscriptionState,
+    Verified,
+    Wanted,
+)
+from steward.connectors.base.queries import (
     CATEGORIES,
     CUSTOMER,
     CUSTOMERS,
@@ -20,44 +44,20 @@ from steward.connectors.base import (
     TAGS,
     VARIANT,
     VARIANTS,
-    AddNote,
     ById,
-    CallError,
-    CancelOrder,
     CustomersAsk,
-    NotFound,
     Nothing,
     ObjectsAsk,
-    Order,
     OrdersAsk,
-    Part,
-    Product,
     ProductsAsk,
     RefundsAsk,
-    Secret,
-    SetCustomerTags,
-    SetOrderStatus,
-    SetOrderTags,
-    SetPrice,
-    SetStatus,
-    SetStock,
-    SetTags,
-    SetVisible,
-    WriteState,
 )
-from steward.connectors.listening import (
-    CHANGED,
-    IDS,
-    ChangedAsk,
-    EventSecrets,
-    IdsAsk,
-    Ping,
-    RawBody,
-    SubscriptionState,
-    Verified,
-    Wanted,
-)
+from steward.connectors.base.records import Order, Product
+from steward.connectors.base.writing import WriteState
+from steward.model.change import Part
+from steward.outbound.errors import CallError, NotFound
 from steward.security.signatures import Signed
+from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
 from tests.trial.shop import Shop, Things
 

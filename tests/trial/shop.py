@@ -10,9 +10,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from steward.clock import SystemClock
-from steward.connectors.base import BadSettings, Page, Part, Planned, Reader, ReadOp, Secrets, WriteOutcome
+from steward.connectors.base.connector import Planned, Reader
+from steward.connectors.base.queries import Page, ReadOp
+from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.woocommerce.connector import WooCommerce
-from steward.model.change import Batch, batch_key, effect_key
+from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound, UpkeepHttp
 from steward.outbound.grant import WriteGrant

@@ -7,7 +7,9 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from steward.connectors.base import (
+from steward.connectors.base.records import CloudFile
+from steward.outbound.answer import Answer
+from steward.outbound.errors import (
     Broken,
     CallError,
     Forbidden,
@@ -18,8 +20,6 @@ from steward.connectors.base import (
     Unavailable,
     WrongAddress,
 )
-from steward.connectors.records import CloudFile
-from steward.outbound.answer import Answer
 
 DEPTH = 8
 NODES = 20_000

@@ -6,50 +6,32 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from steward.connectors.base import (
-    FILE,
-    FILES,
-    BadSettings,
-    Broken,
-    CallError,
-    ChangeOp,
-    CloudFile,
-    Current,
-    Destination,
-    EventSource,
-    Facts,
-    FileAsk,
-    FileContent,
-    FilesAsk,
-    Forbidden,
-    Health,
-    Kind,
-    Link,
-    NotFound,
-    Page,
-    Part,
-    ReadHttp,
-    ReadOp,
-    Refused,
-    Secret,
-    Secrets,
-    Settings,
-    Stale,
-    Timeouts,
-    TooLarge,
-    TopicSpec,
-    Unauthorized,
-    UpkeepHttp,
-    WriteHttp,
-    WriteOutcome,
-    WrongAddress,
-)
+from steward.connectors.base.connector import ChangeOp, Current, Destination, Facts, Health, Kind
+from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk, Page, ReadOp
+from steward.connectors.base.records import CloudFile, FileContent
+from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.cloud_s3.answers import error_of, head_of, listed
 from steward.connectors.cloud_s3.signing import signed_headers
+from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.address import Origin, looks_like_address, origin_of
-from steward.outbound.link import PaceRule, RequestSigner, Unsigned
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.errors import (
+    Broken,
+    CallError,
+    Forbidden,
+    NotFound,
+    Refused,
+    Stale,
+    TooLarge,
+    Unauthorized,
+    WrongAddress,
+)
+from steward.outbound.link import Link, PaceRule, RequestSigner, Timeouts, Unsigned
+from steward.telemetry.redact import Secret
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741

@@ -6,7 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from steward.connectors.base import (
+from steward.outbound.answer import Answer, Decoded
+from steward.outbound.errors import (
     Broken,
     CallError,
     Forbidden,
@@ -18,7 +19,6 @@ from steward.connectors.base import (
     Unavailable,
     WrongAddress,
 )
-from steward.outbound.answer import Answer, Decoded
 
 Row: TypeAlias = dict[str, Decoded]
 

@@ -3,35 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from steward.connectors.base import (
+from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind
+from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
+from steward.connectors.base.queries import (
     CUSTOMER,
     CUSTOMERS,
     DRAFT_ORDER,
+    FIELDS,
+    FLOW_OBJECT,
+    FLOW_OBJECTS,
+    METAFIELD,
     ORDER,
     ORDERS,
     PRODUCT,
     PRODUCTS,
+    REDIRECT,
     REFUNDS,
     VARIANT,
     VARIANTS,
-    ChangeOp,
-    Destination,
-    EventSource,
-    Facts,
-    Health,
-    Kind,
-    Link,
-    ReadHttp,
     ReadOp,
-    Secrets,
-    Settings,
-    Timeouts,
-    TopicSpec,
-    UpkeepHttp,
-    WriteHttp,
 )
-from steward.connectors.listening import CHANGED, IDS
-from steward.connectors.reads import FIELDS, FLOW_OBJECT, FLOW_OBJECTS, METAFIELD, REDIRECT
+from steward.connectors.base.settings import Secrets, Settings
 from steward.connectors.shopify.deliveries import Deliveries
 from steward.connectors.shopify.documents import READING_MUTATIONS, READS
 from steward.connectors.shopify.field_operations import (
@@ -65,8 +57,9 @@ from steward.connectors.shopify.topics import TOPICS
 from steward.connectors.shopify.writer import ShopifyWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
 from steward.outbound.documents import Documents
-from steward.outbound.link import PaceRule
+from steward.outbound.link import Link, PaceRule, Timeouts
 from steward.outbound.points import PointsRule
 
 # Those whose schemas all documents are valid for; older ones know no keys for inventory writes.

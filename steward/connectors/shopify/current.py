@@ -4,19 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from steward.connectors.base import (
-    CallError,
-    ChangeOp,
-    Current,
-    JsonValue,
-    NotFound,
-    Part,
-    Payment,
-    WriteOutcome,
-    WriteState,
-)
-from steward.connectors.reads import FieldsAsk, MetafieldAsk
-from steward.connectors.records import Metafield, ObjectFields, Redirect
+from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.queries import FieldsAsk, MetafieldAsk
+from steward.connectors.base.records import Metafield, ObjectFields, Payment, Redirect
+from steward.connectors.base.store_operation import read_back
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import (
     Row,
@@ -34,8 +26,10 @@ from steward.connectors.shopify.answers import (
 )
 from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
 from steward.connectors.shopify.paging import Asking
-from steward.connectors.store_operation import read_back
+from steward.model.change import Part
+from steward.model.json import JsonValue
 from steward.outbound.documents import Document
+from steward.outbound.errors import CallError, NotFound
 
 Value = dict[str, JsonValue]
 

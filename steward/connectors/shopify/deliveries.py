@@ -4,8 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.connectors.base import CallError, JsonValue, Secrets, UpkeepHttp
-from steward.connectors.listening import (
+from steward.connectors.base.deliveries import (
     Derived,
     Dropped,
     Event,
@@ -20,10 +19,13 @@ from steward.connectors.listening import (
     Verified,
     Wanted,
 )
+from steward.connectors.base.settings import Secrets
 from steward.connectors.shopify import documents, mutations, topics
 from steward.connectors.shopify.answers import data_of, list_of, row_of, sub, text, texts_of, user_errors
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.client import UpkeepHttp
 from steward.outbound.documents import Document
+from steward.outbound.errors import CallError
 
 _MOST_PAGES = 20
 

@@ -3,26 +3,15 @@
 import re
 from collections.abc import Callable, Mapping
 
-from steward.connectors.asks import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
-from steward.connectors.base import (
-    Action,
-    Customer,
-    DraftOrder,
-    FieldChange,
-    JsonValue,
-    ObjectRef,
-    Order,
-    Part,
-    Problem,
-    Product,
-    Proposal,
-)
+from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.base.connector import Problem
+from steward.connectors.base.records import Customer, DraftOrder, Order, Product
 from steward.connectors.shopify.current import FIELDS, FLAGS
 from steward.connectors.shopify.operations import NOT_A_TAG, Operation, is_tag, product_ref
 from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_place, order_ref
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 _HANDLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EMAIL = re.compile(r"[^\s@,;<>\"]{1,64}@[^\s@,;<>\"]+\.[^\s@,;<>\"]+")

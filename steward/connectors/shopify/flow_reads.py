@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from steward.connectors.base import Broken, Invalid, JsonValue, NotFound, TooLarge
-from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.base.queries import FlowObjectAsk, FlowObjectsAsk
 from steward.connectors.shopify.answers import Row, gid, list_of, row_of, sub, text
 from steward.connectors.shopify.hydration import (
     LIST_MOST,
@@ -24,7 +23,9 @@ from steward.connectors.shopify.hydration import (
 )
 from steward.connectors.shopify.paging import Asking
 from steward.connectors.shopify.schema_table import Shape, schema_table
+from steward.model.json import JsonValue
 from steward.outbound.answer import Decoded
+from steward.outbound.errors import Broken, Invalid, NotFound, TooLarge
 
 Plain = dict[str, JsonValue]
 

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from steward.connectors.base import (
+from steward.connectors.base.records import (
     Authorization,
-    Broken,
     Customer,
     DraftOrder,
     Fulfilment,
@@ -33,6 +32,7 @@ from steward.connectors.shopify.answers import (
     texts_of,
     whole,
 )
+from steward.outbound.errors import Broken
 
 _PAYMENT = {
     "PENDING": Payment.PENDING,

@@ -9,31 +9,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
 
-from steward.connectors.base import (
-    Action,
-    FieldChange,
-    Guard,
-    JsonValue,
-    Keep,
-    ObjectRef,
-    Part,
-    Problem,
-    Product,
-    Proposal,
-    Recovery,
-    SetPrice,
-    SetPublished,
-    SetStatus,
-    SetStock,
-    SetTags,
-    Variant,
-    currency_decimals,
-)
+from steward.connectors.base.commands import Keep, SetPrice, SetPublished, SetStatus, SetStock, SetTags
+from steward.connectors.base.connector import Guard, Problem
+from steward.connectors.base.records import Product, Variant, currency_decimals
+from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.shopify.objects import item_and_location
-from steward.connectors.store_operation import StoreOperation
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 A = TypeVar("A", contravariant=True)
 TOGETHER = 250

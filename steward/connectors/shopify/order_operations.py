@@ -4,35 +4,21 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from steward.connectors.base import (
-    Action,
+from steward.connectors.base.commands import (
     CancelOrder,
     CapturePayment,
     CloseOrder,
-    Customer,
-    DraftOrder,
-    FieldChange,
-    Fulfilment,
-    Guard,
     HoldFulfilment,
-    JsonValue,
     MakeRedirect,
     MakeRefund,
-    ObjectRef,
-    Order,
-    Part,
-    Payment,
-    Problem,
-    Product,
-    Proposal,
-    Recovery,
     SetCustomerTags,
     SetDraftOrderTags,
     SetMetafield,
     SetNote,
     SetOrderTags,
-    Variant,
 )
+from steward.connectors.base.connector import Guard, Problem
+from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
 from steward.connectors.shopify.operations import (
     Operation,
     Tagged,
@@ -41,9 +27,9 @@ from steward.connectors.shopify.operations import (
     same_money,
     variant_ref,
 )
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 NOTE_MOST = 5_000
 METAFIELDS_TOGETHER = 25

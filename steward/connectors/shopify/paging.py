@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from steward.connectors.base import Broken, JsonValue, ReadHttp, Throttled, Unavailable
 from steward.connectors.shopify.answers import (
     Row,
     data_of,
@@ -17,8 +16,11 @@ from steward.connectors.shopify.answers import (
 )
 from steward.connectors.shopify.documents import BULK, START_BULK
 from steward.connectors.shopify.hydration import Recipe
+from steward.model.json import JsonValue
 from steward.outbound.answer import parse_json
+from steward.outbound.client import ReadHttp
 from steward.outbound.documents import Document
+from steward.outbound.errors import Broken, Throttled, Unavailable
 
 # A bulk operation is asked after this long, then ever less often.
 _LOOKS = (1.0, 2.0, 4.0, 8.0, 15.0)

@@ -5,32 +5,35 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base import (
+from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.deliveries import ChangedAsk, Event, IdsAsk
+from steward.connectors.base.queries import (
     ById,
-    ChangeOp,
-    Current,
-    Customer,
     CustomersAsk,
-    DraftOrder,
-    JsonValue,
-    NotFound,
-    Order,
-    OrderLine,
+    FieldsAsk,
+    FlowObjectAsk,
+    FlowObjectsAsk,
+    MetafieldAsk,
     OrdersAsk,
     Page,
-    Part,
-    Product,
     ProductsAsk,
-    ReadHttp,
     ReadOp,
-    Refund,
+    RedirectAsk,
     RefundsAsk,
-    Variant,
-    WriteOutcome,
 )
-from steward.connectors.listening import ChangedAsk, Event, IdsAsk
-from steward.connectors.reads import FieldsAsk, FlowObjectAsk, FlowObjectsAsk, MetafieldAsk, RedirectAsk
-from steward.connectors.records import Metafield, ObjectFields, Redirect
+from steward.connectors.base.records import (
+    Customer,
+    DraftOrder,
+    Metafield,
+    ObjectFields,
+    Order,
+    OrderLine,
+    Product,
+    Redirect,
+    Refund,
+    Variant,
+)
+from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.shopify import current, documents
 from steward.connectors.shopify.answers import (
     Row,
@@ -59,6 +62,10 @@ from steward.connectors.shopify.objects import (
 )
 from steward.connectors.shopify.paging import Asking, Grouped
 from steward.connectors.shopify.topics import KINDS, changed_event
+from steward.model.change import Part
+from steward.model.json import JsonValue
+from steward.outbound.client import ReadHttp
+from steward.outbound.errors import NotFound
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from steward.connectors.base import JsonValue, Part
 from steward.connectors.shopify import mutations
 from steward.connectors.shopify.answers import gid
 from steward.connectors.shopify.current import OBJECTS
-from steward.model.change import Batch
-from steward.model.json import JsonObject
+from steward.model.change import Batch, Part
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document
 
 # Names the hold as ours, so that a second one is noticed by the store itself.

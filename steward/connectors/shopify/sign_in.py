@@ -5,26 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from zoneinfo import available_timezones
 
-from steward.connectors.base import (
-    BadSettings,
-    CallError,
-    Forbidden,
-    Health,
-    Place,
-    Secret,
-    Settings,
-    Unauthorized,
-    UpkeepHttp,
-    Warned,
-    WrongAddress,
-)
+from steward.connectors.base.connector import Health, Place, Warned
+from steward.connectors.base.settings import BadSettings, Settings
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.answer import Answer
+from steward.outbound.client import UpkeepHttp
 from steward.outbound.documents import Document
+from steward.outbound.errors import CallError, Forbidden, Unauthorized, WrongAddress
 from steward.outbound.link import ClientCredentials, HeaderSecret
+from steward.telemetry.redact import Secret
 
 HEADER = "X-Shopify-Access-Token"
 TOKEN_PATH = "/admin/oauth/access_token"

@@ -4,14 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.connectors.base import Broken, JsonValue, TopicSpec
-from steward.connectors.listening import Derived, Event, StoredEvent
+from steward.connectors.base.deliveries import Derived, Event, StoredEvent, TopicSpec
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, instant_of, number_of, text
 from steward.connectors.shopify.objects import payment_of, stock_target
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.answer import parse_json
 from steward.outbound.documents import Document
+from steward.outbound.errors import Broken
 
 # The mark of an event that was read and not delivered: what became of the object has to be worked out.
 CAUGHT_UP = "caught_up"

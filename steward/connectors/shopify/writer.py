@@ -3,22 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from steward.connectors.base import (
-    Broken,
-    CallError,
-    ChangeOp,
-    Forbidden,
-    NotFound,
-    Part,
-    Stale,
-    Throttled,
-    Unauthorized,
-    Unavailable,
-    WriteHttp,
-    WriteOutcome,
-    WriteState,
-    WrongAddress,
-)
+from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify.answers import (
     BUSY,
     KEY_DEFECTS,
@@ -46,9 +32,22 @@ from steward.connectors.shopify.current import (
     value_of,
 )
 from steward.connectors.shopify.requests import Request, request_of
-from steward.model.change import Batch
+from steward.model.change import Batch, Part
 from steward.outbound.answer import Answer
-from steward.outbound.errors import ErrorKind, WriteFailed
+from steward.outbound.client import WriteHttp
+from steward.outbound.errors import (
+    Broken,
+    CallError,
+    ErrorKind,
+    Forbidden,
+    NotFound,
+    Stale,
+    Throttled,
+    Unauthorized,
+    Unavailable,
+    WriteFailed,
+    WrongAddress,
+)
 
 _DONE_ELSEWHERE = "The store answered with another value than the one sent."
 _TO_BE_SEEN = "The store has taken it on and does it by and by."

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 from urllib.parse import quote
 
-from steward.connectors.base import Broken, Cell, JsonValue
+from steward.connectors.base.records import Cell
+from steward.model.json import JsonValue
 from steward.outbound.answer import Decoded
+from steward.outbound.errors import Broken
 
 CELL_CHARACTERS = 50_000
 # What may follow a tab: cells, whole columns, whole rows, open ends.

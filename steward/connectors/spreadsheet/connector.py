@@ -7,38 +7,20 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from steward.connectors.base import (
-    TABS,
-    VALUES,
-    BadSettings,
-    CallError,
-    ChangeOp,
-    Destination,
-    EventSource,
-    Facts,
-    Health,
-    Kind,
-    Link,
-    ReadHttp,
-    ReadOp,
-    Secret,
-    Secrets,
-    Settings,
-    TabsAsk,
-    Timeouts,
-    TopicSpec,
-    Unauthorized,
-    Unavailable,
-    UpkeepHttp,
-    WriteHttp,
-)
+from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind
+from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.queries import TABS, VALUES, ReadOp, TabsAsk
+from steward.connectors.base.settings import BadSettings, Secrets, Settings
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
 from steward.connectors.spreadsheet.operations_tabs import ADD_TAB, CLEAR, DELETE_ROWS
 from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
 from steward.connectors.spreadsheet.writer import SpreadsheetWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.outbound.link import PaceRule, ServiceAccount, UserSignIn
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.errors import CallError, Unauthorized, Unavailable
+from steward.outbound.link import Link, PaceRule, ServiceAccount, Timeouts, UserSignIn
+from steward.telemetry.redact import Secret
 
 _SCOPES = ("https://www.googleapis.com/auth/spreadsheets",)
 _PACE = PaceRule(at_once=4, reads_a_minute=50, writes_a_minute=50, writes_at_once=1)

@@ -5,25 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from steward.connectors.base import (
-    Action,
-    AppendRows,
-    Cell,
-    FieldChange,
-    Guard,
-    JsonValue,
-    ObjectRef,
-    Part,
-    Planned,
-    Problem,
-    Proposal,
-    Recovery,
-    WriteCells,
-)
+from steward.connectors.base.commands import AppendRows, WriteCells
+from steward.connectors.base.connector import Guard, Planned, Problem
+from steward.connectors.base.records import Cell
 from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, kept, key_of, same_rows, tab_range
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 A = TypeVar("A", contravariant=True)
 CALL_BYTES = 1024 * 1024

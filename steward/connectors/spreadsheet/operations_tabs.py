@@ -2,24 +2,13 @@
 
 from collections.abc import Sequence
 
-from steward.connectors.base import (
-    AddTab,
-    ClearCells,
-    DeleteRows,
-    FieldChange,
-    JsonValue,
-    ObjectRef,
-    Part,
-    Planned,
-    Problem,
-    Proposal,
-    Recovery,
-)
+from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
+from steward.connectors.base.connector import Planned, Problem
 from steward.connectors.spreadsheet.cells import AREA, area_range, kept, same_rows
 from steward.connectors.spreadsheet.operations import Sheet
-from steward.model.change import FieldKind
+from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 TAB_CHARACTERS = 100
 

@@ -4,28 +4,10 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base import (
-    Broken,
-    CallError,
-    ChangeOp,
-    Current,
-    Invalid,
-    JsonValue,
-    NotFound,
-    Page,
-    Part,
-    ReadHttp,
-    ReadOp,
-    SheetRow,
-    SheetTable,
-    Tab,
-    TabsAsk,
-    Unauthorized,
-    Unavailable,
-    ValuesAsk,
-    WriteOutcome,
-    WriteState,
-)
+from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.queries import Page, ReadOp, TabsAsk, ValuesAsk
+from steward.connectors.base.records import SheetRow, SheetTable, Tab
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.spreadsheet.cells import (
     area_range,
     column_range,
@@ -36,7 +18,11 @@ from steward.connectors.spreadsheet.cells import (
     read_rows,
     tab_range,
 )
+from steward.model.change import Part
+from steward.model.json import JsonValue
 from steward.outbound.answer import Answer, Decoded
+from steward.outbound.client import ReadHttp
+from steward.outbound.errors import Broken, CallError, Invalid, NotFound, Unauthorized, Unavailable
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741

@@ -3,21 +3,14 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from steward.connectors.base import (
-    CallError,
-    Invalid,
-    JsonValue,
-    NotFound,
-    Part,
-    WriteHttp,
-    WriteOutcome,
-    WriteState,
-)
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_rows, tab_range, wire
 from steward.connectors.spreadsheet.reader import error_of, object_of, path_of, range_error
-from steward.model.change import Batch
+from steward.model.change import Batch, Part
+from steward.model.json import JsonValue
 from steward.outbound.answer import Answer, Decoded
-from steward.outbound.errors import NotSent, WriteFailed
+from steward.outbound.client import WriteHttp
+from steward.outbound.errors import CallError, Invalid, NotFound, NotSent, WriteFailed
 
 # How the service words it that cells are protected, and that a spreadsheet has as many as it may have.
 _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)

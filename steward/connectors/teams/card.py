@@ -5,8 +5,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from steward.connectors.base import JsonValue, PostCard
-from steward.model.json import JsonObject
+from steward.connectors.base.commands import PostCard
+from steward.model.json import JsonObject, JsonValue
 
 CARD_BYTES = 20_000
 _LONGEST_LINE = 2_000

@@ -7,49 +7,33 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
-from steward.connectors.base import (
-    Action,
-    BadSettings,
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.connector import (
     ChangeOp,
     Current,
     Destination,
-    EventSource,
     Facts,
-    FieldChange,
     Guard,
     Health,
-    JsonValue,
     Kind,
-    Link,
-    ObjectRef,
-    Part,
     Planned,
-    PostCard,
     Problem,
-    Proposal,
-    ReadHttp,
-    ReadOp,
-    Recovery,
-    Refused,
-    Secret,
-    Secrets,
-    Settings,
-    Timeouts,
-    TopicSpec,
-    UpkeepHttp,
-    WriteHttp,
-    WriteOutcome,
-    WriteState,
 )
+from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.teams.card import message
-from steward.model.change import Batch, FieldKind
+from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.address import Origin, origin_of
 from steward.outbound.answer import Answer
-from steward.outbound.errors import Invalid, Throttled, Unauthorized, Unavailable, WriteFailed
-from steward.outbound.link import AddressSecret, PaceRule
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.errors import Invalid, Refused, Throttled, Unauthorized, Unavailable, WriteFailed
+from steward.outbound.link import AddressSecret, Link, PaceRule, Timeouts
+from steward.telemetry.redact import Secret
 
 _PACE = PaceRule(at_once=1, seconds_apart=1.0)
 _RETIRED = (".webhook.office.com", "webhook.office.com", "outlook.office.com")

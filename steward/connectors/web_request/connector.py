@@ -6,21 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base import (
-    Action,
-    Batch,
-    ChangeOp,
-    FieldChange,
-    Guard,
-    ObjectRef,
-    Part,
-    Planned,
-    Proposal,
-    Recovery,
-    WriteOutcome,
-    WriteState,
-)
-from steward.model.change import FieldKind
+from steward.connectors.base.connector import ChangeOp, Guard, Planned
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import Invalid, Unavailable, WriteFailed

@@ -7,21 +7,20 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from steward.connectors.base import (
+from steward.connectors.base.records import Product, Variant
+from steward.connectors.woocommerce.bodies import decoded_of, page_error
+from steward.outbound.answer import Answer, Decoded
+from steward.outbound.errors import (
+    AnsweredByOther,
     Broken,
     CallError,
     Forbidden,
     Invalid,
     NotFound,
-    Product,
     Unauthorized,
     Unavailable,
-    Variant,
     WrongAddress,
 )
-from steward.connectors.woocommerce.bodies import decoded_of, page_error
-from steward.outbound.answer import Answer, Decoded
-from steward.outbound.errors import AnsweredByOther
 
 Row: TypeAlias = dict[str, Decoded]
 

@@ -5,23 +5,16 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from steward.connectors.base import (
-    CallError,
-    Forbidden,
-    Health,
-    JsonValue,
-    Unauthorized,
-    Warned,
-    WrongAddress,
-)
-from steward.connectors.settings import IDENTITY
+from steward.connectors.base.connector import Health, Warned
+from steward.connectors.base.settings import IDENTITY
 from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
 from steward.connectors.woocommerce.bodies import has_notices, page_error
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.variations import LIST_PATH
+from steward.model.json import JsonValue
 from steward.outbound.answer import Answer
 from steward.outbound.client import UpkeepHttp
-from steward.outbound.errors import AnsweredByOther
+from steward.outbound.errors import AnsweredByOther, CallError, Forbidden, Unauthorized, WrongAddress
 
 # The name of a fact of a connection: whether its shop lists the variations of all products.
 LISTS_VARIATIONS = "lists_variations"

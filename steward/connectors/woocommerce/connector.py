@@ -5,10 +5,15 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base import (
+from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind, Warned
+from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
+from steward.connectors.base.queries import (
+    AT_PATH,
     CATEGORIES,
     CUSTOMER,
     CUSTOMERS,
+    FLOW_OBJECT,
+    FLOW_OBJECTS,
     OBJECTS,
     ORDER,
     ORDERS,
@@ -18,28 +23,9 @@ from steward.connectors.base import (
     TAGS,
     VARIANT,
     VARIANTS,
-    BadSettings,
-    ChangeOp,
-    Destination,
-    EventSource,
-    Facts,
-    Health,
-    Kind,
-    Link,
-    ReadHttp,
     ReadOp,
-    Refused,
-    Secret,
-    Secrets,
-    Settings,
-    Timeouts,
-    TopicSpec,
-    UpkeepHttp,
-    Warned,
-    WriteHttp,
 )
-from steward.connectors.listening import CHANGED, IDS
-from steward.connectors.reads import AT_PATH, FLOW_OBJECT, FLOW_OBJECTS
+from steward.connectors.base.settings import BadSettings, Secrets, Settings
 from steward.connectors.woocommerce.check import LISTS_VARIATIONS, check_shop
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
@@ -58,7 +44,10 @@ from steward.connectors.woocommerce.writer import WooCommerceWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.address import origin_of
-from steward.outbound.link import Basic, PaceRule
+from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.errors import Refused
+from steward.outbound.link import Basic, Link, PaceRule, Timeouts
+from steward.telemetry.redact import Secret
 
 WRITE_S = 60.0
 _PACE = PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))

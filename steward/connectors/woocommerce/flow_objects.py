@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from steward.connectors.base import (
-    Customer,
-    Fulfilment,
-    JsonValue,
-    Order,
-    OrderLine,
-    Payment,
-    Product,
-    Variant,
-)
+from steward.connectors.base.records import Customer, Fulfilment, Order, OrderLine, Payment, Product, Variant
+from steward.model.json import JsonValue
 
 Getter = Callable[[Any], JsonValue]
 _PAYMENT = {

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.connectors.base import Broken, CallError, JsonValue, Secrets, UpkeepHttp
-from steward.connectors.listening import (
+from steward.connectors.base.deliveries import (
     Derived,
     Dropped,
     Event,
@@ -23,10 +22,13 @@ from steward.connectors.listening import (
     Verified,
     Wanted,
 )
+from steward.connectors.base.settings import Secrets
 from steward.connectors.woocommerce import topics
 from steward.connectors.woocommerce.answers import Row, error_of, id_of, row_of, rows_of, text_of
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.answer import Answer
+from steward.outbound.client import UpkeepHttp
+from steward.outbound.errors import Broken, CallError
 
 PATH = "/wp-json/wc/v3/webhooks"
 _PAGE = 100

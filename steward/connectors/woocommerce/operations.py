@@ -5,28 +5,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TypeVar
 
-from steward.connectors.base import (
-    Action,
-    FieldChange,
-    JsonValue,
-    Keep,
-    ObjectRef,
-    Part,
-    Planned,
-    Problem,
-    Proposal,
-    SetPrice,
-    SetStock,
-    SetTags,
-    SetVisible,
-    Variant,
-    currency_decimals,
-)
-from steward.connectors.store_operation import StoreOperation
+from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, SetVisible
+from steward.connectors.base.connector import Planned, Problem
+from steward.connectors.base.records import Variant, currency_decimals
+from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.woocommerce.tag_names import kept_name, key_among, tag_key
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100

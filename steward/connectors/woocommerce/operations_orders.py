@@ -2,29 +2,21 @@
 
 from dataclasses import dataclass
 
-from steward.connectors.base import (
-    Action,
+from steward.connectors.base.commands import (
     AddNote,
     CancelOrder,
-    Customer,
-    FieldChange,
-    JsonValue,
-    ObjectRef,
-    Order,
-    Part,
-    Problem,
-    Proposal,
-    Recovery,
     SetCustomerTags,
     SetOrderStatus,
     SetOrderTags,
     SetStatus,
 )
-from steward.connectors.store_operation import StoreOperation
+from steward.connectors.base.connector import Problem
+from steward.connectors.base.records import Customer, Order
+from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.woocommerce.operations import Batched, tag_problem, tag_set
-from steward.model.change import FieldKind
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 
 PRODUCT_STATES = ("draft", "pending", "private", "publish")
 # Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.

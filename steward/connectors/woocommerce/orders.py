@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
-from steward.connectors.base import Broken, Customer, Fulfilment, Order, OrderLine, Payment, Refund
+from steward.connectors.base.records import Customer, Fulfilment, Order, OrderLine, Payment, Refund
 from steward.connectors.woocommerce.answers import Row, id_of, instant_of, text_of
 from steward.outbound.answer import Decoded
+from steward.outbound.errors import Broken
 
 # Orders and customers have no tags of their own: the list is kept in this metadata entry (templates 2).
 TAGS_KEY = "steward_tags"

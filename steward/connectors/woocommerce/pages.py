@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from steward.connectors.base import NotFound
 from steward.connectors.woocommerce.answers import Row, id_of, row_of, rows_of
 from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
-from steward.outbound.errors import TimedOut
+from steward.outbound.errors import NotFound, TimedOut
 
 PREFIX = "/wp-json/wc/v3"
 PAGE = 100

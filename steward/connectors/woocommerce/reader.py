@@ -6,28 +6,21 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base import (
+from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.queries import (
     ById,
-    CallError,
-    ChangeOp,
-    Current,
-    Invalid,
-    JsonValue,
-    NotFound,
+    FlowObjectAsk,
+    FlowObjectsAsk,
     Nothing,
     ObjectsAsk,
     Page,
-    Part,
-    Product,
+    PathAsk,
     ProductsAsk,
     ReadOp,
-    Tag,
-    Variant,
-    WriteOutcome,
-    WriteState,
 )
-from steward.connectors.reads import FlowObjectAsk, FlowObjectsAsk, PathAsk
-from steward.connectors.store_operation import read_back
+from steward.connectors.base.records import Product, Tag, Variant
+from steward.connectors.base.store_operation import read_back
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,
     VARIATION_FIELDS,
@@ -47,8 +40,11 @@ from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, n
 from steward.connectors.woocommerce.reads import OtherReads
 from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
+from steward.model.change import Part
+from steward.model.json import JsonValue
 from steward.outbound.answer import Answer
 from steward.outbound.client import ReadHttp
+from steward.outbound.errors import CallError, Invalid, NotFound
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741

@@ -3,22 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 
-from steward.connectors.base import (
-    ById,
-    Customer,
-    CustomersAsk,
-    Invalid,
-    JsonValue,
-    NotFound,
-    ObjectsAsk,
-    Order,
-    OrdersAsk,
-    Page,
-    Refund,
-    RefundsAsk,
-    WrongAddress,
-)
-from steward.connectors.listening import ChangedAsk, Event, IdsAsk
+from steward.connectors.base.deliveries import ChangedAsk, Event, IdsAsk
+from steward.connectors.base.queries import ById, CustomersAsk, ObjectsAsk, OrdersAsk, Page, RefundsAsk
+from steward.connectors.base.records import Customer, Order, Refund
 from steward.connectors.woocommerce import topics
 from steward.connectors.woocommerce.answers import Row, id_of
 from steward.connectors.woocommerce.orders import (
@@ -34,7 +21,9 @@ from steward.connectors.woocommerce.orders import (
 )
 from steward.connectors.woocommerce.pages import Pages, moment, number_of
 from steward.connectors.woocommerce.variations import LIST_PATH
+from steward.model.json import JsonValue
 from steward.outbound.answer import Decoded
+from steward.outbound.errors import Invalid, NotFound, WrongAddress
 
 _SEEN_ORDER = "id,status,date_paid_gmt,refunds,date_created_gmt,date_modified_gmt"
 _SEEN_PRODUCT = (

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from steward.connectors.base import Broken, JsonValue, TopicSpec
-from steward.connectors.listening import Derived, Event, StoredEvent
+from steward.connectors.base.deliveries import Derived, Event, StoredEvent, TopicSpec
 from steward.connectors.woocommerce.answers import Row, instant_of
-from steward.model.json import JsonObject
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.answer import parse_json
+from steward.outbound.errors import Broken
 
 REFUNDS_KEPT = 50
 ORDER, PRODUCT, VARIATION = "order", "product", "variation"

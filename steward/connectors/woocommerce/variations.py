@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
-from steward.connectors.base import NotFound, WrongAddress
 from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
 from steward.connectors.woocommerce.pages import Pages
+from steward.outbound.errors import NotFound, WrongAddress
 
 LIST_PATH = "/variations"
 # How many variations of a whole shop are kept in memory at most, about 2 KB each.

@@ -3,17 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.connectors.base import (
-    Broken,
-    CallError,
-    ChangeOp,
-    Invalid,
-    JsonValue,
-    NotFound,
-    Part,
-    WriteOutcome,
-    WriteState,
-)
+from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     Row,
     error_code,
@@ -29,11 +20,11 @@ from steward.connectors.woocommerce.orders import TAGS_KEY
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.reader import note_mark, value_of
 from steward.connectors.woocommerce.tag_names import sent_name
-from steward.model.change import Batch
-from steward.model.json import JsonObject
+from steward.model.change import Batch, Part
+from steward.model.json import JsonObject, JsonValue
 from steward.outbound.answer import Answer
 from steward.outbound.client import WriteHttp
-from steward.outbound.errors import NotSent, WriteFailed
+from steward.outbound.errors import Broken, CallError, Invalid, NotFound, NotSent, WriteFailed
 
 # What is always sent as a batch, for variations have no other address than below their product.
 _VARIANTS = frozenset({"variant.set_price", "inventory.set"})

@@ -12,7 +12,7 @@ from steward.imports.store_flow.settings import templates_in
 from steward.imports.store_flow.tasks import SHOP
 from steward.model.finding import Finding, Level
 from steward.model.plan import Patched, PlanStep, Variable
-from steward.steps.flow import selection
+from steward.steps.shopify_flow import selection
 
 SECRETS: Final = "secrets"
 FETCH: Final = "::fetch::"

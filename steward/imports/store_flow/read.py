@@ -19,7 +19,7 @@ from steward.imports.workflow_tool.triggers import wire
 from steward.model.finding import Finding, Level
 from steward.model.json import JsonObject
 from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
-from steward.steps.flow.kinds import ONWARD
+from steward.steps.shopify_flow.kinds import ONWARD
 
 SOURCE = "store_flow"
 _WORD = re.compile(r"[A-Za-z_]\w*")

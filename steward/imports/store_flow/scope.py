@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steward.model.plan import Edge, PlanStep
-from steward.steps.repeats import circles
+from steward.steps.workflow.repeats import circles
 
 LOOP_BODY: Final = "loop_body"
 LISTED: Final = frozenset(

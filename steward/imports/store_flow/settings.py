@@ -4,16 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from steward.expressions import template
-from steward.expressions.template import Lang
 from steward.imports.store_flow import conditions
 from steward.imports.store_flow.conditions import Unclear
 from steward.imports.store_flow.file import Task, inner
 from steward.imports.store_flow.secrets import NO_KEY
 from steward.imports.store_flow.tasks import FLOW
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.execute import EXPRESSION
-from steward.steps.kinds import Problem
+from steward.steps.workflow.execute import EXPRESSION
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.template import Lang
+from steward.steps.workflow.step_types import Problem
 
 LONGEST_TEXT: Final = 512 * 1024
 LONGEST_LIQUID: Final = 64 * 1024

@@ -13,8 +13,8 @@ from steward.imports.store_flow.tasks import camel, is_message, label_of
 from steward.imports.workflow_tool.unwrap import LONGEST_NAME, LONGEST_TITLE
 from steward.model.finding import Finding, Level
 from steward.model.plan import Origin, PlanStep, StepKind
-from steward.steps.flow.kinds import ONWARD, FlowAsked, FlowType
-from steward.steps.flow.types import FLOW_TYPES
+from steward.steps.shopify_flow.kinds import ONWARD, FlowAsked, FlowType
+from steward.steps.shopify_flow.types import FLOW_TYPES
 
 UNSUPPORTED: Final = "unsupported"
 OUTPUT: Final = "output"  # the file's name of the port of a task that has but one

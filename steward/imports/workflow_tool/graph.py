@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from steward.model.finding import Finding, Level
 from steward.model.plan import Plan, PlanStep, StepKind
-from steward.steps.repeats import circles
+from steward.steps.workflow.repeats import circles
 
 LOOP = "splitInBatches"
 

@@ -12,8 +12,8 @@ from steward.imports.workflow_tool.unwrap import Node, Workflow
 from steward.model.finding import Finding, Level
 from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
-from steward.steps.kinds import TOO_DEEP
-from steward.steps.subplan import inline
+from steward.steps.n8n.nodes.subplan import inline
+from steward.steps.workflow.step_types import TOO_DEEP
 
 SOURCE = "workflow_tool"
 MOST_BOUND = 500

@@ -8,9 +8,9 @@ from steward.imports.workflow_tool.unwrap import AI, LONGEST_TITLE, Node
 from steward.model.finding import Finding, Level
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, Origin, PlanStep, Retry, StepKind
-from steward.steps import BY_TYPE
-from steward.steps.execute import EXPRESSION, kept_config
-from steward.steps.kinds import Asked, StepType
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.workflow.execute import EXPRESSION, kept_config
+from steward.steps.workflow.step_types import Asked, StepType
 
 LONGEST_TEXT = 512 * 1024
 LONGEST_EXPRESSION = 64 * 1024

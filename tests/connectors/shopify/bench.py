@@ -5,21 +5,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from steward.connectors.base import (
-    PRODUCTS,
-    Page,
-    Part,
-    Planned,
-    Product,
-    ProductsAsk,
-    Reader,
-    ReadOp,
-    Secrets,
-    WriteOutcome,
-)
+from steward.connectors.base.connector import Planned, Reader
+from steward.connectors.base.queries import PRODUCTS, Page, ProductsAsk, ReadOp
+from steward.connectors.base.records import Product
+from steward.connectors.base.settings import Secrets
+from steward.connectors.base.writing import WriteOutcome, Writer
 from steward.connectors.shopify.connector import Shopify
-from steward.connectors.writing import Writer
-from steward.model.change import Batch, batch_key, effect_key
+from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant

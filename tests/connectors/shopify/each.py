@@ -2,41 +2,47 @@
 
 from typing import Any
 
-from steward.connectors.asks import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
-from steward.connectors.base import (
-    CUSTOMERS,
-    DRAFT_ORDER,
-    ORDERS,
-    PRODUCTS,
-    VARIANTS,
-    ById,
+from steward.connectors.base.commands import (
     CancelOrder,
     CapturePayment,
+    ChangeTags,
     CloseOrder,
-    CustomersAsk,
-    DraftOrder,
     HoldFulfilment,
     MakeRedirect,
     MakeRefund,
-    Order,
-    OrdersAsk,
-    Payment,
-    ProductsAsk,
-    Proposal,
-    Reader,
+    ReleaseFulfilment,
     SetCustomerTags,
     SetDraftOrderTags,
+    SetFields,
     SetMetafield,
     SetNote,
     SetOrderTags,
     SetPrice,
     SetPublished,
+    SetRedirect,
     SetStatus,
     SetStock,
     SetTags,
 )
-from steward.connectors.reads import FIELDS, REDIRECT, FieldsAsk, RedirectAsk
+from steward.connectors.base.connector import Reader
+from steward.connectors.base.queries import (
+    CUSTOMERS,
+    DRAFT_ORDER,
+    FIELDS,
+    ORDERS,
+    PRODUCTS,
+    REDIRECT,
+    VARIANTS,
+    ById,
+    CustomersAsk,
+    FieldsAsk,
+    OrdersAsk,
+    ProductsAsk,
+    RedirectAsk,
+)
+from steward.connectors.base.records import DraftOrder, Order, Payment
 from steward.connectors.shopify.connector import Shopify
+from steward.model.change import Proposal
 from steward.model.ids import IntegrationId
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.objects import holds_of

@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from steward.connectors.base import (
-    PRODUCTS,
-    VARIANTS,
-    BadSettings,
-    Forbidden,
-    ProductsAsk,
-    Throttled,
-    Unauthorized,
-    WrongAddress,
-)
+from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
+from steward.connectors.base.settings import BadSettings
 from steward.connectors.shopify.connector import Shopify
+from steward.outbound.errors import Forbidden, Throttled, Unauthorized, WrongAddress
 from tests.connectors.shopify.bench import Bench
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from steward.crashpoint import watch
+from steward.database.runs.write_ledger import EffectState
+from steward.failpoint import watch
 from steward.model.change import Recovery
 from steward.model.run import Mode
-from steward.store.effects import EffectState
 from tests.connectors.shopify.each import OPERATIONS
 from tests.connectors.shopify.running import Stand, stand
 from tests.crash.killing import Killer

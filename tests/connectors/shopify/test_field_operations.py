@@ -4,17 +4,21 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.asks import ReleaseFulfilment, SetFields, SetRedirect
-from steward.connectors.base import (
+from steward.connectors.base.commands import CapturePayment, ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.base.queries import (
+    FIELDS,
+    METAFIELD,
     ORDER,
     PRODUCTS,
+    REDIRECT,
     ById,
-    CapturePayment,
-    NotFound,
+    FieldsAsk,
+    MetafieldAsk,
     ProductsAsk,
-    WriteState,
+    RedirectAsk,
 )
-from steward.connectors.reads import FIELDS, METAFIELD, REDIRECT, FieldsAsk, MetafieldAsk, RedirectAsk
+from steward.connectors.base.writing import WriteState
+from steward.outbound.errors import NotFound
 from tests.connectors.shopify.bench import Bench
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.objects import holds_of

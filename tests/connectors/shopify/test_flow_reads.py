@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from graphql import parse, validate
 
-from steward.connectors.base import Invalid, NotFound, Refused, TooLarge
-from steward.connectors.reads import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
 from steward.connectors.shopify import flow_reads
 from steward.connectors.shopify.connector import VERSIONS
 from steward.connectors.shopify.hydration import (
@@ -25,6 +24,7 @@ from steward.connectors.shopify.hydration import (
 )
 from steward.connectors.shopify.schema_table import LISTS, Shape, schema_table
 from steward.model.plan import Patched
+from steward.outbound.errors import Invalid, NotFound, Refused, TooLarge
 from tests.connectors.shopify.bench import NUMBER, ORG, Bench
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.goods import number

@@ -5,30 +5,8 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import (
-    CUSTOMERS,
-    ORDER,
-    ORDERS,
-    PRODUCT,
-    PRODUCTS,
-    REFUNDS,
-    VARIANT,
-    VARIANTS,
-    Broken,
-    ById,
-    CustomersAsk,
-    NotFound,
-    OrdersAsk,
-    Payment,
-    ProductsAsk,
-    Recovery,
-    RefundsAsk,
-    Risk,
-    SetPrice,
-    SetStock,
-    Unavailable,
-)
-from steward.connectors.listening import (
+from steward.connectors.base.commands import SetPrice, SetStock
+from steward.connectors.base.deliveries import (
     CHANGED,
     ChangedAsk,
     Dropped,
@@ -40,10 +18,28 @@ from steward.connectors.listening import (
     Verified,
     Wanted,
 )
+from steward.connectors.base.queries import (
+    CUSTOMERS,
+    ORDER,
+    ORDERS,
+    PRODUCT,
+    PRODUCTS,
+    REFUNDS,
+    VARIANT,
+    VARIANTS,
+    ById,
+    CustomersAsk,
+    OrdersAsk,
+    ProductsAsk,
+    RefundsAsk,
+)
+from steward.connectors.base.records import Payment, Risk
 from steward.connectors.shopify import reader
 from steward.connectors.shopify.answers import quoted
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.shopify.deliveries import Deliveries
+from steward.model.change import Recovery
+from steward.outbound.errors import Broken, NotFound, Unavailable
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
 from tests.connectors.shopify.bench import NUMBER, ORG, Bench

@@ -6,19 +6,11 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base import (
-    VARIANTS,
-    ProductsAsk,
-    Proposal,
-    Recovery,
-    SetPrice,
-    SetStock,
-    SetTags,
-    Variant,
-    WriteOutcome,
-    WriteState,
-)
-from steward.model.change import Batch, batch_key
+from steward.connectors.base.commands import SetPrice, SetStock, SetTags
+from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.records import Variant
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Batch, Proposal, Recovery, batch_key
 from steward.outbound.errors import ErrorKind
 from tests.connectors.shopify.bench import NUMBER, Bench
 from tests.connectors.shopify.each import OPERATIONS, furnish, one_of_each

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from steward.database.runs.write_ledger import Effect, EffectState
 from steward.model.change import Recovery
 from steward.runs import reconcile
 from steward.runs.reconcile import Verdict
-from steward.store.effects import Effect, EffectState
 
 _right = reconcile._find_out
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from steward.database.engine.base import Tx
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.transitions import Lease
 from steward.model.run import RunStatus
-from steward.store import run_queue
-from steward.store.engine import Tx
-from steward.store.run_queue import Lease
 
 
 async def _finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:

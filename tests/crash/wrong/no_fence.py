@@ -2,7 +2,7 @@
 
 import pytest
 
-from steward.store import run_queue
+from steward.database.runs import transitions as run_queue
 
 
 def install(patch: pytest.MonkeyPatch) -> None:

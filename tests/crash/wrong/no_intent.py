@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from steward.store import effects
-from steward.store.effects import Intent
+from steward.database.runs import write_ledger as effects
+from steward.database.runs.write_ledger import Intent
 
 
 async def _intend(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:

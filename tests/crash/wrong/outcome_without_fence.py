@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from steward.database.runs import transitions as run_queue
+from steward.database.runs.transitions import Lease
 from steward.runs import ledger
 from steward.runs.tools import Fenced, Tools
-from steward.store import run_queue
-from steward.store.run_queue import Lease
 
 _right = ledger.settle
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from steward.lanes import lane
+from steward.database.engine.base import Tx
+from steward.database.runs import active_run as lanes
+from steward.database.runs import fairness as fair
+from steward.database.runs import transitions as run_queue
 from steward.model.ids import AutomationId, OrgId, RunId
-from steward.store import fair, lanes, run_queue
-from steward.store.engine import Tx
+from steward.run_queue import queue as lane
 
 
 async def _release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:

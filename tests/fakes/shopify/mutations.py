@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from steward.sandbox.exchange import Touched
+from steward.fake_platforms.exchange import Touched
 from tests.fakes.shopify.goods import Goods, Row, stamp
 from tests.fakes.shopify.objects import digest_of, holds_of, level_of, metafield, variants_of
 

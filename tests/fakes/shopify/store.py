@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from steward.sandbox.exchange import Answer as Done
-from steward.sandbox.exchange import Asked, Dropped, Row
-from steward.sandbox.faults import Fault, Faults
-from steward.sandbox.ledger import Entry, Ledger
-from steward.sandbox.world import InProcess
+from steward.fake_platforms.exchange import Answer as Done
+from steward.fake_platforms.exchange import Asked, Dropped, Row
+from steward.fake_platforms.faults import Fault, Faults
+from steward.fake_platforms.ledger import Entry, Ledger
+from steward.fake_platforms.world import InProcess
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.bulk import BulkOperations
 from tests.fakes.shopify.execution import Keys, Running, checked, operation_of, roots_of, run

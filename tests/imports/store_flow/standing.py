@@ -11,14 +11,15 @@ import httpx
 from steward.automations import lifecycle
 from steward.automations.checks import BY_SCHEDULE, TriggerAsk
 from steward.automations.lifecycle import StateAsk
-from steward.expressions.evaluate import Evaluator
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
+from steward.database.runs import records as runs
 from steward.imports import keep
 from steward.imports.run_as import RunAsAsk, run_as
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from steward.model.trigger import EventTrigger, Listening, TriggerKind
-from steward.store import automations, runs
-from steward.store.engine import Tx
+from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake

@@ -8,10 +8,10 @@ import pytest
 
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
-from steward.steps.flow.actions import ACTIONS
-from steward.steps.flow.admin_api import MUTATIONS
-from steward.steps.flow.kinds import FlowAsked
-from steward.steps.flow.types import FLOW_TYPES
+from steward.steps.shopify_flow.actions import ACTIONS
+from steward.steps.shopify_flow.admin_api import MUTATIONS
+from steward.steps.shopify_flow.kinds import FlowAsked
+from steward.steps.shopify_flow.types import FLOW_TYPES
 from tests.connectors.shopify.each import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake

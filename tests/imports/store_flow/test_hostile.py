@@ -9,7 +9,7 @@ import pytest
 
 from steward.imports.store_flow.read import read_value
 from steward.model.run import RunStatus
-from steward.steps.flow.hydrate import with_reads
+from steward.steps.shopify_flow.hydrate import with_reads
 from tests.imports.store_flow.flows import ADMIN, began, code, condition, flow, http, task
 from tests.imports.store_flow.standing import Standing
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from steward.expressions.evaluate import Evaluator
 from steward.imports import keep
 from steward.imports.run_as import RunAsAsk, run_as
 from steward.model.automation import Automation
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
+from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.fake_clock import FakeClock
 from tests.imports.store_flow.flows import FLOW, began, flow, task, text_of
 from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop

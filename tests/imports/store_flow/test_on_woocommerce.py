@@ -5,8 +5,7 @@ from typing import Any
 import httpx
 
 from steward.automations.platforms import lacking, platforms_of
-from steward.connectors.base import ORDERS, PRODUCT, ById, OrdersAsk
-from steward.connectors.reads import FLOW_OBJECTS, FlowObjectsAsk
+from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsAsk, OrdersAsk
 from steward.connectors.woocommerce.flow_objects import unread
 from steward.model import kept_plan
 from steward.model.change import Outcome

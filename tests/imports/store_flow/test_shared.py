@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
 from steward.imports.content import content_of
 from steward.imports.keep import needs_of
 from steward.imports.reading import Reading, read_export
 from steward.model.plan import DataMode
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.shared_data import shared
 
 CONDITION, LOOP = "Check if condition is met", "For each loop"

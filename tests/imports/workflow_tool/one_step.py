@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
 from steward.imports.workflow_tool.read import read_value
 from steward.model.finding import Finding, Level
-from steward.steps import BY_TYPE
-from steward.steps.items import of_trigger
-from steward.steps.kinds import Scene
-from steward.steps.walking import Means, walk
+from steward.sandbox.pool import Children
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.items import of_trigger
+from steward.steps.workflow.step_types import Scene
+from steward.steps.workflow.walk import Means, walk
 from tests.imports.cases import NOW, Recording
 
 STEP = "Step"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from steward.confined.pool import Children
+from steward.sandbox.pool import Children
 from tests.imports.cases import cases_of, run_case
 from tests.imports.exports import calling, chain, node
 from tests.shared_data import shared

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
-from steward.steps.flow.conditions import compared, holds
-from steward.steps.flow.environment import Environment
-from steward.steps.kinds import ItemFailed, UnknownInTest
+from steward.steps.shopify_flow.conditions import compared, holds
+from steward.steps.shopify_flow.environment import Environment
+from steward.steps.workflow.step_types import ItemFailed, UnknownInTest
 
 ZONE = ZoneInfo("America/New_York")
 TYPES = (None, "Int", "Date", "DateTime", "Boolean", "String", "Color")

@@ -1,7 +1,7 @@
 """Where reading steps stand in a flow's plan, and what they and fetching steps read (imports 8.2)."""
 
 from steward.model.plan import Edge, Origin, Patched, Plan, PlanStep, StepKind, Variable
-from steward.steps.flow.hydrate import READ_TASK, variables_of, with_reads
+from steward.steps.shopify_flow.hydrate import READ_TASK, variables_of, with_reads
 
 
 def step(name: str, kind: StepKind = StepKind.DECIDE, alias: str | None = None) -> PlanStep:

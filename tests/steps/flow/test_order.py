@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.plan import Edge, Origin, Plan, PlanStep, StepKind
-from steward.steps.flow.order import LOOP, FlowExecution, FlowOrder
-from steward.steps.items import Item, Outputs
+from steward.steps.shopify_flow.order import LOOP, FlowExecution, FlowOrder
+from steward.steps.workflow.items import Item, Outputs
 
 PORTS = {"plain": ("out:0",), "branch": ("true", "false"), "loop": (LOOP, "after")}
 Way = list[tuple[str, tuple[int, ...]]]

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.confined.pool import Children
-from steward.expressions.evaluate import Evaluator
-from steward.expressions.template import read_liquid
 from steward.model.json import JsonValue
-from steward.steps.flow.environment import Environment, follow
-from steward.steps.flow.selection import (
+from steward.sandbox.pool import Children
+from steward.steps.shopify_flow.environment import Environment, follow
+from steward.steps.shopify_flow.selection import (
     DEEPEST,
     MOST,
     Misfit,
@@ -23,7 +21,9 @@ from steward.steps.flow.selection import (
     read_schema,
     read_selection,
 )
-from steward.steps.kinds import UnknownInTest
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import read_liquid
+from steward.steps.workflow.step_types import UnknownInTest
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ORDER = {

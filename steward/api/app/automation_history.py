@@ -1,0 +1,85 @@
+"""Who changed an automation, what and when, in the web app (contract 6.8)."""
+
+from typing import Any
+
+import msgspec
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.fields import Page
+from steward.database.automations import history
+from steward.database.automations import records as automations
+from steward.database.automations.history import HistoryEntry
+from steward.database.engine.base import Tx
+from steward.model.ids import AutomationId
+from steward.model.instants import wire_time
+
+
+class HistoryPerson(msgspec.Struct):
+    """Who did it."""
+
+    id: int
+    first_name: str
+    last_name: str
+
+
+class HistoryField(msgspec.Struct):
+    """One field before and after."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class HistoryRecord(msgspec.Struct):
+    """One line of the history."""
+
+    at: str
+    action: str
+    version: int
+    person: HistoryPerson | None
+    via: str
+    api_client_id: str | None
+    reason: str | None
+    fields: list[HistoryField]
+
+
+class HistoryAnswer(msgspec.Struct):
+    """A page of the history, newest first."""
+
+    entries: list[HistoryRecord]
+    next_cursor: str | None
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /app/automations/{automationId}/history`."""
+    query: Page = call.query
+    automation = AutomationId(call.ids["automation_id"])
+    await automations.get(tx, call.actor.org, automation)
+    key = paging.after(call)
+    found = await history.find(
+        tx,
+        call.actor.org,
+        automation,
+        limit=query.limit + 1,
+        before=None if key is None else str(key[0]),
+    )
+    page = found[: query.limit]
+    cursor = paging.next_cursor(call, [page[-1].id]) if len(found) > query.limit else None
+    return HistoryAnswer([_record(entry) for entry in page], cursor)
+
+
+def _record(entry: HistoryEntry) -> HistoryRecord:
+    person = None
+    if entry.person is not None:
+        person = HistoryPerson(entry.person, entry.first_name or "", entry.last_name or "")
+    return HistoryRecord(
+        at=wire_time(entry.at),
+        action=entry.action,
+        version=entry.version,
+        person=person,
+        via=entry.via,
+        api_client_id=entry.api_client_id,
+        reason=entry.reason,
+        fields=[HistoryField(edit.field, edit.before, edit.after) for edit in entry.fields],
+    )

@@ -1,0 +1,45 @@
+"""The steps of a workflow automation in the web app, and which of them want a connection (web 6.5, Steps)."""
+
+import msgspec
+
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.json_passthrough import BindableStep, PlanWire
+from steward.automations.workflows import bindable
+from steward.database.automations import plans
+from steward.database.automations import records as automations
+from steward.database.engine.base import Tx
+from steward.imports.keep import shown_plan
+from steward.model import kept_plan
+from steward.model.automation import Kind
+from steward.model.ids import AutomationId
+
+_NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
+
+
+class AutomationPlanAnswer(msgspec.Struct):
+    """The automation's own copy of its plan, as an import's is shown (contract 3.6).
+
+    `bindable` are the steps whose connection is chosen by `bindings`, in plan order; the store is the
+    automation's. `idle` names the steps no run comes to. Empty for an automation of a template.
+    """
+
+    plan: PlanWire
+    bindable: list[BindableStep]
+    idle: list[str]
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /app/automations/{automationId}/plan`."""
+    automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
+    kept = None
+    if automation.kind is Kind.WORKFLOW:
+        kept = await plans.newest(tx, automation.org, automation.id)
+    if kept is None:
+        return AutomationPlanAnswer(_NONE, [], [])
+    plan = kept_plan.from_kept(kept.plan)
+    idle = [
+        step.name
+        for step in plan.steps
+        if step.origin is not None and (step.origin.disabled or not step.origin.reachable)
+    ]
+    return AutomationPlanAnswer(shown_plan(kept.plan), bindable(plan), idle)

@@ -1,0 +1,291 @@
+"""Connecting stores and accounts, in the web app alone (interface 1, contract 6.4)."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call, PreparedIsStale
+from steward.api.schema.fields import Body, NameText, OpenObject, PlatformText
+from steward.api.v1.automations import rules_of
+from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
+from steward.automations import lifecycle, readiness
+from steward.connections import connect as connecting
+from steward.connections.connect import Check, Connected, Tried
+from steward.connections.vault import Vault, open_secrets
+from steward.connectors.base.connector import Health, Kind
+from steward.connectors.base.settings import Secrets
+from steward.database.accounts import connections
+from steward.database.automations import records as automations
+from steward.database.automations.records import AutomationFilter, Sort
+from steward.database.engine.base import Tx
+from steward.events import listen
+from steward.model.automation import AutomationState
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.instants import wire_time
+from steward.model.refusals import NotFound, WrongState
+from steward.outbound.errors import CallError
+from steward.security.envelope import CannotOpen
+
+MOST_AUTOMATIONS = 10_000
+UNSUBSCRIBE_SECONDS = 5.0
+
+
+class KindRecord(msgspec.Struct):
+    """A kind of connection and the form that connects it."""
+
+    kind: str
+    title: str
+    store: bool
+    auth: list[str]
+    settings_schema: Mapping[str, Any]
+
+
+class KindsAnswer(msgspec.Struct):
+    """The kinds there are."""
+
+    kinds: list[KindRecord]
+
+
+class MessageRecord(msgspec.Struct):
+    """One line of a check's report."""
+
+    level: str
+    message: str
+
+
+class CheckRecord(msgspec.Struct):
+    """What a check found."""
+
+    ok: bool
+    checked_at: str
+    messages: list[MessageRecord]
+
+
+class ConnectedAnswer(msgspec.Struct):
+    """A connection with the report of its check."""
+
+    connection: ConnectionRecord
+    check: CheckRecord
+
+
+class ConnectionAnswer(msgspec.Struct):
+    """One connection."""
+
+    connection: ConnectionRecord
+
+
+class UsedConnectionRecord(ConnectionRecord):
+    """A connection and how many automations that are not archived need it."""
+
+    used_by: int = 0
+
+
+class UsedConnectionsAnswer(msgspec.Struct):
+    """A page of connections."""
+
+    connections: list[UsedConnectionRecord]
+    next_cursor: str | None
+
+
+class ConnectBody(Body):
+    """A new connection."""
+
+    kind: PlatformText
+    name: Annotated[NameText, Field(max_length=120)]
+    settings: OpenObject
+
+
+class ReconnectBody(Body):
+    """New keys for the same account."""
+
+    settings: OpenObject
+
+
+class RenameBody(Body):
+    """Another name."""
+
+    name: NameText
+
+
+async def kinds(tx: Tx, call: Call) -> Answer:
+    """`GET /app/connections/kinds`: every kind with the schema of its settings."""
+    found = sorted(call.fittings.connectors.items())
+    return KindsAnswer(
+        [
+            KindRecord(
+                kind,
+                connector.facts.title,
+                connector.facts.kind is Kind.STORE,
+                [str(auth) for auth in connector.facts.auth],
+                connector.facts.settings_schema,
+            )
+            for kind, connector in found
+        ]
+    )
+
+
+async def prepare_connect(call: Call) -> Tried:
+    """Checks the settings against the account, with no transaction open."""
+    body: ConnectBody = call.body
+    return await connecting.try_settings(
+        vault_of(call), call.actor.org, body.kind, given=body.settings, now=call.fittings.clock.now()
+    )
+
+
+async def connect(tx: Tx, call: Call) -> Answer:
+    """`POST /app/connections`: keeps what was checked."""
+    body: ConnectBody = call.body
+    tried: Tried = call.prepared
+    return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
+
+
+async def prepare_reconnect(call: Call) -> Tried:
+    """Checks the new settings against the account."""
+    body: ReconnectBody = call.body
+    fittings = call.fittings
+    look = partial(_get, org=call.actor.org, integration=_integration(call))
+    before = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+    return await connecting.try_settings(
+        vault_of(call), call.actor.org, before.kind, given=body.settings, now=fittings.clock.now()
+    )
+
+
+async def reconnect(tx: Tx, call: Call) -> Answer:
+    """`POST /app/connections/{integrationId}/reconnect`: the same account with new keys."""
+    tried: Tried = call.prepared
+    integration = _integration(call)
+    return _connected(
+        await connecting.reconnect(tx, call.actor, integration, tried=tried, vault=vault_of(call))
+    )
+
+
+async def prepare_check(call: Call) -> tuple[int, Health]:
+    """Asks the account, with no transaction open; the version read says whether it still fits."""
+    fittings, vault = call.fittings, vault_of(call)
+
+    async def look(tx: Tx) -> tuple[Connection, Secrets]:
+        found = await _get(tx, org=call.actor.org, integration=_integration(call))
+        if found.state is ConnectionState.DISCONNECTED:
+            raise WrongState("This connection is disconnected. Reconnect it first.")
+        return found, await open_secrets(tx, vault, found)
+
+    connection, opened = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+    return connection.version, await connecting.look_again(vault, connection, opened)
+
+
+async def check(tx: Tx, call: Call) -> Answer:
+    """`POST /app/connections/{integrationId}/check`: 200 also when the check fails."""
+    version, health = call.prepared
+    integration = _integration(call)
+    before = await _get(tx, org=call.actor.org, integration=integration)
+    if before.version != version:
+        raise PreparedIsStale
+    return _connected(await connecting.checked(tx, call.actor.org, integration, health=health))
+
+
+async def rename(tx: Tx, call: Call) -> Answer:
+    """`PATCH /app/connections/{integrationId}`: automations that run on it follow."""
+    body: RenameBody = call.body
+    renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
+    return ConnectionAnswer(connection_record(renamed))
+
+
+async def unsubscribe(call: Call) -> None:
+    """Before its keys are erased: a store that is listened to is asked to tell nothing any more.
+
+    A store that does not answer is disconnected all the same: its event address is closed.
+    """
+    fittings = call.fittings
+    vault: Vault = fittings.vault
+    integration = _integration(call)
+
+    async def look(tx: Tx) -> tuple[Connection, Secrets] | None:
+        found = await connections.get(tx, call.actor.org, integration)
+        if found is None or found.state is ConnectionState.DISCONNECTED:
+            return None
+        return found, await open_secrets(tx, vault, found)
+
+    try:
+        found = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+        if found is not None:
+            async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
+                await listen.unsubscribe(vault, *found, base_url=fittings.rules.base_url)
+    except (CallError, CannotOpen, TimeoutError):
+        fittings.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
+
+
+async def disconnect(tx: Tx, call: Call) -> Answer:
+    """`POST /app/connections/{integrationId}/disconnect`: keys erased, its automations paused."""
+    integration = _integration(call)
+    before = await _get(tx, org=call.actor.org, integration=integration)
+    rules, reason = rules_of(call.fittings), f"{before.name} was disconnected."
+    # Before the connection is written: the lock order is schedules, listeners, connections.
+    await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
+    ended = await connecting.disconnect(tx, call.actor, integration)
+    return ConnectionAnswer(connection_record(ended))
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /app/connections`: as the API's list, with how many automations need each."""
+    query: ConnectionsQuery = call.query
+    key = paging.after(call)
+    found = await connections.find(
+        tx,
+        call.actor.org,
+        kind=query.kind,
+        states=query.state or tuple(ConnectionState),
+        after=IntegrationId(int(str(key[0]))) if key else None,
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    used = await _used(tx, call)
+    records = []
+    for connection in page:
+        record = connection_record(connection)
+        fields = {name: getattr(record, name) for name in record.__struct_fields__}
+        count = used.get(connection.integration_id, 0)
+        records.append(UsedConnectionRecord(**fields, used_by=count))
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [page[-1].integration_id]) if more else None
+    return UsedConnectionsAnswer(records, cursor)
+
+
+async def _used(tx: Tx, call: Call) -> Counter[IntegrationId]:
+    """How many automations that are not archived need each connection."""
+    wanted = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
+    found = await automations.find(tx, call.actor.org, wanted, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS)
+    templates = call.fittings.templates
+    return Counter(one for each in found for one in readiness.connections_of(each, templates))
+
+
+async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:
+    found = await connections.get(tx, org, integration)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _integration(call: Call) -> IntegrationId:
+    return IntegrationId(int(call.ids["integration_id"]))
+
+
+def vault_of(call: Call) -> Vault:
+    """What opening a connection takes."""
+    vault: Vault = call.fittings.vault
+    return vault
+
+
+def _connected(connected: Connected) -> ConnectedAnswer:
+    return ConnectedAnswer(connection_record(connected.connection), _check(connected.check))
+
+
+def _check(check: Check) -> CheckRecord:
+    lines = [MessageRecord(line.level, line.message) for line in check.messages]
+    return CheckRecord(check.ok, wire_time(check.checked_at), lines)

@@ -1,0 +1,62 @@
+"""The organisation's own settings over HTTP (contract 6.7); leaves what they mean to accounts/."""
+
+import msgspec
+
+from steward.accounts import organizations
+from steward.accounts.organizations import ChangeOrganization
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.fields import Body, Flag, NameText, Text
+from steward.database.engine.base import Tx
+from steward.model.account import Organization
+
+
+class OrganizationBody(Body):
+    """What to change; a field that is not given stays as it is, null is refused."""
+
+    name: NameText = ""
+    timezone: Text = ""
+    send_without_approval: Flag = False
+
+
+class OrganizationRecord(msgspec.Struct):
+    """Contract 6.7."""
+
+    id: int
+    name: str
+    timezone: str
+    send_without_approval: bool
+    automations_enabled: bool
+
+
+class OrganizationAnswer(msgspec.Struct):
+    """The organisation."""
+
+    organization: OrganizationRecord
+
+
+def record(organization: Organization) -> OrganizationRecord:
+    """The organisation as answered."""
+    return OrganizationRecord(
+        id=organization.id,
+        name=organization.name,
+        timezone=organization.zone,
+        send_without_approval=organization.send_without_approval,
+        automations_enabled=organization.automations_on,
+    )
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /app/organization`."""
+    return OrganizationAnswer(record(await organizations.get(tx, call.actor.org)))
+
+
+async def change(tx: Tx, call: Call) -> Answer:
+    """`PATCH /app/organization`: the owner's; whether automations are on is the operator's."""
+    body: OrganizationBody = call.body
+    given = body.model_fields_set
+    ask = ChangeOrganization(
+        name=body.name if "name" in given else None,
+        zone=body.timezone if "timezone" in given else None,
+        send_without_approval=body.send_without_approval if "send_without_approval" in given else None,
+    )
+    return OrganizationAnswer(record(await organizations.change(tx, call.actor, ask)))

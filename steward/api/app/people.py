@@ -1,0 +1,203 @@
+"""People of an organisation, invitations and one's own password over HTTP (contract 6.2, 6.6)."""
+
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import AfterValidator, Field
+
+from steward.accounts import attempts, invitations, members, own_password
+from steward.accounts.invitations import AcceptAsk, Accepting, InviteAsk
+from steward.accounts.own_password import Renewed
+from steward.accounts.people import is_email
+from steward.api.app.session import answer_opened, seen
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Answered, Call, Fittings, Visit
+from steward.api.schema.fields import Body, FromJson, NameText, Page, Text, wrong
+from steward.database.accounts import members as rows
+from steward.database.accounts.attempt_limits import AttemptKind
+from steward.database.engine.base import Tx, at, ms
+from steward.model.account import Member, Role
+from steward.model.ids import PersonId
+from steward.model.instants import wire_time, wire_time_or_none
+
+_LONGEST_EMAIL = 320
+_LONGEST_PASSWORD = 1024
+# The page of the web app that accepts; the token stands in the fragment, which no server is sent.
+_PAGE = "/invitation"
+
+
+def _email(value: str) -> str:
+    if not is_email(value.strip()):
+        raise wrong("Give an e-mail address.")
+    return value.strip()
+
+
+EmailText = Annotated[Text, Field(max_length=_LONGEST_EMAIL), AfterValidator(_email)]
+PasswordText = Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
+
+
+class InviteBody(Body):
+    """Who is invited, as what; the names may be left to the person."""
+
+    email: EmailText
+    role: Annotated[Role, FromJson]
+    first_name: NameText | None = None
+    last_name: NameText | None = None
+
+
+class RoleBody(Body):
+    """Another role."""
+
+    role: Annotated[Role, FromJson]
+
+
+class PasswordBody(Body):
+    """The password as it is and as it shall be."""
+
+    current_password: PasswordText
+    new_password: PasswordText
+
+
+class AcceptBody(Body):
+    """The link's token; names for a new account, an existing one gives its password."""
+
+    token: Annotated[Text, Field(min_length=1, max_length=200)]
+    password: PasswordText
+    first_name: NameText | None = None
+    last_name: NameText | None = None
+
+
+class PersonRecord(msgspec.Struct):
+    """Contract 6.6, Person."""
+
+    id: int
+    email: str
+    username: str
+    first_name: str
+    last_name: str
+    role: str
+    state: str
+    last_seen_at: str | None
+
+
+class PersonAnswer(msgspec.Struct):
+    """One person."""
+
+    person: PersonRecord
+
+
+class PeopleAnswer(msgspec.Struct):
+    """A page of people."""
+
+    people: list[PersonRecord]
+    next_cursor: str | None
+
+
+class InvitedAnswer(msgspec.Struct):
+    """The invited person and the link, which is shown this once."""
+
+    person: PersonRecord
+    invite_url: str
+    invite_expires_at: str
+
+
+def record(member: Member) -> PersonRecord:
+    """The person as answered."""
+    return PersonRecord(
+        id=member.id,
+        email=member.email,
+        username=member.username,
+        first_name=member.first_name,
+        last_name=member.last_name,
+        role=member.role,
+        state=member.state,
+        last_seen_at=wire_time_or_none(member.last_seen_at),
+    )
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /app/people`: newest first."""
+    query: Page = call.query
+    key: list[Any] | None = paging.after(call)
+    after = (at(int(key[0])), PersonId(int(key[1]))) if key else None
+    found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
+    page = found[: query.limit]
+    more = None
+    if len(found) > len(page):
+        more = paging.next_cursor(call, [ms(page[-1].added_at), page[-1].id])
+    return PeopleAnswer([record(member) for member in page], more)
+
+
+async def invite(tx: Tx, call: Call) -> Answer:
+    """`POST /app/people`: a link valid for seven days; no e-mail is sent."""
+    body: InviteBody = call.body
+    ask = InviteAsk(body.email, body.role, body.first_name or "", body.last_name or "")
+    invited = await invitations.invite(tx, call.actor, ask)
+    url = f"{call.fittings.rules.web_origin}{_PAGE}#token={invited.token}"
+    return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at))
+
+
+async def change_role(tx: Tx, call: Call) -> Answer:
+    """`PATCH /app/people/{userId}`."""
+    body: RoleBody = call.body
+    return PersonAnswer(record(await members.change_role(tx, call.actor, _person(call), role=body.role)))
+
+
+async def deactivate(tx: Tx, call: Call) -> Answer:
+    """`POST /app/people/{userId}/deactivate`: of this organisation only."""
+    return PersonAnswer(record(await members.deactivate(tx, call.actor, _person(call))))
+
+
+async def activate(tx: Tx, call: Call) -> Answer:
+    """`POST /app/people/{userId}/activate`."""
+    return PersonAnswer(record(await members.activate(tx, call.actor, _person(call))))
+
+
+async def prepare_password(call: Call) -> Renewed:
+    """Compares the current password and hashes the new one, in threads."""
+    fittings, body = call.fittings, call.body
+    return await own_password.prepare(
+        fittings.engine,
+        fittings.clock.now(),
+        fittings.hashing,
+        session=seen(call).session,
+        current=body.current_password,
+        wanted=body.new_password,
+        most_attempts=fittings.rules.limit_login,
+    )
+
+
+async def change_password(tx: Tx, call: Call) -> Answered:
+    """`POST /app/password`: the other sessions end, this one goes on under a new cookie."""
+    renewed: Renewed = call.prepared
+    return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
+
+
+async def count_acceptance(value: Any, visit: Visit, fittings: Fittings) -> None:
+    """Counts an acceptance like a sign-in from its address (contract 1.6)."""
+    now = fittings.clock.now()
+    keys: dict[AttemptKind, str] = {"sign_in_address": visit.address}
+    await attempts.count(fittings.engine, now, keys, most=fittings.rules.limit_login)
+
+
+async def prepare_acceptance(call: Call) -> Accepting:
+    """Looks the link up; compares the password of an account or hashes that of a new one."""
+    fittings, body = call.fittings, call.body
+    return await invitations.prepare_acceptance(
+        fittings.engine,
+        fittings.clock.now(),
+        fittings.hashing,
+        AcceptAsk(body.token, body.password, body.first_name, body.last_name),
+        most_attempts=fittings.rules.limit_login,
+    )
+
+
+async def accept(tx: Tx, call: Call) -> Answered:
+    """`POST /app/invitations/accept`: signed in, in the organisation of the invitation."""
+    accepting: Accepting = call.prepared
+    opened = await invitations.accept(tx, accepting, address=call.visit.address, agent=call.visit.agent)
+    return answer_opened(call, opened)
+
+
+def _person(call: Call) -> PersonId:
+    return PersonId(int(call.ids["user_id"]))

@@ -1,0 +1,186 @@
+"""Signing in and out of the web app, choosing an organisation (contract 6.2); leaves rules to accounts/."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from steward.accounts import attempts
+from steward.accounts import sessions as accounts_sessions
+from steward.accounts.names import folded
+from steward.accounts.sessions import Opened, Verified, cookie_name, csrf_token, ends, scopes_of
+from steward.api.http.authentication import lifetimes_of
+from steward.api.http.operation import Answered, Call, Fittings, Nothing, Visit
+from steward.api.schema.fields import Body, Positive, Text
+from steward.database.accounts.attempt_limits import AttemptKind
+from steward.database.engine.base import Tx
+from steward.model.account import Membership, Scope
+from steward.model.ids import OrgId
+from steward.model.instants import wire_time
+from steward.model.refusals import InvalidCredentials, Unauthenticated
+from steward.model.sessions import Session
+
+_LONGEST_PASSWORD = 1024
+
+
+class SignInBody(Body):
+    """Who signs in."""
+
+    email: Annotated[Text, Field(min_length=1, max_length=320)]
+    password: Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
+
+
+class ChooseBody(Body):
+    """The organisation to work in."""
+
+    organization_id: Positive
+
+
+class UserWire(msgspec.Struct):
+    """The person signed in."""
+
+    id: int
+    email: str
+    username: str
+    first_name: str
+    last_name: str
+
+
+class ChosenWire(msgspec.Struct):
+    """The organisation worked in."""
+
+    id: int
+    name: str
+    role: str
+    timezone: str
+    automations_enabled: bool
+
+
+class MembershipWire(msgspec.Struct):
+    """An organisation the person may choose."""
+
+    id: int
+    name: str
+    role: str
+
+
+class SessionWire(msgspec.Struct):
+    """Contract 6.2, `session`."""
+
+    user: UserWire
+    organization: ChosenWire | None
+    organizations: list[MembershipWire]
+    scopes: list[str]
+    csrf_token: str
+    idle_expires_at: str
+    expires_at: str
+
+
+class SessionAnswer(msgspec.Struct):
+    """A session as answered."""
+
+    session: SessionWire
+
+
+async def count_sign_in(value: Any, visit: Visit, fittings: Fittings) -> None:
+    """Counts a sign-in, apart from logins, before its fields are checked (contract 1.6)."""
+    keys: dict[AttemptKind, str] = {"sign_in_address": visit.address}
+    email = value.get("email") if isinstance(value, dict) else None
+    if isinstance(email, str) and email:
+        keys["email"] = folded(email)
+    await attempts.count(fittings.engine, fittings.clock.now(), keys, most=fittings.rules.limit_login)
+
+
+async def verify(call: Call) -> Verified:
+    """Compares the password, in a thread. Raises InvalidCredentials, Unavailable."""
+    fittings, body = call.fittings, call.body
+    try:
+        return await accounts_sessions.verify(
+            fittings.engine, fittings.clock.now(), fittings.hashing, email=body.email, password=body.password
+        )
+    except InvalidCredentials:
+        fittings.log.info("sign_in_failed", email=attempts.hashed(folded(body.email)))
+        raise
+
+
+async def post(tx: Tx, call: Call) -> Answered:
+    """Signs in. Raises InvalidCredentials."""
+    opened = await accounts_sessions.sign_in(
+        tx, call.prepared, address=call.visit.address, agent=call.visit.agent
+    )
+    return answer_opened(call, opened)
+
+
+async def get(tx: Tx, call: Call) -> SessionAnswer:
+    """The session of this cookie."""
+    here = seen(call)
+    found = await accounts_sessions.memberships(tx, here.session.person.id)
+    return SessionAnswer(_wire(call, here.session, found, cookie=here.cookie))
+
+
+async def delete(tx: Tx, call: Call) -> Answered:
+    """Signs out; also without a session."""
+    if call.session is not None:
+        await accounts_sessions.sign_out(tx, call.session)
+    return Answered(Nothing(), headers=(_set_cookie(call, "", expire=True),))
+
+
+async def choose_organization(tx: Tx, call: Call) -> Answered:
+    """Works in another organisation, under a new cookie. Raises NotFound."""
+    opened = await accounts_sessions.choose(tx, seen(call).session, OrgId(call.body.organization_id))
+    return answer_opened(call, opened)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A session and the cookie it came by."""
+
+    session: Session
+    cookie: str
+
+
+def seen(call: Call) -> Seen:
+    """The session of this call. Raises Unauthenticated."""
+    if call.session is None or call.visit.cookie is None:
+        raise Unauthenticated
+    return Seen(call.session, call.visit.cookie)
+
+
+def answer_opened(call: Call, opened: Opened) -> Answered:
+    """The session as answered, with the cookie that opens it from now on."""
+    answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
+    return Answered(answer, headers=(_set_cookie(call, opened.cookie),))
+
+
+def _wire(call: Call, session: Session, memberships: tuple[Membership, ...], *, cookie: str) -> SessionWire:
+    person, chosen = session.person, session.chosen
+    idle_expires_at, expires_at = ends(session, lifetimes_of(call.fittings))
+    organization = None
+    if chosen is not None:
+        organization = ChosenWire(
+            chosen.org, chosen.organization_name, chosen.role, session.zone, session.automations_on
+        )
+    return SessionWire(
+        user=UserWire(person.id, person.email, person.username, person.first_name, person.last_name),
+        organization=organization,
+        organizations=[
+            MembershipWire(membership.org, membership.organization_name, membership.role)
+            for membership in memberships
+        ],
+        scopes=[str(scope) for scope in Scope if scope in scopes_of(session)],
+        csrf_token=csrf_token(cookie),
+        idle_expires_at=wire_time(idle_expires_at),
+        expires_at=wire_time(expires_at),
+    )
+
+
+def _set_cookie(call: Call, value: str, *, expire: bool = False) -> tuple[bytes, bytes]:
+    """The Set-Cookie header of contract 6.3."""
+    name = cookie_name(call.fittings.rules.web_origin)
+    parts = [f"{name}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
+    if name.startswith("__Host-"):
+        parts.append("Secure")
+    if expire:
+        parts.append("Max-Age=0")
+    return b"set-cookie", "; ".join(parts).encode("ascii")

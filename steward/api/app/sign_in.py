@@ -1,0 +1,107 @@
+"""Signing in to a spreadsheet account, in the web app alone (contract 6.5)."""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+from pydantic import Field
+
+from steward.api.app.connections import vault_of
+from steward.api.app.session import seen
+from steward.api.http.operation import Answer, Answered, Call, Nothing
+from steward.api.schema.fields import Body, NameText, PlatformText, Query, Text
+from steward.connections import connect as connecting
+from steward.connections import sign_in
+from steward.connections.sign_in import Failed, SignedIn, Way
+from steward.database.engine.base import Tx
+from steward.model.ids import IntegrationId
+from steward.model.refusals import Refusal, ValidationFailed
+
+PAGE = "/connections"
+
+
+class AccountSignInBody(Body):
+    """Which kind of account, under which name; `integration_id` signs that connection in anew."""
+
+    kind: PlatformText
+    name: Annotated[NameText, Field(max_length=120)]
+    integration_id: Annotated[int, Field(ge=1, le=9_007_199_254_740_991)] | None = None
+
+
+class SignInAnswer(msgspec.Struct):
+    """Where the browser goes."""
+
+    authorize_url: str
+
+
+class CallbackQuery(Query):
+    """What the account's sign-in page sends back; all but code, state and error is not read."""
+
+    code: Text | None = None
+    state: Text | None = None
+    error: Text | None = None
+    scope: Text | None = None
+    authuser: Text | None = None
+    prompt: Text | None = None
+    hd: Text | None = None
+    iss: Text | None = None
+    error_description: Text | None = None
+    error_subtype: Text | None = None
+
+
+async def begin(tx: Tx, call: Call) -> Answer:
+    """`POST /app/connections/sign-in`: the address to sign in at."""
+    body: AccountSignInBody = call.body
+    if body.kind != sign_in.KIND:
+        raise ValidationFailed(errors={"kind": ["Only a spreadsheet is connected by sign-in."]})
+    number = None if body.integration_id is None else IntegrationId(body.integration_id)
+    address = await sign_in.begin(
+        tx,
+        call.actor,
+        session_hash=seen(call).session.session_hash,
+        name=body.name,
+        integration=number,
+        rules=call.fittings.rules.sign_in,
+        vault=vault_of(call),
+    )
+    return SignInAnswer(address)
+
+
+async def prepare_finish(call: Call) -> SignedIn | str:
+    """Takes the state and asks the account, with no transaction open; the code of a failure."""
+    query: CallbackQuery = call.query
+    fittings = call.fittings
+    if fittings.rules.sign_in is None or query.state is None:
+        return "state"
+    way = Way(fittings.engine, fittings.clock, vault_of(call), fittings.rules.sign_in)
+    code = None if query.error is not None else query.code
+    session = seen(call).session.session_hash
+    try:
+        return await way.finish(call.actor, session, state=query.state, code=code)
+    except Failed as failure:
+        return failure.code
+
+
+async def finish(tx: Tx, call: Call) -> Answered:
+    """`GET /app/connections/sign-in/callback`: 303 to the page of connections, whatever came of it."""
+    done: Any = call.prepared
+    if isinstance(done, str):
+        return _back(call, failed=done)
+    signed: SignedIn = done
+    try:
+        if signed.integration is None:
+            made = await connecting.connect(
+                tx, call.actor, signed.name, tried=signed.tried, vault=vault_of(call)
+            )
+        else:
+            made = await connecting.reconnect(
+                tx, call.actor, signed.integration, tried=signed.tried, vault=vault_of(call)
+            )
+    except Refusal:
+        return _back(call, failed="exchange")
+    return _back(call, connected=str(made.connection.integration_id))
+
+
+def _back(call: Call, **told: str) -> Answered:
+    target = f"{call.fittings.rules.web_origin}{PAGE}?{urlencode(told)}"
+    return Answered(Nothing(), status=303, headers=((b"location", target.encode("ascii")),))

@@ -1,0 +1,250 @@
+"""Who calls: tokens and sessions read from a request, judged in the order of contract 1.4 steps 1 to 6."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from steward.accounts import sessions as accounts_sessions
+from steward.accounts.allowances import Window, Windows, spent
+from steward.accounts.keys import may_refresh, refresh
+from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
+from steward.api.http.operation import Entry, Fittings, Operation
+from steward.database.accounts import credentials, sessions
+from steward.database.engine.base import Tx
+from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Via
+from steward.model.ids import OrgId, PersonId
+from steward.model.refusals import (
+    CsrfFailed,
+    Forbidden,
+    NotConfigured,
+    Refusal,
+    Unauthenticated,
+)
+from steward.model.sessions import Session
+from steward.security.secrets import same
+from steward.security.tokens import SKEW_S, BadToken, TokenClaims
+
+SWITCHED_OFF = "Automations are switched off for this organisation"
+NOT_FOR_TOKENS = "This operation is not part of the Automations API."
+NO_ORGANIZATION = "Choose an organisation first."
+
+_RANKS = {Role.MEMBER: 0, Role.APPROVER: 1, Role.OWNER: 2}
+_ALL_ROLES = tuple(Role)
+
+
+@dataclass(slots=True)
+class Asked:
+    """What is known of a request before its caller is looked up.
+
+    `route` is what step 4 will answer (unknown path or method), `csrf` what step 5 will; either may be None.
+    """
+
+    operation: Operation | None
+    inside: bool
+    route: Refusal | None
+    csrf: Refusal | None
+
+
+@dataclass(slots=True)
+class Admitted:
+    """A caller let in, with the session for one of the web app."""
+
+    actor: Actor | None
+    session: Session | None
+    now: datetime | None = None  # by the database's clock, where there is a session
+
+
+def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
+    """The token of the Authorization header; None without the header.
+
+    Raises Unauthenticated for any other kind of authorization.
+    """
+    given = headers.get(b"authorization")
+    if given is None:
+        return None
+    kind, _, token = given.decode("latin-1").partition(" ")
+    if several or kind.lower() != "bearer":
+        raise Unauthenticated
+    return token
+
+
+def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
+    """The session cookie's value, or None."""
+    given = headers.get(b"cookie")
+    if given is None:
+        return None
+    for part in given.decode("latin-1").split(";"):
+        key, _, value = part.strip().partition("=")
+        if key == name and value:
+            return value
+    return None
+
+
+def csrf_fault(
+    headers: Mapping[bytes, bytes], web_origin: str, cookie_value: str | None
+) -> CsrfFailed | None:
+    """What a changing call of the web app lacks (contract 6.3); without a cookie, origins alone count."""
+    origin = headers.get(b"origin")
+    if origin is not None and origin.decode("latin-1") != web_origin:
+        return CsrfFailed()
+    site = headers.get(b"sec-fetch-site")
+    if site is not None and site != b"same-origin":
+        return CsrfFailed()
+    if cookie_value is not None:
+        sent = headers.get(b"x-csrf-token", b"").decode("latin-1")
+        if not same(sent, csrf_token(cookie_value)):
+            return CsrfFailed()
+    return None
+
+
+async def verify(fittings: Fittings, token: str) -> TokenClaims:
+    """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
+    if not fittings.rules.api_access:
+        raise NotConfigured
+    try:
+        return fittings.keys.verifier.verify(token)
+    except BadToken as bad:
+        now = fittings.clock.now()
+        if bad.why != "key" or not may_refresh(fittings.keys, now):
+            raise Unauthenticated(token_sent=True) from None
+    # Another process may have made a new key since this one read them.
+    await refresh(fittings.engine, now, fittings.keys)
+    try:
+        return fittings.keys.verifier.verify(token)
+    except BadToken:
+        raise Unauthenticated(token_sent=True) from None
+
+
+async def admit_token(
+    tx: Tx, fittings: Fittings, windows: Windows | None, *, claims: TokenClaims, asked: Asked
+) -> Admitted:
+    """Judges a token's caller by what stands in the database now (contract 1.4 steps 2 to 6)."""
+    rules = fittings.rules
+    operation = asked.operation
+    scoped = operation is not None and operation.scope in TOKEN_SCOPES
+    counts = scoped and asked.inside and asked.route is None
+    org, person = OrgId(claims.org), PersonId(claims.person)
+    standing = await credentials.standing(
+        tx,
+        org,
+        person,
+        client=claims.client_id,
+        epoch=claims.epoch,
+        since=claims.iat - SKEW_S,
+        until=claims.exp,
+        most_person=rules.limit_person if counts else 0,
+        most_org=rules.limit_organization,
+    )
+    if standing is None or not standing.good:
+        raise Unauthenticated(token_sent=True)
+    if not standing.automations_on:
+        raise Forbidden(SWITCHED_OFF)
+    if not asked.inside:
+        raise Forbidden(NOT_FOR_TOKENS)
+    if asked.route is not None:
+        raise asked.route
+    if operation is None or not scoped:
+        raise Forbidden(needed_scope=operation.scope if operation else None)
+    if windows is not None:
+        wanted: tuple[tuple[Window, int], ...] = (
+            (("person", claims.org, claims.person), rules.limit_person),
+            (("org", claims.org, 0), rules.limit_organization),
+        )
+        if not windows.take(tx.now, wanted):
+            raise spent(tx.now)
+    elif standing.over is not None:
+        raise spent(tx.now)
+    return Admitted(_token_actor(org, person, claims.client_id), None)
+
+
+@lru_cache(maxsize=1024)
+def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
+    return Actor(org, person, TOKEN_SCOPES, Via.API_TOKEN, client_id)
+
+
+async def admit_session(
+    tx: Tx, fittings: Fittings, windows: Windows | None, *, cookie_value: str, asked: Asked
+) -> Admitted:
+    """Judges the caller of a session cookie (contract 1.4 steps 2 to 6). Raises Unauthenticated."""
+    rules, operation = fittings.rules, asked.operation
+    counts = operation is not None and asked.route is None and asked.csrf is None
+    lifetimes = lifetimes_of(fittings)
+    standing = await sessions.standing(
+        tx,
+        cookie_hash(cookie_value),
+        needed=None if operation is None else _roles(operation),
+        idle=lifetimes.idle,
+        life=lifetimes.absolute,
+        most=rules.limit_web if counts else 0,
+    )
+    if standing is None:
+        raise Unauthenticated
+    session = standing.session
+    if operation is None or operation.entry in (Entry.API, Entry.APP):
+        _within_organization(session, asked)
+    if asked.route is not None:
+        raise asked.route
+    if operation is not None:
+        _in_role(session, operation)
+    if asked.csrf is not None:
+        raise asked.csrf
+    if windows is not None:
+        if not windows.take(tx.now, ((("web", 0, int(session.person.id)), rules.limit_web),)):
+            raise spent(tx.now)
+    elif standing.over:
+        raise spent(tx.now)
+    return Admitted(_web_actor(session), session, standing.now)
+
+
+def lifetimes_of(fittings: Fittings) -> Lifetimes:
+    """How long sessions live, from the settings."""
+    rules = fittings.rules
+    return Lifetimes(timedelta(minutes=rules.session_idle_minutes), timedelta(hours=rules.session_hours))
+
+
+def touched(caller: Admitted, headers: Mapping[bytes, bytes]) -> Session | None:
+    """The session whose idle time this call extends: every call's but a poll's, written once a minute."""
+    if caller.session is None or caller.now is None or headers.get(b"x-steward-poll") == b"1":
+        return None
+    is_due = caller.now - caller.session.seen_at >= accounts_sessions.TOUCH_AFTER
+    return caller.session if is_due else None
+
+
+def _within_organization(session: Session, asked: Asked) -> None:
+    if session.chosen is None:
+        raise Forbidden(NO_ORGANIZATION)
+    if not session.automations_on:
+        raise Forbidden(SWITCHED_OFF)
+
+
+def _in_role(session: Session, operation: Operation) -> None:
+    role = session.chosen.role if session.chosen else None
+    if operation.scope is not None and (role is None or operation.scope not in ROLE_SCOPES[role]):
+        raise Forbidden(needed_scope=operation.scope)
+    if operation.role is not None and (role is None or _RANKS[role] < _RANKS[operation.role]):
+        raise Forbidden
+
+
+def _roles(operation: Operation) -> tuple[Role, ...] | None:
+    """The roles whose calls count; None when the operation asks for none."""
+    if operation.scope is not None:
+        return tuple(role for role in _ALL_ROLES if operation.scope in ROLE_SCOPES[role])
+    if operation.role is not None:
+        needed = _RANKS[operation.role]
+        return tuple(role for role in _ALL_ROLES if _RANKS[role] >= needed)
+    return None if operation.entry is Entry.SESSION or operation.entry is Entry.LEAVING else _ALL_ROLES
+
+
+def _web_actor(session: Session) -> Actor | None:
+    if session.chosen is None or session.org is None:
+        return None
+    role = session.chosen.role
+    return Actor(
+        session.org,
+        session.person.id,
+        ROLE_SCOPES[role],
+        Via.UI,
+        role=role,
+        session_hash=session.session_hash,
+    )

@@ -1,0 +1,108 @@
+"""The envelope of every answer and refusal (interface 2.1, contract 1.1); leaves sending to gate.py."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from steward.api.http.operation import Answer, Answered, Reply
+from steward.api.http.statuses import STATUS
+from steward.model.refusals import (
+    Forbidden,
+    InvalidCredentials,
+    MethodNotAllowed,
+    Refusal,
+    Unauthenticated,
+)
+
+CONTRACT_VERSION = 1
+REALM = 'Bearer realm="steward"'
+# What every JSON answer carries (contract 1.1, safety 4).
+FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'"),
+)
+_FIXED_HEAD = b"".join(name + b": " + value + b"\r\n" for name, value in FIXED_HEADERS)
+
+_OPENED = b'{"success":true,"contract_version":1,"data":'
+NOTHING = _OPENED + b"{}}"
+_LONGEST_MESSAGE = 500
+_WAIT_CONFIGURED = 60
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(f"an answer holds {type(value).__name__}")
+
+
+ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def head(length: int, request_id: str) -> bytes:
+    """The headers of an answer that has no others, as they are sent; `length` is its body's."""
+    return b"%scontent-length: %d\r\nx-request-id: %s\r\n" % (_FIXED_HEAD, length, request_id.encode("ascii"))
+
+
+def accept(answer: Answer, status: int) -> Reply:
+    """The answer in its envelope."""
+    if isinstance(answer, Answered):
+        return Reply(answer.status, _OPENED + ENCODER.encode(answer.answer) + b"}", answer.headers)
+    return Reply(status, b"".join((_OPENED, ENCODER.encode(answer), b"}")))
+
+
+def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:
+    """The refusal in its envelope, with the headers its status asks for."""
+    status = STATUS[refusal.code]
+    body: dict[str, object] = {
+        "success": False,
+        "contract_version": CONTRACT_VERSION,
+        "message": refusal.message[:_LONGEST_MESSAGE],
+        "code": refusal.code,
+    }
+    if status == 422:
+        body["errors"] = refusal.errors or {}
+    if data is not None:
+        body["data"] = data
+    return Reply(status, ENCODER.encode(body), _headers(refusal, status))
+
+
+def defect(request_id: str) -> Reply:
+    """The answer to a bug: the request id and nothing else (safety 10)."""
+    body = {
+        "success": False,
+        "contract_version": CONTRACT_VERSION,
+        "message": f"Something went wrong on our side. Give this id when you ask about it: {request_id}.",
+        "code": "internal",
+    }
+    return Reply(STATUS["internal"], ENCODER.encode(body))
+
+
+def too_large(status: int) -> Reply:
+    """The answer to an overlong target or too many headers."""
+    body = {
+        "success": False,
+        "contract_version": CONTRACT_VERSION,
+        "message": "The address or the headers of the request are too long.",
+        "code": "too_large",
+    }
+    return Reply(status, ENCODER.encode(body))
+
+
+def _headers(refusal: Refusal, status: int) -> tuple[tuple[bytes, bytes], ...]:
+    headers: list[tuple[bytes, bytes]] = []
+    if isinstance(refusal, Unauthenticated):
+        challenge = REALM + (', error="invalid_token"' if refusal.token_sent else "")
+        headers.append((b"www-authenticate", challenge.encode("ascii")))
+    elif isinstance(refusal, Forbidden) and refusal.needed_scope:
+        challenge = f'{REALM}, error="insufficient_scope", scope="{refusal.needed_scope}"'
+        headers.append((b"www-authenticate", challenge.encode("ascii")))
+    elif isinstance(refusal, InvalidCredentials) and refusal.basic:
+        headers.append((b"www-authenticate", b'Basic realm="steward"'))
+    elif isinstance(refusal, MethodNotAllowed):
+        headers.append((b"allow", ", ".join(refusal.allowed).encode("ascii")))
+    if status in (429, 503):
+        wait = refusal.retry_after or (_WAIT_CONFIGURED if refusal.code == "not_configured" else 1)
+        headers.append((b"retry-after", str(max(1, wait)).encode("ascii")))
+    return tuple(headers)

@@ -1,0 +1,253 @@
+"""What an endpoint is and what it is given: the types of the operations table; leaves calling to gate.py."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from steward.accounts.keys import KeyRing
+from steward.accounts.passwords import Hashing
+from steward.api.schema.fields import Body, EmptyBody, Query
+from steward.clock import Clock
+from steward.connections.destinations import KeptDestinations
+from steward.connections.sign_in import SignInRules
+from steward.database.engine.base import Engine, Tx
+from steward.database.engine.disk_space import Space
+from steward.events.receive import Intake
+from steward.model.account import Actor, Role, Scope
+from steward.model.refusals import Refusal
+from steward.model.sessions import Session
+from steward.sandbox.pool import Children
+from steward.telemetry.log import Log
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The settings endpoints and verbs obey, with the defaults of contract 8; app.py fills them in."""
+
+    base_url: str
+    auth_url: str
+    web_origin: str
+    service_version: str
+    api_access: bool = True
+    limit_person: int = 600
+    limit_organization: int = 3000
+    limit_web: int = 1200
+    limit_login: int = 10
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    session_idle_minutes: int = 30
+    session_hours: int = 12
+    spread_max: int = 9
+    late_limit_minutes: int = 10
+    approval_seconds: int = 72 * 3600
+    approver_not_starter: bool = False
+    queue_limit_hours: int = 24
+    max_waiting_events: int = 200
+    max_waiting_hand: int = 1000
+    imports_kept: int = 100
+    sign_in: SignInRules | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fittings:
+    """What app.py hands to every endpoint."""
+
+    engine: Engine
+    clock: Clock
+    rules: Rules
+    keys: KeyRing
+    hashing: Hashing
+    log: Log
+    templates: Mapping[str, Any] = field(default_factory=dict)
+    connectors: Mapping[str, Any] = field(default_factory=dict)
+    vault: Any = None
+    children: Children = field(default_factory=lambda: Children(2))
+    intake: Intake | None = None
+    destinations: KeptDestinations = field(default_factory=KeptDestinations)
+    space: Space | None = None
+    wake: Callable[[str], None] = lambda name: None
+
+
+@dataclass(slots=True)
+class Call:
+    """One admitted request: who asks, the values of the path, the checked query and body.
+
+    `session` is there for callers of the web app; `visit` tells where the request comes from. `actor` is
+    the caller, except in operations of Entry.SESSION and Entry.OPEN, which may have none (then reading it
+    is a defect).
+    """
+
+    operation: "Operation"
+    fittings: Fittings
+    path: str
+    ids: Mapping[str, str]
+    query: Any
+    body: Any
+    arrival: "Callable[[], Visit]"
+    caller: Actor | None
+    session: Session | None = None
+    prepared: Any = None
+    size: int = 0  # bytes of the request's body, at most
+
+    @property
+    def visit(self) -> "Visit":
+        """Where the request comes from; worked out when it is asked for."""
+        return self.arrival()
+
+    @property
+    def actor(self) -> Actor:
+        """The person who asks, inside the organisation asked about."""
+        if self.caller is None:
+            raise LookupError(f"{self.operation.path} has no actor")
+        return self.caller
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Where a request comes from, as far as sessions and limits need it."""
+
+    address: str
+    agent: str
+    cookie: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer with another status or more headers than its operation's, such as a replay."""
+
+    answer: msgspec.Struct
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def replayed(answer: msgspec.Struct) -> Answered:
+    """The answer to a repeated request: 200 and `Idempotent-Replayed: true` (contract 1.1)."""
+    return Answered(answer, headers=((b"idempotent-replayed", b"true"),))
+
+
+class PreparedIsStale(Exception):
+    """What `prepare` read has changed meanwhile: the gate does the whole once more, then answers 503."""
+
+
+Answer: TypeAlias = msgspec.Struct | Answered
+
+
+class Endpoint(Protocol):
+    """An endpoint: reads or writes through its transaction and gives the answer's `data`."""
+
+    def __call__(self, tx: Tx, call: Call, /) -> Awaitable[Answer]: ...
+
+
+class Sharing(Protocol):
+    """An endpoint that writes in a call it shares with others (engine 2, "Group commit")."""
+
+    def __call__(self, call: Call, /) -> Awaitable[Answer]: ...
+
+
+class Prepare(Protocol):
+    """Outside work before the transaction (engine 2, "Prepare")."""
+
+    def __call__(self, call: Call, /) -> Awaitable[object]: ...
+
+
+class Attempt(Protocol):
+    """Counts an attempt once its body could be read, before any field is looked at (contract 1.6)."""
+
+    def __call__(self, value: Any, visit: Visit, fittings: Fittings, /) -> Awaitable[None]: ...
+
+
+class Entry(Enum):
+    """Who may come in at all, before scopes and roles."""
+
+    API = "api"  # a token, or a session with an organisation chosen; only under /v1/automations
+    APP = "app"  # a session with an organisation chosen
+    SESSION = "session"  # a session, organisation or not
+    LEAVING = "leaving"  # a session, or none
+    OPEN = "open"  # anybody
+
+
+class Nothing(msgspec.Struct):
+    """The answer with nothing to say: `data` is `{}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One row of the table of operations (house 9.8).
+
+    `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
+    `engine.write`, or, with `sharing` in place of `function`, sees to its transaction itself; `small`
+    promises a few rows by primary key. `current` turns the records in a refusal's `data` into their wire
+    form; `wakes` are told to the worker after the commit.
+    """
+
+    method: str
+    path: str
+    function: Endpoint | None = None
+    sharing: Sharing | None = None
+    answer: type[msgspec.Struct]
+    summary: str
+    scope: Scope | None = None
+    role: Role | None = None
+    entry: Entry = Entry.API
+    query: type[Query] | None = None
+    body: type[Body] = EmptyBody
+    refusals: tuple[type[Refusal], ...] = ()
+    status: int = 200
+    writes: bool = False
+    small: bool = False
+    prepare: Prepare | None = None
+    attempt: Attempt | None = None
+    wakes: tuple[str, ...] = ()
+    current: Callable[[Call, Mapping[str, object]], Mapping[str, object]] | None = None
+    body_limit: int = MIB
+    body_values: int = 50_000
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A request of an operation outside the envelope's rules, its body not yet read."""
+
+    path: str
+    values: tuple[str, ...]
+    headers: Sequence[tuple[bytes, bytes]]
+    query_string: bytes
+    address: str
+    receive: Callable[[], Awaitable[Mapping[str, Any]]]
+    request_id: str
+
+    def header(self, name: bytes) -> str | None:
+        """The header `name` (lower case), or None; several are joined by commas."""
+        found = [value for key, value in self.headers if key == name]
+        return b", ".join(found).decode("latin-1") if found else None
+
+
+@dataclass(slots=True)  # a frozen one takes twice as long to make
+class Reply:
+    """An answer in the form it leaves in."""
+
+    status: int
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    has_own_headers: bool = False  # else those of a JSON answer are added
+
+
+class RawEndpoint(Protocol):
+    """An endpoint outside the envelope's rules (login, health, store events)."""
+
+    def __call__(self, incoming: Incoming, fittings: Fittings, /) -> Awaitable[Reply]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RawOperation:
+    """A row without caller, scope or limits: the function does everything; refusals get their envelope."""
+
+    method: str
+    path: str
+    function: RawEndpoint
+    summary: str

@@ -1,0 +1,48 @@
+"""Opaque cursors of lists, signed with everything they belong to (contract 1.3); leaves rows to store/."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+
+from steward.api.http.operation import Call
+from steward.model.json import JsonValue
+from steward.model.refusals import ValidationFailed
+
+_TAG = 16
+
+
+def after(call: Call) -> list[JsonValue] | None:
+    """The sort key of the last row of the page before, as given to `next_cursor`; None for the first page.
+
+    Raises ValidationFailed (`errors.cursor`) for a cursor of another organisation, path, filter or sort.
+    """
+    if call.query.cursor is None:
+        return None
+    try:
+        sealed = base64.b64decode(call.query.cursor.encode("ascii"), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        sealed = b""
+    key = sealed[_TAG:]
+    if not key or not hmac.compare_digest(sealed[:_TAG], _seal(call, key)):
+        raise ValidationFailed(
+            errors={"cursor": ["Take the cursor from the page before, with the same filters."]}
+        )
+    found: list[JsonValue] = json.loads(key)
+    return found
+
+
+def next_cursor(call: Call, key: Sequence[JsonValue]) -> str:
+    """The cursor that continues after the row with this sort key."""
+    plain = json.dumps(list(key), separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return base64.b64encode(_seal(call, plain) + plain, altchars=b"-_").decode("ascii")
+
+
+def _seal(call: Call, key: bytes) -> bytes:
+    filters = call.query.model_dump(mode="json", exclude={"limit", "cursor"})
+    about = [call.actor.org, call.path, filters]
+    text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+    told = hashlib.sha256(text.encode("utf-8")).digest()
+    return hmac.digest(call.fittings.keys.cursor, told + key, "sha256")[:_TAG]

@@ -1,0 +1,113 @@
+"""One request as the gate reads it: path, headers, id, and where it comes from; leaves judging to gate.py."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from steward.api.http.address import source
+from steward.api.http.operation import Call, Fittings, Incoming, Visit
+from steward.api.http.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
+from steward.model.ids import new_id
+from steward.model.sessions import Session
+
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+# Writes a whole answer, given its status, its headers as they are sent and its body; False when it cannot.
+AtOnce = Callable[[int, bytes, bytes], bool]
+AT_ONCE = "steward.at_once"  # among a server's extensions, where it has one
+
+LONGEST_TARGET = 8 * 1024
+MOST_HEADERS = 32 * 1024
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+def _length(received: list[tuple[bytes, bytes]]) -> int:
+    """Bytes of the headers as they were sent."""
+    length = 4 * len(received)
+    for name, value in received:
+        length += len(name) + len(value)
+    return length
+
+
+class Request:
+    """One request as the gate reads it."""
+
+    __slots__ = (
+        "_fittings",
+        "_received",
+        "_scope",
+        "at_once",
+        "call",
+        "has_several_authorizations",
+        "headers",
+        "id",
+        "is_overlong",
+        "method",
+        "path",
+        "query_string",
+        "receive",
+        "touched",
+    )
+
+    def __init__(self, scope: Message, receive: Receive, fittings: Fittings) -> None:
+        self._scope = scope
+        self._fittings = fittings
+        self.receive = receive
+        extensions = scope.get("extensions")
+        self.at_once: AtOnce | None = extensions.get(AT_ONCE) if extensions else None
+        self.call: Call | None = None
+        self.touched: Session | None = None
+        received: list[tuple[bytes, bytes]] = scope["headers"]
+        self._received = received
+        self.headers: dict[bytes, bytes] = dict(received)
+        self.method: str = scope["method"]
+        raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
+        self.path = raw.decode("latin-1")
+        self.query_string: bytes = scope["query_string"]
+        self.has_several_authorizations = (
+            len(self.headers) != len(received) and sum(name == b"authorization" for name, _ in received) > 1
+        )
+        given = self.headers.get(b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            self.id = given.decode("ascii")
+        else:
+            self.id = new_id(fittings.clock.now())
+        self.is_overlong: int | None = None
+        if len(raw) + len(self.query_string) > LONGEST_TARGET:
+            self.is_overlong = TARGET_TOO_LONG
+        elif _length(received) > MOST_HEADERS:
+            self.is_overlong = HEADERS_TOO_LARGE
+
+    @property
+    def shown_path(self) -> str:
+        """The operation's path for the log; never values from the outside."""
+        return self.call.operation.path if self.call is not None else "-"
+
+    def size(self, most: int) -> int:
+        """Bytes of the body as the caller tells them; `most` for one that comes without its length."""
+        if b"transfer-encoding" in self.headers:
+            return most
+        told = self.headers.get(b"content-length", b"0")
+        return min(int(told), most) if told.isdigit() else most
+
+    def visit(self, cookie: str | None) -> Visit:
+        """Where the request comes from."""
+        agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
+        return Visit(self._address(), agent, cookie)
+
+    def incoming(self, values: tuple[str, ...]) -> Incoming:
+        """The request for an endpoint outside the envelope's rules."""
+        return Incoming(
+            path=self.path,
+            values=values,
+            headers=self._received,
+            query_string=self.query_string,
+            address=self._address(),
+            receive=self.receive,
+            request_id=self.id,
+        )
+
+    def _address(self) -> str:
+        client = self._scope.get("client")
+        forwarded = [value for name, value in self._received if name == b"x-forwarded-for"]
+        return source(client[0] if client else None, forwarded, self._fittings.rules.trusted_proxies)

@@ -1,0 +1,129 @@
+"""The built web app: its pages, its files, their headers and cache rules (safety 4, web 11).
+
+What the files are is decided by the build in web/; it tells here, in pages.json, which addresses are pages.
+"""
+
+import gzip
+import json
+import mimetypes
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from steward.api.http.operation import Incoming, Reply
+
+FOLDER = Path(__file__).resolve().parents[1] / "static"
+# Vite puts what carries its hash in the name here, and nothing else.
+HASHED = "/assets/"
+# What the build leaves for others to read; no page asks for it.
+_OWN = frozenset({"index.html", "manifest.json", "pages.json"})
+_PARAMETER = r"[A-Za-z0-9._-]{1,80}"
+_SMALLEST_WORTH_ZIPPING = 1024
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+_OFF = (
+    "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope hid"
+    " idle-detection local-fonts magnetometer microphone midi payment picture-in-picture"
+    " publickey-credentials-get screen-wake-lock serial usb xr-spatial-tracking"
+)
+PAGE_HEADERS: Mapping[str, str] = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "permissions-policy": ", ".join(f"{name}=()" for name in _OFF.split()),
+}
+_FOR_GOOD = "public, max-age=31536000, immutable"
+_HSTS = "max-age=31536000"
+
+
+@dataclass(frozen=True)
+class _File:
+    """One file of the build in both of its forms."""
+
+    body: bytes
+    kind: str
+
+    @cached_property
+    def zipped(self) -> bytes | None:
+        """The same in gzip where that is worth it."""
+        if len(self.body) < _SMALLEST_WORTH_ZIPPING or not self.kind.startswith(("text/", "image/svg")):
+            return None
+        return gzip.compress(self.body, 9, mtime=0)
+
+
+class BuiltPages:
+    """The pages and files of one build, read once; answers `None` for an address that is neither."""
+
+    def __init__(self, folder: Path, *, web_origin: str) -> None:
+        self._index = _file(folder / "index.html")
+        listed: list[str] = json.loads((folder / "pages.json").read_text("utf-8"))
+        self._pages = re.compile("|".join(_pattern(address) for address in listed))
+        self._files = {
+            f"/{path.relative_to(folder).as_posix()}": _file(path)
+            for path in folder.rglob("*")
+            if path.is_file() and path.name not in _OWN
+        }
+        headers = dict(PAGE_HEADERS)
+        if web_origin.startswith("https:"):
+            headers["strict-transport-security"] = _HSTS
+        self._headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+
+    async def __call__(self, incoming: Incoming, /) -> Reply | None:
+        """The page or file at this address, or None."""
+        file = self._files.get(incoming.path)
+        if file is not None:
+            return self._reply(incoming, file, _FOR_GOOD if incoming.path.startswith(HASHED) else "no-cache")
+        if self._pages.fullmatch(incoming.path):
+            return self._reply(incoming, self._index, "no-store")
+        return None
+
+    def _reply(self, incoming: Incoming, file: _File, kept: str) -> Reply:
+        headers = [
+            *self._headers,
+            (b"content-type", file.kind.encode("ascii")),
+            (b"cache-control", kept.encode("ascii")),
+            (b"vary", b"Accept-Encoding"),
+        ]
+        body = file.body
+        if file.zipped is not None and "gzip" in (incoming.header(b"accept-encoding") or ""):
+            body = file.zipped
+            headers.append((b"content-encoding", b"gzip"))
+        return Reply(200, body, tuple(headers), has_own_headers=True)
+
+
+def built(folder: Path = FOLDER, *, web_origin: str) -> BuiltPages | None:
+    """The web app as it was built; None where it was not (`make web` does it)."""
+    if not (folder / "index.html").is_file():
+        return None
+    return BuiltPages(folder, web_origin=web_origin)
+
+
+def _file(path: Path) -> _File:
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    if kind == "application/javascript":
+        kind = "text/javascript"
+    if kind.startswith("text/"):
+        kind += "; charset=utf-8"
+    return _File(path.read_bytes(), kind)
+
+
+def _pattern(address: str) -> str:
+    """An address of the app, such as `/runs/:id`, as a pattern."""
+    return "/".join(_PARAMETER if part.startswith(":") else re.escape(part) for part in address.split("/"))

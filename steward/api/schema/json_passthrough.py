@@ -1,0 +1,336 @@
+"""What answers hold that is passed on as stored, described for the document and its types (contract 3.2–3.5).
+
+Nothing here is built: the rows hold their public form as JSON, and answers carry it as it is.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Currency,
+    Day,
+    FromOne,
+    Instant,
+    Monthday,
+    Name,
+    OneAction,
+    OneBound,
+    OneCadence,
+    OneFieldKind,
+    OneLevel,
+    OneListening,
+    OneNeed,
+    OneOutcome,
+    OnePlanKind,
+    OneStepKind,
+    OneStepStatus,
+    OneTriggerKind,
+    OneUse,
+    OneWarning,
+    OneWhy,
+    Platform,
+    TimeOfDay,
+    Weekday,
+    WeekOfMonth,
+)
+
+
+class CountsRecord(msgspec.Struct):
+    """What a step or run did, in numbers."""
+
+    read: Count
+    matched: Count
+    proposed: Count
+    applied: Count
+    unchanged: Count
+    declined: Count
+    conflicts: Count
+    failed: Count
+    sent: Count
+    unknown: Count
+
+
+class ObjectRecord(msgspec.Struct):
+    """The object a change touches, as people know it; `id` is null for one that is to be created."""
+
+    type: str
+    id: str | None
+    label: str
+    url: str | None
+
+
+class FieldRecord(msgspec.Struct):
+    """One field before and after; `truncated` when a value was longer than 4 KiB."""
+
+    field: str
+    label: str
+    before: Any
+    after: Any
+    kind: OneFieldKind
+    currency: Currency | None
+    truncated: bool | UnsetType = UNSET
+
+
+class ChangeRecord(msgspec.Struct):
+    """A change and what became of it (contract 3.4)."""
+
+    id: AnId
+    seq: FromOne
+    object: ObjectRecord
+    action: OneAction
+    fields: list[FieldRecord]
+    reversible: bool
+    outcome: OneOutcome
+    message: str | None
+    applied_at: Instant | None
+
+
+class TouchedRecord(msgspec.Struct):
+    """The connection a step used; a store's `kind` is its platform."""
+
+    integration_id: FromOne
+    kind: Platform
+
+
+class StepRecord(msgspec.Struct):
+    """A row of a run's log, with the first 50 of its changes (contract 3.3)."""
+
+    seq: FromOne
+    name: Name
+    title: str
+    kind: OneStepKind
+    status: OneStepStatus
+    attempt: FromOne
+    iteration: FromOne | None
+    started_at: Instant
+    finished_at: Instant
+    connection: TouchedRecord | None
+    counts: CountsRecord
+    code: str | None
+    message: str | None
+    changes: list[ChangeRecord]
+    changes_total: Count
+
+
+class CurrentStepRecord(msgspec.Struct):
+    """What a run is doing now; `total` is null while it is not known."""
+
+    name: Name
+    title: str
+    kind: OneStepKind
+    started_at: Instant
+    done: Count
+    total: Count | None
+
+
+class RunSummaryRecord(msgspec.Struct):
+    """What a run came to, in words and numbers."""
+
+    text: str
+    counts: CountsRecord
+
+
+class ApprovalCountsRecord(msgspec.Struct):
+    """How many changes an approval asks for."""
+
+    total: Count
+    by_action: dict[str, int]
+    irreversible: Count
+
+
+class WarningRecord(msgspec.Struct):
+    """What an approver should know before deciding."""
+
+    code: OneWarning
+    message: str
+
+
+class ScheduleRecord(msgspec.Struct):
+    """When an automation runs; the fields its cadence does not use are null (interface 2.4)."""
+
+    cadence: OneCadence
+    run_at: TimeOfDay | None
+    day_of_week: Weekday | None
+    day_of_month: Monthday | None
+    date: Day | None
+    days: list[Weekday] | None
+    week_of_month: WeekOfMonth | None
+
+
+class TriggerRecord(msgspec.Struct):
+    """How an automation starts; one started on its schedule has `kind` alone (interface 2.5)."""
+
+    kind: OneTriggerKind
+    topics: list[str] | UnsetType = UNSET
+    words: str | UnsetType = UNSET
+    listening: OneListening | UnsetType = UNSET
+    reason: str | UnsetType | None = UNSET
+    events_dropped: Count | UnsetType = UNSET
+    events_dropped_at: Instant | UnsetType | None = UNSET
+
+
+class NeedRecord(msgspec.Struct):
+    """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
+
+    kind: Platform
+    use: OneUse
+    required: bool
+    min: Count
+    max: Count
+
+
+class TemplateStepRecord(msgspec.Struct):
+    """One step of a template as people see it."""
+
+    name: Name
+    title: str
+    kind: OneStepKind
+    needs_approval: bool
+
+
+class FindingRecord(msgspec.Struct):
+    """What reading an import found; `step` null: it concerns the whole file (contract 3.6)."""
+
+    step: str | None
+    level: OneLevel
+    code: str
+    message: str
+
+
+class StepTargetRecord(msgspec.Struct):
+    """Where a step writes; null what its file leaves open (interface 2.7)."""
+
+    spreadsheet_id: str | None
+    sheet: str | None
+
+
+class PlanTriggerRecord(msgspec.Struct):
+    """The start an import proposes: topics or a schedule (contract 3.6)."""
+
+    kind: OneTriggerKind
+    topics: list[str] | None
+    schedule: ScheduleRecord | None
+
+
+class ProposedTriggerRecord(PlanTriggerRecord):
+    """The same, with the zone the file names."""
+
+    timezone: str | None
+
+
+class PlanStepRecord(msgspec.Struct):
+    """A step of an import, in the order it would run (contract 3.6)."""
+
+    name: Name
+    title: str
+    kind: OnePlanKind
+    operation: str
+    needs: OneNeed | None
+    supported: bool
+    after: list[str]
+    target: StepTargetRecord | None
+
+
+class PlanEdgeRecord(msgspec.Struct):
+    """From one step's port to another step."""
+
+    from_: str = msgspec.field(name="from")
+    port: str
+    to: str
+
+
+class PlanRecord(msgspec.Struct):
+    """What an import would run as (contract 3.6)."""
+
+    trigger: PlanTriggerRecord | None
+    steps: list[PlanStepRecord]
+    edges: list[PlanEdgeRecord]
+
+
+class UnconfiguredRecord(msgspec.Struct):
+    """A step without a usable connection, and why (interface 2.7)."""
+
+    step: str
+    kind: OneNeed
+    target: StepTargetRecord | None
+    why: OneWhy
+
+
+class StepBindingRecord(msgspec.Struct):
+    """The connection a step is bound to, and the place in it (interface 2.7)."""
+
+    integration_id: FromOne
+    kind: OneBound
+    target: StepTargetRecord | None
+
+
+class BindableStepRecord(msgspec.Struct):
+    """A step whose connection a person chooses, and where its file leads (web 6.5.3)."""
+
+    step: str
+    kind: OneNeed
+    target: StepTargetRecord | None
+
+
+class WorkflowReadinessRecord(msgspec.Struct):
+    """Which steps of a workflow lack a connection (interface 2.7)."""
+
+    ready: bool
+    missing: list[str]
+    unconfigured: list[UnconfiguredRecord]
+
+
+def _described(record: type[msgspec.Struct]) -> Meta:
+    return Meta(extra_json_schema={"$ref": f"#/components/schemas/{record.__name__}"})
+
+
+Change: TypeAlias = Annotated[msgspec.Raw, _described(ChangeRecord)]
+Step: TypeAlias = Annotated[msgspec.Raw, _described(StepRecord)]
+CurrentStep: TypeAlias = Annotated[Mapping[str, Any], _described(CurrentStepRecord)]
+RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord)]
+ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
+Warned: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
+ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
+TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
+Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
+TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
+Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
+ProposedTrigger: TypeAlias = Annotated[Mapping[str, Any], _described(ProposedTriggerRecord)]
+PlanWire: TypeAlias = Annotated[Mapping[str, Any], _described(PlanRecord)]
+StepBindings: TypeAlias = Annotated[
+    Mapping[str, Any],
+    Meta(
+        extra_json_schema={
+            "additionalProperties": {"$ref": "#/components/schemas/StepBindingRecord"},
+            "maxProperties": 500,
+        }
+    ),
+]
+Touched: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
+BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
+WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
+
+DESCRIBED: tuple[type[msgspec.Struct], ...] = (
+    ChangeRecord,
+    StepRecord,
+    CurrentStepRecord,
+    RunSummaryRecord,
+    ApprovalCountsRecord,
+    WarningRecord,
+    ScheduleRecord,
+    TriggerRecord,
+    NeedRecord,
+    TemplateStepRecord,
+    FindingRecord,
+    ProposedTriggerRecord,
+    PlanRecord,
+    BindableStepRecord,
+    StepBindingRecord,
+    TouchedRecord,
+    WorkflowReadinessRecord,
+)

@@ -1,0 +1,215 @@
+"""Approvals over HTTP; approving and rejecting are never a token's (interface 1, contract 2.9)."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneApprovalKind,
+    OneApprovalStatus,
+    Sha256,
+)
+from steward.api.schema.fields import (
+    Body,
+    CommaList,
+    CommentText,
+    IdText,
+    Page,
+    Positive,
+    QueryInt,
+    Text,
+    Unique,
+)
+from steward.api.schema.json_passthrough import ApprovalCounts, Change, Warned
+from steward.api.v1.automations import current as current_automation
+from steward.api.v1.runs import CHANGES_SHOWN, RunRecord
+from steward.api.v1.runs import record as run_record
+from steward.database.engine.base import Tx
+from steward.database.runs import approvals, changes
+from steward.model.approval import Approval, ApprovalStatus
+from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId
+from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.runs import approval as deciding
+from steward.runs.approval import ApproveAsk, Decided, RejectAsk
+
+STALE_AFTER = timedelta(hours=1)
+
+
+class ApprovalRecord(msgspec.Struct):
+    """An approval (contract 3.5); `changes` and `changes_total` on get alone."""
+
+    id: AnId
+    run_id: AnId
+    automation_id: AnId
+    version: FromOne
+    automation_name: Name
+    store_label: str
+    kind: OneApprovalKind
+    status: OneApprovalStatus
+    counts: ApprovalCounts
+    warnings: list[Warned]
+    change_hash: Sha256
+    created_at: Instant
+    expires_at: Instant
+    decided_at: Instant | None
+    decided_by: FromOne | None
+    comment: str | None
+    changes: list[Change] | UnsetType = UNSET
+    changes_total: Count | UnsetType = UNSET
+
+
+class ApprovalAnswer(msgspec.Struct):
+    """One approval."""
+
+    approval: ApprovalRecord
+
+
+class ApprovalsAnswer(msgspec.Struct):
+    """A page of approvals."""
+
+    approvals: list[ApprovalRecord]
+    next_cursor: Cursor | None
+
+
+class DecidedAnswer(msgspec.Struct):
+    """The approval and its run after a decision."""
+
+    approval: ApprovalRecord
+    run: RunRecord
+
+
+class ApprovalsQuery(Page):
+    """Which approvals to list."""
+
+    status: Annotated[list[ApprovalStatus], CommaList] = Field(
+        default_factory=lambda: [ApprovalStatus.PENDING]
+    )
+    automation_id: IdText | None = None
+    integration_id: QueryInt | None = None
+
+
+class ApproveBody(Body):
+    """A decision to approve; changes named in `except` are left out."""
+
+    version: Positive
+    except_: Annotated[list[IdText], Field(max_length=5000), Unique] = Field(default=[], alias="except")
+    change_hash: Text | None = None
+    comment: CommentText | None = None
+
+
+class RejectBody(Body):
+    """A decision to reject all."""
+
+    version: Positive
+    comment: CommentText | None = None
+
+
+def record(approval: Approval, now: datetime) -> ApprovalRecord:
+    """The approval as answered; one that has waited for over an hour says so."""
+    warnings = list(approval.warnings)
+    pending = approval.status is ApprovalStatus.PENDING
+    if pending and now - approval.created_at > STALE_AFTER:
+        words = "These changes were worked out over an hour ago. What has changed since is left alone."
+        warnings.append({"code": "stale_over_1h", "message": words})
+    return ApprovalRecord(
+        id=approval.id,
+        run_id=approval.run_id,
+        automation_id=approval.automation_id,
+        version=approval.version,
+        automation_name=approval.automation_name,
+        store_label=approval.store_label,
+        kind=approval.kind,
+        status=approval.status,
+        counts=approval.counts,
+        warnings=warnings,
+        change_hash=approval.change_hash,
+        created_at=wire_time(approval.created_at),
+        expires_at=wire_time(approval.expires_at),
+        decided_at=wire_time_or_none(approval.decided_at),
+        decided_by=approval.decided_by,
+        comment=approval.comment,
+    )
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /approvals`: those that end first come first."""
+    query: ApprovalsQuery = call.query
+    key = paging.after(call)
+    after = None
+    if key:
+        ends = read_time(str(key[0]))
+        assert ends is not None
+        after = (ends, ApprovalId(str(key[1])))
+    found = await approvals.find(
+        tx,
+        call.actor.org,
+        statuses=query.status,
+        automation=AutomationId(query.automation_id) if query.automation_id else None,
+        integration=IntegrationId(query.integration_id) if query.integration_id is not None else None,
+        limit=query.limit + 1,
+        after=after,
+    )
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [wire_time(page[-1].expires_at), page[-1].id]) if more else None
+    return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /approvals/{approvalId}`: with the first 50 changes."""
+    approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
+    answer = record(approval, tx.now)
+    found = await changes.shown(
+        tx, call.actor.org, approval.run_id, round_=approval.round, limit=CHANGES_SHOWN
+    )
+    answer.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in found]
+    total = approval.counts["total"]
+    answer.changes_total = total if isinstance(total, int) else len(found)
+    return ApprovalAnswer(answer)
+
+
+async def approve(tx: Tx, call: Call) -> Answer:
+    """`POST /approvals/{approvalId}/approve`: exactly these changes, but for those left out."""
+    body: ApproveBody = call.body
+    ask = ApproveAsk(
+        approval=ApprovalId(call.ids["approval_id"]),
+        version=body.version,
+        except_=[ChangeId(change) for change in body.except_],
+        change_hash=body.change_hash,
+        comment=body.comment or None,
+    )
+    rules = call.fittings.rules
+    decided = await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    return _decided(decided, tx.now)
+
+
+async def reject(tx: Tx, call: Call) -> Answer:
+    """`POST /approvals/{approvalId}/reject`: nothing is changed and the run ends."""
+    body: RejectBody = call.body
+    ask = RejectAsk(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
+    rules = call.fittings.rules
+    decided = await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter)
+    return _decided(decided, tx.now)
+
+
+def _decided(decided: Decided, now: datetime) -> DecidedAnswer:
+    return DecidedAnswer(record(decided.approval, now), run_record(decided.run))
+
+
+def current(call: Call, data: Mapping[str, object]) -> Mapping[str, object]:
+    """What is current, for a stale refusal: `{occurrence: null, automation, approval}` (contract 1.5)."""
+    approval = data.get("approval")
+    assert isinstance(approval, Approval)
+    return {**current_automation(call, data), "approval": record(approval, call.fittings.clock.now())}

@@ -1,0 +1,458 @@
+"""Automations over HTTP: list, create, get, update, pause, resume, archive, restore (contract 2.2, 2.3)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal, NamedTuple, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call, Fittings, replayed
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Minutes,
+    Name,
+    OneAutomationState,
+    OneKind,
+    OnePauser,
+    OneSendMode,
+    OneSource,
+    OneVia,
+    Platform,
+    TemplateName,
+)
+from steward.api.schema.body_rules import BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
+from steward.api.schema.fields import (
+    Body,
+    CommaList,
+    IdempotencyKey,
+    NameText,
+    OpenObject,
+    Page,
+    PlatformText,
+    Positive,
+    QueryInt,
+    ReasonText,
+    SearchText,
+    TemplateIdText,
+    Text,
+    Timestamp,
+    ZoneText,
+    kept_open,
+    wrong,
+)
+from steward.api.schema.json_passthrough import (
+    ScheduleWire,
+    StepBindings,
+    Touched,
+    TriggerWire,
+    WorkflowReadiness,
+)
+from steward.automations import change, lifecycle, setup, workflows
+from steward.automations.change import UpdateAsk
+from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, TriggerAsk
+from steward.automations.lifecycle import StateAsk
+from steward.automations.rules import AutomationRules
+from steward.automations.setup import CreateAsk
+from steward.automations.topics import shown_trigger
+from steward.database.automations import records as automations
+from steward.database.automations.records import AutomationFilter, Sort, SortKey
+from steward.database.engine.base import Tx
+from steward.model.account import Actor
+from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.connection import AutomationConnection
+from steward.model.ids import AutomationId, IntegrationId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.occurrence import Occurrence
+from steward.model.schedule import Schedule
+from steward.model.trigger import TriggerKind
+from steward.scheduling.shape import read_schedule
+from steward.scheduling.zones import FIRST
+
+
+class AutomationRecord(msgspec.Struct):
+    """An automation (interface 2.3); fields of workflow automations are absent for a template."""
+
+    id: AnId
+    version: FromOne
+    kind: OneKind
+    import_id: AnId | None
+    template_id: TemplateName
+    template_version: FromOne
+    platform: Platform | None
+    integration_id: FromOne | None
+    store_label: str
+    name: Name
+    state: OneAutomationState
+    paused_by: OnePauser | None
+    paused_reason: str | None
+    inputs: Mapping[str, Any]
+    schedule: ScheduleWire
+    timezone: str
+    spread_minutes: Minutes
+    next_run_at: Instant | None
+    last_run_at: Instant | None
+    consecutive_failures: Count
+    created_at: Instant
+    updated_at: Instant
+    bindings: StepBindings
+    connections: list[Touched]
+    trigger: TriggerWire
+    created_by: FromOne | None
+    created_via: OneVia | None
+    api_client_id: str | None
+    source: OneSource | UnsetType = UNSET
+    plan_version: FromOne | UnsetType = UNSET
+    send_mode: OneSendMode | UnsetType = UNSET
+    readiness: WorkflowReadiness | UnsetType = UNSET
+    send_mode_allowed: bool | UnsetType = UNSET
+
+
+class AutomationAnswer(msgspec.Struct):
+    """One automation."""
+
+    automation: AutomationRecord
+
+
+class AutomationsAnswer(msgspec.Struct):
+    """A page of automations."""
+
+    automations: list[AutomationRecord]
+    next_cursor: Cursor | None
+
+
+def record(automation: Automation) -> AutomationRecord:
+    """The automation as answered everywhere (contract 2.3)."""
+    is_workflow = automation.kind is Kind.WORKFLOW
+    return AutomationRecord(
+        id=automation.id,
+        version=automation.version,
+        kind=automation.kind,
+        import_id=automation.import_id,
+        template_id=automation.template_id,
+        template_version=automation.template_version,
+        platform=automation.platform,
+        integration_id=automation.integration_id,
+        store_label=automation.store_label,
+        name=automation.name,
+        state=automation.state,
+        paused_by=automation.paused_by,
+        paused_reason=automation.paused_reason,
+        inputs=automation.inputs,
+        schedule=automation.schedule.to_wire(),
+        timezone=automation.timezone,
+        spread_minutes=automation.spread_minutes,
+        next_run_at=wire_time_or_none(automation.next_run_at),
+        last_run_at=wire_time_or_none(automation.last_run_at),
+        consecutive_failures=automation.consecutive_failures,
+        created_at=wire_time(automation.created_at),
+        updated_at=wire_time(automation.updated_at),
+        bindings=automation.bindings,
+        connections=[
+            {"integration_id": bound.integration_id, "kind": bound.kind} for bound in automation.connections
+        ],
+        trigger=shown_trigger(automation).to_wire(),
+        created_by=automation.maker.created_by,
+        created_via=automation.maker.created_via,
+        api_client_id=automation.maker.api_client_id,
+        source=automation.source if is_workflow and automation.source is not None else UNSET,
+        plan_version=automation.plan_version if automation.plan_version is not None else UNSET,
+        send_mode=automation.send_mode if is_workflow and automation.send_mode is not None else UNSET,
+    )
+
+
+async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
+    """The same with what answers about one workflow automation say besides (contract 2.3)."""
+    shown = record(automation)
+    if automation.kind is not Kind.WORKFLOW:
+        return shown
+    state = await workflows.state_of(tx, automation)
+    missing = [] if state is None else [one.wire() for one in state.unconfigured]
+    is_ready = state is not None and state.is_ready
+    shown.readiness = {"ready": is_ready, "missing": [], "unconfigured": missing}
+    if not is_new:
+        shown.send_mode_allowed = state is not None and state.may_send
+    return shown
+
+
+def current(_: Call, found: Mapping[str, object]) -> Mapping[str, object]:
+    """What a stale refusal answers: the occurrence or null, and the automation (interface 2.1)."""
+    occurrence, automation = found.get("occurrence"), found.get("automation")
+    return {
+        "occurrence": occurrence.to_wire() if isinstance(occurrence, Occurrence) else None,
+        "automation": record(automation) if isinstance(automation, Automation) else None,
+    }
+
+
+def rules_of(fittings: Fittings) -> AutomationRules:
+    """What the verbs of automations are given."""
+    return AutomationRules(
+        templates=fittings.templates,
+        connectors=fittings.connectors,
+        late_limit=timedelta(minutes=fittings.rules.late_limit_minutes),
+        spread_max=fittings.rules.spread_max,
+    )
+
+
+# Bodies ----------------------------------------------------------------------------------------------------
+
+
+class SentSchedule(NamedTuple):
+    """A schedule as it was sent, and as it was read."""
+
+    sent: dict[str, Any]
+    read: Schedule
+
+
+def _schedule(value: Any) -> Any:
+    """Every fault of a schedule's shape at once, beside those of the other fields (schedule.md 3)."""
+    if not isinstance(value, dict):
+        raise wrong("Give an object.")
+    found = read_schedule(value, zone=None, now=FIRST, path="schedule")
+    if isinstance(found, Schedule):
+        return SentSchedule(value, found)
+    faults = [
+        InitErrorDetails(
+            type=PydanticCustomError("plain", "{words}", {"words": words}) if name in value else "missing",
+            loc=(name,),
+            input=value,
+        )
+        for name, words in ((path.partition(".")[2], words[0]) for path, words in found.items())
+    ]
+    raise ValidationError.from_exception_data("schedule", faults)
+
+
+ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
+
+
+Bindings = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema(BINDINGS_SCHEMA)]
+
+
+class ConnectionBody(Body):
+    """A connection an automation reads (interface 2.7)."""
+
+    integration_id: Positive
+    kind: PlatformText
+
+
+class ScheduleTriggerBody(Body):
+    """Starts on its schedule."""
+
+    kind: Literal["schedule"]
+
+
+class EventTriggerBody(Body):
+    """Starts when its store sends one of `topics`; the other fields are the service's."""
+
+    kind: Literal["event"]
+    topics: list[Text] = Field(
+        json_schema_extra={"minItems": 1, "maxItems": MOST_TOPICS, "uniqueItems": True}
+    )
+
+
+TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discriminator="kind")]
+
+
+class CreateBody(Body):
+    """A new automation (contract 2.2)."""
+
+    model_config = ConfigDict(json_schema_extra=BY_EVENTS)
+
+    template_id: TemplateIdText
+    name: NameText
+    inputs: OpenObject
+    schedule: ScheduleJson
+    integration_id: Positive | None = None
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
+    timezone: ZoneText = Field(default="")
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
+    idempotency_key: IdempotencyKey = Field(default="")
+
+
+class UpdateBody(Body):
+    """A change of an automation; a field that is absent stays as it is (contract 2.2)."""
+
+    version: Positive
+    name: NameText = Field(default="")
+    inputs: OpenObject = Field(default={})
+    schedule: ScheduleJson = Field(default=cast("SentSchedule", None))
+    integration_id: Positive | None = None
+    connections: list[ConnectionBody] = Field(default=[], json_schema_extra={"maxItems": MOST_CONNECTIONS})
+    timezone: ZoneText = Field(default="")
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
+    template_version: Positive = Field(default=1)
+    bindings: Bindings = Field(default={})
+    send_mode: Literal["ask", "send"] = "ask"
+
+
+class StateBody(Body):
+    """Resume, archive or restore."""
+
+    version: Positive = Field(default=1)
+
+
+class PauseBody(StateBody):
+    """Pause."""
+
+    reason: ReasonText = Field(default="")
+
+
+class AutomationsQuery(Page):
+    """Which automations to list (contract 2.2)."""
+
+    state: Annotated[list[AutomationState], CommaList] = Field(
+        default=[AutomationState.DRAFT, AutomationState.ACTIVE, AutomationState.PAUSED]
+    )
+    kind: Kind | None = None
+    template_id: TemplateIdText | None = None
+    platform: PlatformText | None = None
+    integration_id: QueryInt | None = None
+    trigger: TriggerKind | None = None
+    source: Literal["workflow_tool", "store_flow"] | None = None
+    q: SearchText | None = None
+    updated_since: Timestamp | None = None
+    sort: Sort = Sort.NEWEST
+
+
+def _bound(given: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
+    return tuple(AutomationConnection(IntegrationId(one.integration_id), one.kind) for one in given)
+
+
+def trigger_ask(given: ScheduleTriggerBody | EventTriggerBody) -> TriggerAsk:
+    """The trigger a body asks for."""
+    if isinstance(given, EventTriggerBody):
+        return TriggerAsk(TriggerKind.EVENT, tuple(given.topics))
+    return BY_SCHEDULE
+
+
+def _integration(given: int | None) -> IntegrationId | None:
+    return None if given is None else IntegrationId(given)
+
+
+# Endpoints -------------------------------------------------------------------------------------------------
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET `: automations by filter and sort; what is another organisation's matches nothing."""
+    query: AutomationsQuery = call.query
+    wanted = AutomationFilter(
+        states=query.state,
+        kind=query.kind,
+        template_id=query.template_id,
+        platform=query.platform,
+        integration_id=_integration(query.integration_id),
+        trigger=query.trigger,
+        source=query.source,
+        q=query.q,
+        updated_since=query.updated_since,
+    )
+    found = await automations.find(
+        tx, call.actor.org, wanted, sort=query.sort, limit=query.limit + 1, after=_after(call)
+    )
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, automations.sort_key(page[-1], query.sort)) if more else None
+    return AutomationsAnswer([record(automation) for automation in page], cursor)
+
+
+def _after(call: Call) -> SortKey | None:
+    key = paging.after(call)
+    if key is None:
+        return None
+    value = key[0]
+    return (value if isinstance(value, int | str) else None), str(key[1])
+
+
+async def create(tx: Tx, call: Call) -> Answer:
+    """`POST `: a new automation, or the one its key made before."""
+    body: CreateBody = call.body
+    ask = CreateAsk(
+        template_id=body.template_id,
+        name=body.name,
+        inputs=body.inputs,
+        schedule=body.schedule.sent,
+        read=body.schedule.read,
+        integration_id=_integration(body.integration_id),
+        connections=_bound(body.connections),
+        timezone=body.timezone if "timezone" in body.model_fields_set else None,
+        trigger=trigger_ask(body.trigger),
+        idempotency_key=body.idempotency_key or None,
+    )
+    made = await setup.create(tx, call.actor, ask, rules=rules_of(call.fittings))
+    answer = AutomationAnswer(record(made.automation))
+    return replayed(answer) if made.replayed else answer
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /{automationId}`."""
+    found = await automations.get(tx, call.actor.org, _id(call))
+    return AutomationAnswer(await whole_record(tx, found))
+
+
+async def update(tx: Tx, call: Call) -> Answer:
+    """`PATCH /{automationId}`: each given field replaces the whole field, under the version last read."""
+    body: UpdateBody = call.body
+    given = body.model_fields_set
+    ask = UpdateAsk(
+        automation=_id(call),
+        version=body.version,
+        name=body.name if "name" in given else None,
+        inputs=body.inputs if "inputs" in given else None,
+        schedule=body.schedule.sent if "schedule" in given else None,
+        timezone=body.timezone if "timezone" in given else None,
+        integration_id=_integration(body.integration_id),
+        is_integration_given="integration_id" in given,
+        connections=_bound(body.connections) if "connections" in given else None,
+        trigger=trigger_ask(body.trigger) if "trigger" in given else None,
+        template_version=body.template_version if "template_version" in given else None,
+        bindings=body.bindings if "bindings" in given else None,
+        send_mode=body.send_mode if "send_mode" in given else None,
+    )
+    changed = await change.update(tx, call.actor, ask, rules=rules_of(call.fittings))
+    return AutomationAnswer(await whole_record(tx, changed))
+
+
+Turn = Callable[..., Awaitable[Automation]]
+
+
+async def _turn(tx: Tx, call: Call, verb: Turn) -> Answer:
+    body: StateBody = call.body
+    ask = StateAsk(
+        automation=_id(call),
+        version=body.version if "version" in body.model_fields_set else None,
+        reason=(body.reason or None) if isinstance(body, PauseBody) else None,
+    )
+    actor: Actor = call.actor
+    turned = await verb(tx, actor, ask, rules=rules_of(call.fittings))
+    return AutomationAnswer(await whole_record(tx, turned))
+
+
+async def pause(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/pause`."""
+    return await _turn(tx, call, lifecycle.pause)
+
+
+async def resume(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/resume`."""
+    return await _turn(tx, call, lifecycle.resume)
+
+
+async def archive(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/archive`."""
+    return await _turn(tx, call, lifecycle.archive)
+
+
+async def restore(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/restore`."""
+    return await _turn(tx, call, lifecycle.restore)
+
+
+def _id(call: Call) -> AutomationId:
+    return AutomationId(call.ids["automation_id"])

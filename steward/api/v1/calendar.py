@@ -1,0 +1,192 @@
+"""The calendar over HTTP: list coming runs, move, skip and un-skip one (interface 2.6, 4.2, contract 2.5)."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from pydantic import AfterValidator, Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneOccurrenceState,
+    OneRunStatus,
+    OneSkipReason,
+)
+from steward.api.schema.fields import (
+    Body,
+    CommaList,
+    CursorText,
+    FromJson,
+    IdText,
+    NotNegative,
+    Positive,
+    Query,
+    QueryInt,
+    Timestamp,
+    wrong,
+)
+from steward.api.v1.automations import AutomationRecord, record, rules_of
+from steward.database.engine.base import Tx, at, ms
+from steward.model.ids import AutomationId, IntegrationId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.json import JsonValue
+from steward.model.occurrence import Occurrence, OccurrenceState
+from steward.occurrences import calendar, edit
+from steward.occurrences.calendar import CalendarAsk, CalendarPage
+from steward.occurrences.edit import MoveAsk, MoveScope
+from steward.occurrences.slot import Edited, SlotAsk
+
+MOST_ROWS = 500
+
+
+class OccurrenceRecord(msgspec.Struct):
+    """One coming run; all fields are always present (interface 2.6)."""
+
+    automation_id: AnId
+    automation_name: Name
+    automation_version: FromOne
+    timezone: str
+    slot_at: Instant
+    run_at: Instant
+    state: OneOccurrenceState
+    reason: OneSkipReason | None
+    run_id: AnId | None
+    run_status: OneRunStatus | None
+    moved_from: Instant | None
+    version: Count
+    projected: bool
+
+
+class OccurrencesAnswer(msgspec.Struct):
+    """A page of the calendar."""
+
+    occurrences: list[OccurrenceRecord]
+    next_cursor: Cursor | None
+
+
+class EditedAnswer(msgspec.Struct):
+    """The coming run after the change, and the automation as it now is (interface 4.2)."""
+
+    occurrence: OccurrenceRecord | None
+    automation: AutomationRecord
+
+
+def _limit(value: int) -> int:
+    if value < 1:
+        raise wrong("Give at least 1.")
+    return min(value, MOST_ROWS)
+
+
+class CalendarQuery(Query):
+    """Which coming runs to list (contract 2.5)."""
+
+    since: Timestamp | None = Field(default=None, alias="from")
+    until: Timestamp | None = Field(default=None, alias="to")
+    automation_id: IdText | None = None
+    integration_id: Annotated[QueryInt, Field(ge=1)] | None = None
+    state: Annotated[list[OccurrenceState], CommaList] = Field(default=[])
+    limit: Annotated[QueryInt, AfterValidator(_limit)] = 200
+    cursor: CursorText | None = None
+
+
+class SlotBody(Body):
+    """Which coming run is meant, and the versions last read."""
+
+    slot_at: Timestamp
+    occurrence_version: NotNegative
+    automation_version: Positive
+
+
+class MoveBody(SlotBody):
+    """A move (interface 4.2)."""
+
+    run_at: Timestamp
+    scope: Annotated[MoveScope, FromJson]
+
+
+def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
+    """The occurrence as answered everywhere."""
+    slot_at = wire_time(occurrence.slot_at)
+    return OccurrenceRecord(
+        occurrence.automation_id,
+        occurrence.automation_name,
+        occurrence.automation_version,
+        occurrence.timezone,
+        slot_at,
+        slot_at if occurrence.run_at == occurrence.slot_at else wire_time(occurrence.run_at),
+        occurrence.state.value,
+        None if occurrence.reason is None else occurrence.reason.value,
+        occurrence.run_id,
+        None if occurrence.run_status is None else occurrence.run_status.value,
+        wire_time_or_none(occurrence.moved_from),
+        occurrence.version,
+        occurrence.is_projected,
+    )
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /occurrences`: the calendar."""
+    query: CalendarQuery = call.query
+    key = paging.after(call)
+    ask = CalendarAsk(
+        limit=query.limit,
+        since=query.since if key is None else _instant(key[3]),
+        until=query.until if key is None else _instant(key[4]),
+        automation=None if query.automation_id is None else AutomationId(query.automation_id),
+        integration=None if query.integration_id is None else IntegrationId(query.integration_id),
+        states=query.state,
+        after=None if key is None else (_instant(key[0]), _instant(key[1]), str(key[2])),
+    )
+    page = await calendar.page(tx, call.actor.org, ask)
+    return OccurrencesAnswer(
+        [occurrence_record(row) for row in page.rows],
+        paging.next_cursor(call, _key(page)) if page.has_more else None,
+    )
+
+
+def _key(page: CalendarPage) -> list[JsonValue]:
+    """The last row's place and the range, so that the pages after it are of the same range."""
+    run_at, slot_at, automation = calendar.place_of(page.rows[-1])
+    return [ms(run_at), ms(slot_at), automation, ms(page.since), ms(page.until)]
+
+
+def _instant(kept: JsonValue) -> datetime:
+    return at(int(str(kept)))
+
+
+async def move(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/occurrences/move`."""
+    body: MoveBody = call.body
+    ask = MoveAsk(_slot(call), body.run_at, body.scope)
+    return _answer(await edit.move(tx, call.actor, ask, rules=rules_of(call.fittings)))
+
+
+async def skip(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/occurrences/skip`."""
+    return _answer(await edit.skip(tx, call.actor, _slot(call)))
+
+
+async def unskip(tx: Tx, call: Call) -> Answer:
+    """`POST /{automationId}/occurrences/unskip`."""
+    return _answer(await edit.unskip(tx, call.actor, _slot(call)))
+
+
+def _slot(call: Call) -> SlotAsk:
+    body: SlotBody = call.body
+    return SlotAsk(
+        AutomationId(call.ids["automation_id"]),
+        body.slot_at,
+        body.occurrence_version,
+        body.automation_version,
+    )
+
+
+def _answer(edited: Edited) -> EditedAnswer:
+    return EditedAnswer(occurrence_record(edited.occurrence), record(edited.automation))

@@ -1,0 +1,259 @@
+"""Templates, stores and connections over HTTP: what an automation can be made of (contract 2.7, 3.7, 3.8)."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.answers import (
+    Currency,
+    Cursor,
+    FromOne,
+    Instant,
+    OneAuth,
+    OneCategory,
+    OneConnectionState,
+    OneTriggerKind,
+    Platform,
+    TemplateName,
+)
+from steward.api.schema.fields import CommaList, Page, PlatformText, QueryFlag
+from steward.api.schema.json_passthrough import Need, ScheduleWire, TemplateStep
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.model.connection import Connection, ConnectionState, Readiness
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.json import JsonValue
+from steward.model.refusals import NotFound
+from steward.templates.base import Category, Template
+
+_MOST_CONNECTIONS = 10_000
+
+
+class ReadinessRecord(msgspec.Struct):
+    """What is missing before a template can run (interface 2.7)."""
+
+    ready: bool
+    missing: list[Platform]
+
+
+class TemplateRecord(msgspec.Struct):
+    """A template (contract 3.7)."""
+
+    template_id: TemplateName
+    template_version: FromOne
+    name: str
+    description: str
+    category: OneCategory
+    platforms: list[Platform]
+    connections: list[Need]
+    inputs_schema: Mapping[str, Any]
+    result_schema: Mapping[str, Any] | None
+    steps: list[TemplateStep]
+    changes_store: bool
+    triggers: list[OneTriggerKind]
+    topics: Mapping[str, list[str]]
+    default_schedule: ScheduleWire
+    readiness: ReadinessRecord
+    example_result: Mapping[str, Any] | None
+
+
+class TemplatesAnswer(msgspec.Struct):
+    """A page of templates."""
+
+    templates: list[TemplateRecord]
+    next_cursor: Cursor | None
+
+
+class TemplateAnswer(msgspec.Struct):
+    """One template."""
+
+    template: TemplateRecord
+
+
+class StoreRecord(msgspec.Struct):
+    """A store automations can run on (contract 3.8)."""
+
+    integration_id: FromOne
+    platform: Platform
+    name: str
+    domain: str
+    timezone: str
+    currency: Currency | None
+    state: OneConnectionState
+    topics: list[str]
+    connected_at: Instant
+
+
+class StoresAnswer(msgspec.Struct):
+    """A page of stores."""
+
+    stores: list[StoreRecord]
+    next_cursor: Cursor | None
+
+
+class ConnectionRecord(msgspec.Struct):
+    """A connection; never a key, a secret or a Teams address (contract 3.8)."""
+
+    integration_id: FromOne
+    kind: Platform
+    name: str
+    state: OneConnectionState
+    auth: OneAuth
+    account_label: str | None
+    store: bool
+    last_ok_at: Instant | None
+
+
+class ConnectionsAnswer(msgspec.Struct):
+    """A page of connections."""
+
+    connections: list[ConnectionRecord]
+    next_cursor: Cursor | None
+
+
+class TemplatesQuery(Page):
+    """Which templates to list."""
+
+    category: Category | None = None
+    platform: PlatformText | None = None
+    changes_store: QueryFlag | None = None
+
+
+class StoresQuery(Page):
+    """Which stores to list."""
+
+    platform: PlatformText | None = None
+    state: Annotated[list[ConnectionState], CommaList] = Field(
+        default_factory=lambda: [ConnectionState.CONNECTED, ConnectionState.NEEDS_RECONNECTING]
+    )
+
+
+class ConnectionsQuery(Page):
+    """Which connections to list."""
+
+    kind: PlatformText | None = None
+    state: Annotated[list[ConnectionState], CommaList] = Field(default_factory=lambda: list(ConnectionState))
+
+
+def template_record(template: Template, readiness: Readiness) -> TemplateRecord:
+    """The template as answered."""
+    ready = ReadinessRecord(readiness.ready, list(readiness.missing))
+    wire: dict[str, Any] = template.facts.to_wire()
+    return TemplateRecord(**wire, readiness=ready)
+
+
+def store_record(store: Connection, topics: list[str]) -> StoreRecord:
+    """The store as answered."""
+    return StoreRecord(
+        integration_id=store.integration_id,
+        platform=store.kind,
+        name=store.name,
+        domain=store.domain or "",
+        timezone=store.zone or "UTC",
+        currency=store.currency,
+        state=store.state.value,
+        topics=topics,
+        connected_at=wire_time(store.connected_at),
+    )
+
+
+def connection_record(connection: Connection) -> ConnectionRecord:
+    """The connection as answered."""
+    return ConnectionRecord(
+        integration_id=connection.integration_id,
+        kind=connection.kind,
+        name=connection.name,
+        state=connection.state.value,
+        auth=connection.auth.value,
+        account_label=connection.account_label,
+        store=connection.is_store,
+        last_ok_at=wire_time_or_none(connection.last_ok_at),
+    )
+
+
+async def find_templates(tx: Tx, call: Call) -> Answer:
+    """`GET /templates`: by template id."""
+    query: TemplatesQuery = call.query
+    key = paging.after(call)
+    last = str(key[0]) if key else ""
+    found = [template for name, template in sorted(call.fittings.templates.items()) if name > last]
+    listed = [template for template in found if _is_asked_for(template, query)]
+    page = listed[: query.limit]
+    connected = await _connected(tx, call.actor.org)
+    more = paging.next_cursor(call, [page[-1].template_id]) if len(listed) > len(page) else None
+    return TemplatesAnswer(
+        [template_record(template, template.readiness(connected)) for template in page], more
+    )
+
+
+async def get_template(tx: Tx, call: Call) -> Answer:
+    """`GET /templates/{template_id}`. Raises NotFound."""
+    template: Template | None = call.fittings.templates.get(call.ids["template_id"])
+    if template is None:
+        raise NotFound
+    return TemplateAnswer(template_record(template, template.readiness(await _connected(tx, call.actor.org))))
+
+
+async def find_stores(tx: Tx, call: Call) -> Answer:
+    """`GET /stores`: by integration id."""
+    query: StoresQuery = call.query
+    found = await connections.find(
+        tx,
+        call.actor.org,
+        kind=query.platform,
+        states=query.state,
+        stores_only=True,
+        after=_last(paging.after(call)),
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
+
+
+async def find_connections(tx: Tx, call: Call) -> Answer:
+    """`GET /connections`: all, stores included, by integration id."""
+    query: ConnectionsQuery = call.query
+    found = await connections.find(
+        tx,
+        call.actor.org,
+        kind=query.kind,
+        states=query.state,
+        after=_last(paging.after(call)),
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    return ConnectionsAnswer([connection_record(connection) for connection in page], more)
+
+
+def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
+    facts = template.facts
+    return (
+        (query.category is None or facts.category is query.category)
+        and (query.platform is None or query.platform in facts.platforms)
+        and (query.changes_store is None or facts.changes_store is query.changes_store)
+    )
+
+
+async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
+    found = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MOST_CONNECTIONS)
+    return Counter(connection.kind for connection in found)
+
+
+def _topics(call: Call, store: Connection) -> list[str]:
+    """The topics in the order of connectors 8; none when deliveries could not be verified (contract 6.4)."""
+    connector = call.fittings.connectors.get(store.kind)
+    if connector is None or store.facts.get("events_verified") is False:
+        return []
+    return list(connector.topics)
+
+
+def _last(key: list[JsonValue] | None) -> IntegrationId | None:
+    return IntegrationId(int(str(key[0]))) if key else None

@@ -1,0 +1,101 @@
+"""Destinations of a connection over HTTP: where a step can write (contract 2.7, 3.8)."""
+
+import hashlib
+from typing import Annotated
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call
+from steward.api.schema.answers import Cursor, OnePlace
+from steward.api.schema.fields import Page, QueryInt, SearchText, Text
+from steward.connections.destinations import Account
+from steward.connectors.base.connector import Destination
+from steward.database.engine.base import Tx
+from steward.model.ids import IntegrationId
+
+# A cursor holds the beginning of a name: enough to go on, short enough for its 512 characters.
+_NAME_IN_CURSOR = 40
+
+
+class DestinationsQuery(Page):
+    """Whose destinations, under which one, with what in their name."""
+
+    integration_id: QueryInt
+    q: SearchText | None = None
+    parent: Annotated[Text, Field(max_length=256)] | None = None
+
+
+class TargetRecord(msgspec.Struct):
+    """Interface 2.7, StepTarget."""
+
+    spreadsheet_id: str | None
+    sheet: str | None
+
+
+class DestinationRecord(msgspec.Struct):
+    """Contract 3.8, Destination."""
+
+    id: str
+    kind: OnePlace
+    name: str
+    parent: str | None
+    writable: bool
+    target: TargetRecord | None
+
+
+class DestinationsAnswer(msgspec.Struct):
+    """A page of destinations."""
+
+    destinations: list[DestinationRecord]
+    next_cursor: Cursor | None
+
+
+async def prepare(call: Call) -> tuple[Destination, ...]:
+    """Asks the account, with no transaction open; a bad cursor is refused before."""
+    query: DestinationsQuery = call.query
+    paging.after(call)
+    fittings = call.fittings
+    account = Account(fittings.engine, fittings.clock, fittings.vault, fittings.destinations)
+    return await account.destinations(
+        call.actor.org, IntegrationId(query.integration_id), parent=query.parent
+    )
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /destinations`: by name."""
+    query: DestinationsQuery = call.query
+    last = paging.after(call)
+    read: tuple[Destination, ...] = call.prepared
+    wanted = query.q.casefold() if query.q else ""
+    found = sorted((each for each in read if wanted in each.name.casefold()), key=_place)
+    if last is not None:
+        found = [each for each in found if _place(each) > tuple(str(part) for part in last)]
+    page = found[: query.limit]
+    more = paging.next_cursor(call, _place(page[-1])) if len(found) > len(page) else None
+    return DestinationsAnswer([record(each) for each in page], more)
+
+
+def record(destination: Destination) -> DestinationRecord:
+    """The destination as answered."""
+    target = None
+    if destination.kind == "spreadsheet":
+        target = TargetRecord(destination.id, None)
+    elif destination.kind == "tab":
+        target = TargetRecord(destination.parent, destination.id)
+    return DestinationRecord(
+        id=destination.id,
+        kind=destination.kind,
+        name=destination.name,
+        parent=destination.parent,
+        writable=destination.writable,
+        target=target,
+    )
+
+
+def _place(destination: Destination) -> tuple[str, str]:
+    """Where a destination stands in the list: by name, two of one name by their ids."""
+    told = f"{destination.kind}/{destination.parent}/{destination.id}"
+    digest = hashlib.sha256(told.encode("utf-8")).hexdigest()[:16]
+    return destination.name.casefold()[:_NAME_IN_CURSOR], digest

@@ -1,0 +1,286 @@
+"""Imports over HTTP: kept, listed, previewed, run as automations, deleted (contract 2.8, 3.6)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call, Nothing, replayed
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneSource,
+    OneVia,
+    Platform,
+    Sha256,
+)
+from steward.api.schema.body_rules import BY_EVENTS
+from steward.api.schema.fields import (
+    Body,
+    IdempotencyKey,
+    NameText,
+    OpenObject,
+    Page,
+    Positive,
+    QueryFlag,
+    ZoneText,
+    wrong,
+)
+from steward.api.schema.json_passthrough import Finding, PlanWire, ProposedTrigger, WorkflowReadiness
+from steward.api.v1 import automations as automation_answers
+from steward.api.v1.automations import (
+    AutomationAnswer,
+    Bindings,
+    ScheduleJson,
+    ScheduleTriggerBody,
+    TriggerBody,
+    rules_of,
+)
+from steward.database.engine.base import Tx, ms
+from steward.database.imports import records as imports
+from steward.database.imports.records import Import
+from steward.imports import keep as keeping
+from steward.imports.keep import Prepared
+from steward.imports.preview import PreviewAsk, preview
+from steward.imports.run_as import RunAsAsk, run_as
+from steward.model import kept_plan
+from steward.model.ids import IntegrationId, new_id
+from steward.model.instants import wire_time
+from steward.steps.workflow.expressions.evaluate import Evaluator
+
+CONTENT_BYTES = 2 * 1024 * 1024
+CONTENT_VALUES = 200_000
+
+
+class ImportRecord(msgspec.Struct):
+    """An import (contract 3.6); `plan` on get alone."""
+
+    id: AnId
+    name: Name
+    source: OneSource
+    sha256: Sha256
+    bytes: Count
+    step_count: FromOne
+    supported: bool
+    issues: list[Finding]
+    needs: list[Platform]
+    trigger: ProposedTrigger | None
+    created_at: Instant
+    created_by: FromOne | None
+    created_via: OneVia | None
+    api_client_id: str | None
+    plan: PlanWire | UnsetType = UNSET
+
+
+class ImportAnswer(msgspec.Struct):
+    """One import."""
+
+    import_: ImportRecord = msgspec.field(name="import")
+
+
+class ImportsAnswer(msgspec.Struct):
+    """A page of imports."""
+
+    imports: list[ImportRecord]
+    next_cursor: Cursor | None
+
+
+class ImportPreviewAnswer(msgspec.Struct):
+    """How an import would run (contract 3.6)."""
+
+    plan: PlanWire
+    readiness: WorkflowReadiness
+    issues: list[Finding]
+    would_wait_for_approval: bool
+    store_changes: list[str]
+    sends: list[str]
+
+
+def _content(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise wrong("Give the export's text, or the export as an object.")
+    if isinstance(value, str) and "\x00" in value:
+        raise wrong("The text holds a character that is none.")
+    return value
+
+
+SourceText = Literal["workflow_tool", "store_flow"]
+Content = Annotated[
+    Any, BeforeValidator(_content), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
+]
+
+
+class KeepBody(Body):
+    """An export to keep (contract 2.8)."""
+
+    source: SourceText
+    name: NameText
+    content: Content
+
+
+class PreviewKeptBody(Body):
+    """How an automation of a kept import would be set up."""
+
+    integration_id: Positive | None = None
+    bindings: Bindings = Field(default={})
+    inputs: OpenObject = Field(default={})
+
+
+class ImportPreviewBody(PreviewKeptBody):
+    """The same of an export that is not kept."""
+
+    source: SourceText
+    content: Content
+
+
+class RunAsBody(Body):
+    """An automation of an import (contract 2.8)."""
+
+    model_config = ConfigDict(json_schema_extra=BY_EVENTS)
+
+    name: NameText
+    schedule: ScheduleJson
+    integration_id: Positive | None = None
+    timezone: ZoneText = Field(default="")
+    trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
+    bindings: Bindings = Field(default={})
+    send_mode: Literal["ask", "send"] = "ask"
+    idempotency_key: IdempotencyKey = Field(default="")
+
+
+class ImportsQuery(Page):
+    """Which imports to list."""
+
+    source: SourceText | None = None
+    supported: QueryFlag | None = None
+
+
+def record(kept: Import, *, with_plan: bool = False) -> ImportRecord:
+    """The import as answered."""
+    report: Mapping[str, Any] = kept.report
+    return ImportRecord(
+        id=kept.id,
+        name=kept.name,
+        source=kept.source,
+        sha256=kept.sha256,
+        bytes=kept.bytes,
+        step_count=report["step_count"],
+        supported=kept.supported,
+        issues=list(report["issues"]),
+        needs=list(report["needs"]),
+        trigger=report["trigger"],
+        created_at=wire_time(kept.created_at),
+        created_by=kept.maker.created_by,
+        created_via=kept.maker.created_via,
+        api_client_id=kept.maker.api_client_id,
+        plan=keeping.shown_plan(kept.plan) if with_plan and kept.plan is not None else UNSET,
+    )
+
+
+def _evaluator(call: Call) -> Evaluator:
+    """One import's own child: nothing of another organisation was ever in it (safety 8)."""
+    fittings = call.fittings
+    return Evaluator(fittings.children, str(call.actor.org), f"import {new_id(fittings.clock.now())}")
+
+
+async def prepare_keep(call: Call) -> Prepared:
+    """Reads the export before any transaction is open."""
+    body: KeepBody = call.body
+    return await keeping.prepare(body.source, body.content, body.name, _evaluator(call))
+
+
+async def keep(tx: Tx, call: Call) -> Answer:
+    """`POST /imports`: a new import, or the one of equal content."""
+    body: KeepBody = call.body
+    kept = await keeping.keep(
+        tx, call.actor, body.source, body.name, call.prepared, call.fittings.rules.imports_kept
+    )
+    answer = ImportAnswer(record(kept.record, with_plan=True))
+    return replayed(answer) if kept.replayed else answer
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /imports`: newest first."""
+    query: ImportsQuery = call.query
+    after = paging.after(call)
+    found = await imports.listed(
+        tx,
+        call.actor.org,
+        source=query.source,
+        supported=query.supported,
+        after=None if after is None else (int(str(after[0])), str(after[1])),
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, (ms(page[-1].created_at), page[-1].id)) if more else None
+    return ImportsAnswer([record(one) for one in page], cursor)
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /imports/{importId}`, with its plan."""
+    return ImportAnswer(record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True))
+
+
+async def delete(tx: Tx, call: Call) -> Answer:
+    """`DELETE /imports/{importId}`."""
+    await keeping.delete(tx, call.actor, call.ids["import_id"])
+    return Nothing()
+
+
+async def prepare_preview(call: Call) -> Prepared:
+    """Reads the export before any transaction is open."""
+    body: ImportPreviewBody = call.body
+    return await keeping.prepare(body.source, body.content, None, _evaluator(call))
+
+
+async def preview_sent(tx: Tx, call: Call) -> Answer:
+    """`POST /imports/preview`: nothing is kept."""
+    prepared: Prepared = call.prepared
+    issues = [one.wire() for one in prepared.reading.report.findings]
+    plan = kept_plan.to_kept(prepared.reading.plan)
+    return _shown(await preview(tx, call.actor, plan, issues, _ask(call)))
+
+
+async def preview_kept(tx: Tx, call: Call) -> Answer:
+    """`POST /imports/{importId}/preview`."""
+    kept = await imports.get(tx, call.actor.org, call.ids["import_id"])
+    report: Mapping[str, Any] = kept.report
+    return _shown(await preview(tx, call.actor, kept.plan or {}, report["issues"], _ask(call)))
+
+
+def _ask(call: Call) -> PreviewAsk:
+    body: PreviewKeptBody = call.body
+    integration = None if body.integration_id is None else IntegrationId(body.integration_id)
+    return PreviewAsk(integration, body.bindings, rules_of(call.fittings).topics_of)
+
+
+def _shown(found: Mapping[str, Any]) -> ImportPreviewAnswer:
+    return ImportPreviewAnswer(**found)
+
+
+async def run_as_automation(tx: Tx, call: Call) -> Answer:
+    """`POST /imports/{importId}/automations`."""
+    body: RunAsBody = call.body
+    ask = RunAsAsk(
+        import_id=call.ids["import_id"],
+        name=body.name,
+        schedule=body.schedule.sent,
+        integration_id=None if body.integration_id is None else IntegrationId(body.integration_id),
+        timezone=body.timezone if "timezone" in body.model_fields_set else None,
+        trigger=automation_answers.trigger_ask(body.trigger),
+        bindings=body.bindings,
+        send_mode=body.send_mode,
+        idempotency_key=body.idempotency_key or None,
+    )
+    made = await run_as(tx, call.actor, ask, rules=rules_of(call.fittings))
+    shown = await automation_answers.whole_record(tx, made.automation, is_new=True)
+    answer = AutomationAnswer(shown)
+    return replayed(answer) if made.replayed else answer

@@ -1,0 +1,199 @@
+"""The login's two spellings and its answer (contract 5.1 to 5.4); leaves checking them to accounts/."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from steward.accounts import attempts
+from steward.accounts.login import GRANTED, LoggedIn, LoginAsk, login
+from steward.api.http.body import is_json, parse, read_bytes
+from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
+from steward.api.http.operation import Fittings, Incoming, Reply
+from steward.database.accounts.attempt_limits import AttemptKind
+from steward.model.refusals import (
+    InvalidCredentials,
+    Malformed,
+    NotConfigured,
+    TooLarge,
+    UnsupportedMediaType,
+    ValidationFailed,
+)
+from steward.security.tokens import LIFE_S
+
+BODY_LIMIT = 16 * 1024
+LONGEST_FIELD = 320
+_VALUES = 1_000
+_NAMES = ("username", "email", "organization_name")
+_CLIENT = ("client_id", "client_secret")
+_FORM = re.compile(
+    r'application/x-www-form-urlencoded[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE
+)
+_REQUIRED = "This field is required."
+_TWO_WAYS = "Give the client id and secret in one way: as HTTP Basic or in the body."
+
+Errors = dict[str, list[str]]
+
+
+async def post(incoming: Incoming, fittings: Fittings) -> Reply:
+    """The login. Raises the refusals of contract 5.3 in its order."""
+    if not fittings.rules.api_access:
+        raise NotConfigured
+    now = fittings.clock.now()
+    fields, errors, is_form = await _read(incoming)
+    authorization = incoming.header(b"authorization") or ""
+    scheme, _, value = authorization.strip().partition(" ")
+    basic = value.strip() if scheme.lower() == "basic" else None
+    readings = None if basic is None else _readings(basic)
+    await _count(incoming, fittings, fields, readings)
+    _check(fields, errors, is_form=is_form, is_basic=basic is not None)
+    if errors:
+        raise ValidationFailed(errors=errors)
+    if basic is None:
+        readings = [(fields["client_id"], fields["client_secret"])]
+    elif not readings:
+        raise InvalidCredentials(basic=True)
+    try:
+        done = await login(
+            fittings.engine,
+            now,
+            fittings.keys,
+            LoginAsk(fields["username"], fields["email"], fields["organization_name"], readings or []),
+        )
+    except InvalidCredentials:
+        fittings.log.info("login_failed", client=attempts.hashed((readings or [("", "")])[0][0]))
+        raise InvalidCredentials(basic=basic is not None) from None
+    return _answer(done, fittings)
+
+
+async def _read(incoming: Incoming) -> tuple[dict[str, Any], Errors, bool]:
+    """The body's fields. Raises UnsupportedMediaType, TooLarge and Malformed, in this order."""
+    kind = (incoming.header(b"content-type") or "").strip()
+    coded = (incoming.header(b"content-encoding") or "").strip().lower() not in ("", "identity")
+    is_form = _FORM.fullmatch(kind) is not None
+    acceptable = not coded and (is_form or is_json(kind))
+    try:
+        body = await read_bytes(incoming.receive, BODY_LIMIT)
+    except TooLarge:
+        if not acceptable:
+            raise UnsupportedMediaType from None
+        raise
+    if body and not acceptable:
+        raise UnsupportedMediaType(
+            "Send the login as application/json or application/x-www-form-urlencoded, in UTF-8."
+        )
+    if is_form:
+        fields, errors = _form(body)
+        return fields, errors, True
+    value = parse(body, _VALUES) if body else {}
+    if not isinstance(value, dict):
+        return {}, {"body": ["Give a JSON object."]}, False
+    return value, {}, False
+
+
+def _form(body: bytes) -> tuple[dict[str, Any], Errors]:
+    fields: dict[str, Any] = {}
+    errors: Errors = {}
+    for part in body.split(b"&"):
+        if not part:
+            continue
+        name, value = (_form_text(piece) for piece in part.partition(b"=")[::2])
+        if name in fields:
+            errors[name] = ["Give this field once."]
+        fields[name] = value
+    return fields, errors
+
+
+def _form_text(piece: bytes) -> str:
+    try:
+        return unquote_to_bytes(piece.replace(b"+", b" ")).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Malformed("The form is not valid UTF-8, percent-encoded.") from None
+
+
+def _readings(basic: str) -> list[tuple[str, str]]:
+    """Client id and secret of HTTP Basic, form-decoded and as sent (contract 5.2); empty when unreadable."""
+    try:
+        padded = basic.rstrip("=") + "=" * (-len(basic.rstrip("=")) % 4)
+        text = base64.b64decode(padded.encode("ascii"), validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return []
+    client_id, colon, secret = text.partition(":")
+    if not colon or "\x00" in text:
+        return []
+    readings = [(client_id, secret)]
+    try:
+        decoded = (_form_text(client_id.encode("utf-8")), _form_text(secret.encode("utf-8")))
+    except Malformed:
+        return readings
+    return readings if decoded == readings[0] or "\x00" in "".join(decoded) else [decoded, *readings]
+
+
+async def _count(
+    incoming: Incoming,
+    fittings: Fittings,
+    fields: Mapping[str, Any],
+    readings: list[tuple[str, str]] | None,
+) -> None:
+    """Counts the attempt before any field is checked (contract 1.6)."""
+    keys: dict[AttemptKind, str] = {"address": incoming.address}
+    given = fields.get("client_id")
+    if readings:
+        keys["client"] = readings[0][0]
+    elif isinstance(given, str) and given:
+        keys["client"] = given
+    await attempts.count(fittings.engine, fittings.clock.now(), keys, most=fittings.rules.limit_login)
+
+
+def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic: bool) -> None:
+    """The shape of the fields, every fault at once."""
+    if "body" in errors:
+        return
+    if is_basic and (not is_form or any(name in fields for name in _CLIENT)):
+        errors.setdefault("client_id", []).append(_TWO_WAYS)
+    wanted = _NAMES if is_basic else (*_NAMES, *_CLIENT)
+    for name in wanted:
+        fault = _fault(fields.get(name))
+        if fault is not None:
+            errors.setdefault(name, []).append(fault)
+    grant = fields.get("grant_type")
+    if grant is None and is_form:
+        errors.setdefault("grant_type", []).append(_REQUIRED)
+    elif "grant_type" in fields and grant != "client_credentials":
+        errors.setdefault("grant_type", []).append("Give client_credentials.")
+    if not is_form:
+        known = {*_NAMES, *_CLIENT, "grant_type", "scope"}
+        for name in fields:
+            if name not in known:
+                errors.setdefault(name, []).append("This field is not known here.")
+
+
+def _fault(value: Any) -> str | None:
+    if value is None:
+        return _REQUIRED
+    if not isinstance(value, str) or not value:
+        return "Give text that is not empty."
+    if len(value) > LONGEST_FIELD:
+        return f"Give at most {LONGEST_FIELD} characters."
+    if "\x00" in value:
+        return "The text holds a character that is not allowed (U+0000)."
+    return None
+
+
+def _answer(done: LoggedIn, fittings: Fittings) -> Reply:
+    """Contract 5.4: the fields stand at the top and once more in `data`."""
+    fields = {
+        "access_token": done.token,
+        "token_type": "Bearer",
+        "expires_in": LIFE_S,
+        "scope": " ".join(str(scope) for scope in GRANTED),
+        "service_url": fittings.rules.base_url.rstrip("/"),
+        "direct": True,
+        "user": {"email": done.email, "first_name": done.first_name, "last_name": done.last_name},
+        "organization": {"id": done.org, "name": done.organization_name},
+        "expires_at": done.expires_at.isoformat(timespec="seconds"),
+    }
+    body = {"success": True, "contract_version": CONTRACT_VERSION, **fields, "data": fields}
+    return Reply(200, ENCODER.encode(body), ((b"pragma", b"no-cache"),))

@@ -1,0 +1,327 @@
+"""Runs over HTTP: run now, list, follow, their changes, cancel (contract 2.4, 3.2)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Answer, Call, replayed
+from steward.api.schema.answers import (
+    AnId,
+    Count,
+    Cursor,
+    FromOne,
+    Instant,
+    Name,
+    OneMode,
+    OneRunStatus,
+    OneStarter,
+    OneVia,
+    TemplateName,
+)
+from steward.api.schema.fields import (
+    Body,
+    CommaList,
+    FromJson,
+    IdempotencyKey,
+    IdText,
+    Page,
+    Query,
+    QueryInt,
+    Timestamp,
+)
+from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
+from steward.database.engine.base import Row, Tx
+from steward.database.runs import changes
+from steward.database.runs import records as runs
+from steward.database.runs.records import RunFilter
+from steward.model.change import Outcome
+from steward.model.ids import AutomationId, RunId
+from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
+from steward.model.run import Mode, Run, RunStatus, StartedBy
+from steward.runs import cancel as cancelling
+from steward.runs import start
+from steward.runs.start import RunNow
+
+STEPS_AT_ONCE = 200
+CHANGES_SHOWN = 50
+
+
+class EventRecord(msgspec.Struct):
+    """The store event a run came from."""
+
+    id: AnId
+    topic: str
+    received_at: Instant
+
+
+class RunRecord(msgspec.Struct):
+    """A run (contract 3.2); `steps` and `more_steps` on get alone."""
+
+    id: AnId
+    automation_id: AnId
+    automation_name: Name
+    automation_version: FromOne
+    template_version: FromOne
+    plan_version: FromOne | None
+    template_id: TemplateName
+    mode: OneMode
+    started_by: OneStarter
+    status: OneRunStatus
+    code: str | None
+    message: str | None
+    slot_at: Instant | None
+    event: EventRecord | None
+    idempotency_key: str | None
+    queued_at: Instant
+    started_at: Instant | None
+    waiting_since: Instant | None
+    finished_at: Instant | None
+    cancel_requested_at: Instant | None
+    expires_at: Instant | None
+    approval_id: AnId | None
+    current_step: CurrentStep | None
+    last_seq: Count
+    summary: RunSummary | None
+    result: Mapping[str, Any] | None
+    created_by: FromOne | None
+    created_via: OneVia | None
+    api_client_id: str | None
+    steps: list[Step] | UnsetType = UNSET
+    more_steps: bool | UnsetType = UNSET
+
+
+class RunAnswer(msgspec.Struct):
+    """One run."""
+
+    run: RunRecord
+
+
+class RunsAnswer(msgspec.Struct):
+    """A page of runs."""
+
+    runs: list[RunRecord]
+    next_cursor: Cursor | None
+
+
+class ChangesAnswer(msgspec.Struct):
+    """A page of a run's changes."""
+
+    changes: list[Change]
+    next_cursor: Cursor | None
+
+
+class RunNowBody(Body):
+    """Run now (contract 2.4)."""
+
+    idempotency_key: IdempotencyKey
+    mode: Annotated[Mode, FromJson] = Mode.LIVE
+
+
+class RunsQuery(Page):
+    """Which runs to list."""
+
+    automation_id: IdText | None = None
+    status: Annotated[list[RunStatus], CommaList] | None = None
+    mode: Mode | None = None
+    started_by: StartedBy | None = None
+    since: Timestamp | None = Field(default=None, alias="from")
+    until: Timestamp | None = Field(default=None, alias="to")
+
+
+class RunQuery(Query):
+    """Which steps of a run to answer."""
+
+    after_seq: Annotated[QueryInt, Field(ge=0)] = 0
+
+
+class ChangesQuery(Page):
+    """Which changes of a run to list."""
+
+    seq: Annotated[QueryInt, Field(ge=1)] | None = None
+    outcome: Annotated[list[Outcome], CommaList] | None = None
+
+
+def record(run: Run) -> RunRecord:
+    """The run as answered, without its steps."""
+    event = run.event
+    return RunRecord(
+        id=run.id,
+        automation_id=run.automation_id,
+        automation_name=run.automation_name,
+        automation_version=run.automation_version,
+        template_version=run.template_version,
+        plan_version=run.plan_version,
+        template_id=run.template_id,
+        mode=run.mode,
+        started_by=run.started_by,
+        status=run.status,
+        code=run.code,
+        message=run.message,
+        slot_at=wire_time_or_none(run.slot_at),
+        event=EventRecord(event.id, event.topic, wire_time(event.received_at)) if event else None,
+        idempotency_key=run.idempotency_key,
+        queued_at=wire_time(run.queued_at),
+        started_at=wire_time_or_none(run.started_at),
+        waiting_since=wire_time_or_none(run.waiting_since),
+        finished_at=wire_time_or_none(run.finished_at),
+        cancel_requested_at=wire_time_or_none(run.cancel_requested_at),
+        expires_at=wire_time_or_none(run.expires_at),
+        approval_id=run.approval_id,
+        current_step=run.current_step,
+        last_seq=run.last_seq,
+        summary=run.summary,
+        result=run.result,
+        created_by=run.maker.created_by,
+        created_via=run.maker.created_via,
+        api_client_id=run.maker.api_client_id,
+    )
+
+
+def shown(row: Row) -> RunRecord:
+    """As `record`, straight from a row of the store: what is asked again and again is not built twice."""
+    is_running = row["status"] == RunStatus.RUNNING
+    event = None
+    if row["event_id"] is not None:
+        event = EventRecord(row["event_id"], row["event_topic"], wire_time_of(row["event_received_at"]))
+    return RunRecord(
+        id=row["id"],
+        automation_id=row["automation_id"],
+        automation_name=row["automation_name"],
+        automation_version=row["automation_version"],
+        template_version=row["template_version"],
+        plan_version=row["plan_version"],
+        template_id=row["template_id"],
+        mode=row["mode"],
+        started_by=row["started_by"],
+        status=row["status"],
+        code=row["code"],
+        message=row["message"],
+        slot_at=_wire(row["slot_at"]),
+        event=event,
+        idempotency_key=row["idempotency_key"],
+        queued_at=wire_time_of(row["queued_at"]),
+        started_at=_wire(row["started_at"]),
+        waiting_since=_wire(row["waiting_since"]),
+        finished_at=_wire(row["finished_at"]),
+        cancel_requested_at=_wire(row["cancel_at"]),
+        expires_at=_wire(row["expires_at"]),
+        approval_id=row["approval_id"],
+        current_step=_kept(row["current_step"]) if is_running else None,
+        last_seq=row["last_seq"],
+        summary=_kept(row["summary"]),
+        result=_kept(row["result"]),
+        created_by=row["created_by"],
+        created_via=row["created_via"],
+        api_client_id=row["api_client_id"],
+    )
+
+
+def _wire(stored: int | None) -> str | None:
+    return None if stored is None else wire_time_of(stored)
+
+
+def _kept(stored: str | None) -> Any:
+    """JSON as it stands in the store, passed on as it is."""
+    return msgspec.Raw(stored.encode("utf-8")) if stored else None
+
+
+async def run_now(call: Call) -> Answer:
+    """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
+    body: RunNowBody = call.body
+    ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
+    fittings = call.fittings
+    started = await start.start(
+        fittings.engine,
+        fittings.clock.now(),
+        call.actor,
+        ask,
+        templates=fittings.templates,
+        max_waiting=fittings.rules.max_waiting_hand,
+        weight=call.size,
+    )
+    answer = RunAnswer(record(started.run))
+    return replayed(answer) if started.replayed else answer
+
+
+async def find(tx: Tx, call: Call) -> Answer:
+    """`GET /runs`: newest first; another organisation's automation matches nothing."""
+    query: RunsQuery = call.query
+    key = paging.after(call)
+    wanted = RunFilter(
+        automation=AutomationId(query.automation_id) if query.automation_id else None,
+        statuses=query.status or (),
+        mode=query.mode,
+        started_by=query.started_by,
+        since=query.since,
+        until=query.until,
+    )
+    after = (_instant(key[0]), RunId(str(key[1]))) if key else None
+    found = await runs.find(tx, call.actor.org, wanted, limit=query.limit + 1, after=after)
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
+    return RunsAnswer([shown(row) for row in page], cursor)
+
+
+async def get(tx: Tx, call: Call) -> Answer:
+    """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
+    query: RunQuery = call.query
+    run = RunId(call.ids["run_id"])
+    found, rows = await runs.shown(
+        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_AT_ONCE + 1
+    )
+    answer = shown(found)
+    answer.more_steps = len(rows) > STEPS_AT_ONCE
+    log = rows[:STEPS_AT_ONCE]
+    names = {row["name"] for row in log if row["changes_total"]}
+    first: dict[tuple[str, str], list[str]] = {}
+    if names:
+        first = await changes.first_of(tx, call.actor.org, run, names=names, most=CHANGES_SHOWN)
+    answer.steps = [_step(row, first) for row in log]
+    return RunAnswer(answer)
+
+
+def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
+    """A row of the log with its first changes as they are now."""
+    total = row["changes_total"]
+    listed = ",".join(first.get((row["name"], row["iteration"]), ())) if total else ""
+    return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
+
+
+async def find_changes(tx: Tx, call: Call) -> Answer:
+    """`GET /runs/{runId}/changes`: by step `seq`, then id."""
+    query: ChangesQuery = call.query
+    run = RunId(call.ids["run_id"])
+    await runs.automation_of(tx, call.actor.org, run)
+    key = paging.after(call)
+    found = await changes.shown(
+        tx,
+        call.actor.org,
+        run,
+        seq=query.seq,
+        outcomes=query.outcome or (),
+        after=(int(str(key[0])), str(key[1])) if key else None,
+        by_id=True,
+        limit=query.limit + 1,
+    )
+    page = found[: query.limit]
+    more = len(found) > query.limit
+    cursor = paging.next_cursor(call, [page[-1].seq, page[-1].id]) if more else None
+    return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
+
+
+async def cancel(tx: Tx, call: Call) -> Answer:
+    """`POST /runs/{runId}/cancel`: at once while it waits, at its next border while it runs."""
+    return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
+
+
+def _instant(text: object) -> datetime:
+    """An instant of a signed cursor."""
+    at = read_time(str(text))
+    assert at is not None
+    return at

@@ -1,0 +1,134 @@
+"""Status of the service, and whether it lives and is ready (contract 2.10); leaves counting to store/."""
+
+from datetime import timedelta
+from itertools import accumulate
+
+import msgspec
+
+from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
+from steward.api.http.operation import Call, Fittings, Incoming, Reply
+from steward.api.schema.answers import Count, FromOne, Instant, OneScheduler
+from steward.database.engine.base import Tx, ms
+from steward.database.engine.migrate import migrations
+from steward.database.imports import records as imports
+from steward.database.operator import status as stats
+from steward.database.operator.status import DELAY_STEPS, SchedulerStats
+from steward.model.instants import wire_time
+from steward.model.refusals import Unavailable
+from steward.scheduling.zones import tzdata_version
+
+_DUE_FOR = timedelta(seconds=60)
+_SILENT_FOR = timedelta(seconds=60)
+_SHARE = 0.95
+
+
+class Counts(msgspec.Struct):
+    """The organisation's counts."""
+
+    active: Count
+    paused: Count
+    waiting_approvals: Count
+    queued_runs: Count
+
+
+class Limits(msgspec.Struct):
+    """What is allowed, and how much of it is used."""
+
+    imports_kept: Count
+    imports_allowed: Count
+    calls_per_person: Count
+    calls_per_organisation: Count
+
+
+class StatusAnswer(msgspec.Struct):
+    """Contract 2.10."""
+
+    service_version: str
+    contract_version: FromOne
+    time: Instant
+    tzdata_version: str
+    automations_enabled: bool
+    counts: Counts
+    limits: Limits
+    schedule_delay_seconds: float | None
+    scheduler: OneScheduler
+
+
+async def get(tx: Tx, call: Call) -> StatusAnswer:
+    """How the service stands, for the caller's organisation."""
+    rules = call.fittings.rules
+    found = await stats.counts(tx, call.actor.org)
+    scheduler = await stats.scheduler(tx)
+    return StatusAnswer(
+        service_version=rules.service_version,
+        contract_version=CONTRACT_VERSION,
+        time=wire_time(tx.now),
+        tzdata_version=tzdata_version(),
+        automations_enabled=True,  # a caller of another organisation was refused before
+        counts=Counts(found.active, found.paused, found.waiting_approvals, found.queued_runs),
+        limits=Limits(
+            imports_kept=await imports.count(tx, call.actor.org),
+            imports_allowed=rules.imports_kept,
+            calls_per_person=rules.limit_person,
+            calls_per_organisation=rules.limit_organization,
+        ),
+        schedule_delay_seconds=_delay(scheduler, ms(tx.now) // 60_000),
+        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.fittings) else "ok",
+    )
+
+
+async def healthz(incoming: Incoming, fittings: Fittings) -> Reply:
+    """200 while the process answers."""
+    return Reply(200, b'{"status": "ok"}')
+
+
+async def readyz(incoming: Incoming, fittings: Fittings) -> Reply:
+    """200 when database, migrations and keys are as they must be, else 503 naming the failing check."""
+    checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
+    dialect = fittings.engine.dialect
+    try:
+        applied = await fittings.engine.read(fittings.clock.now(), stats.applied_migrations, small=True)
+        carried = {migration.version: migration.sha256 for migration in migrations(dialect)}
+        if not carried.items() <= applied.items():  # a newer release may have added to it (engine 2)
+            checks["migrations"] = "The database is of another release. Run: steward migrate."
+    except Unavailable:
+        checks["database"] = "The database cannot be reached."
+        checks["migrations"] = "Not known: the database cannot be reached."
+    if not fittings.keys.is_usable:
+        checks["keys"] = "The service's own keys are missing or cannot be opened."
+    if all(words == "ok" for words in checks.values()):
+        return Reply(200, ENCODER.encode({"status": "ready", "checks": checks}))
+    return Reply(503, ENCODER.encode({"status": "not_ready", "checks": checks}), ((b"retry-after", b"5"),))
+
+
+async def jwks(incoming: Incoming, fittings: Fittings) -> Reply:
+    """The public keys tokens are verified with (contract 5.5)."""
+    return Reply(200, ENCODER.encode(fittings.keys.jwks))
+
+
+def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
+    """The 95th percentile of the last hour's delays: the upper end of the step it falls in."""
+    if scheduler is None:
+        return None
+    totals = [0] * (len(DELAY_STEPS) + 1)
+    for at_minute, counted in scheduler.minutes:
+        if minute - 60 < at_minute <= minute:
+            totals = [total + count for total, count in zip(totals, counted, strict=False)]
+    wanted = _SHARE * sum(totals)
+    if not wanted:
+        return None
+    step = next(step for step, passed in enumerate(accumulate(totals)) if passed >= wanted)
+    return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
+
+
+def _is_low(fittings: Fittings) -> bool:
+    """Whether the disk is nearly full, and work soon held up (engine 18)."""
+    return fittings.space is not None and fittings.space.is_low
+
+
+def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:
+    if scheduler is None:
+        return False
+    silent = tx.now - scheduler.written_at > _SILENT_FOR
+    due = scheduler.oldest_due_at
+    return silent or (due is not None and tx.now - due > _DUE_FOR)

@@ -1,0 +1,60 @@
+"""`POST /v1/store-events/{endpointKey}`: a store's delivery, signed over its raw bytes (contract 2.11)."""
+
+import asyncio
+import hashlib
+import re
+
+from steward.api.http import envelope as answers
+from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, Gone
+from steward.api.http.operation import Fittings, Incoming, Reply
+from steward.connectors.base.deliveries import RawBody
+from steward.events.receive import LARGEST
+from steward.model.refusals import NotFound, TooLarge
+from steward.security.signatures import Signed
+
+MOST_READ = 64 * 1024 * 1024
+_KEY = re.compile(r"[A-Za-z0-9]{32}")
+
+
+async def post(incoming: Incoming, fittings: Fittings) -> Reply:
+    """Takes a delivery up: 200 once it is kept, or need not be.
+
+    Raises NotFound (an unknown address), TooLarge, Unauthenticated (the signature), Unavailable.
+    """
+    intake, [key] = fittings.intake, incoming.values
+    if intake is None or _KEY.fullmatch(key) is None:
+        raise NotFound
+    address = await intake.address(key)
+    body = await _read(incoming, address.signed())
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
+    if await intake.take(address, headers, body):
+        fittings.wake("event")
+    return Reply(200, answers.NOTHING)
+
+
+async def _read(incoming: Incoming, signed: Signed) -> RawBody:
+    """The body as it streams: all of it signed and hashed, its first 256 KB kept.
+
+    Raises TooLarge past 64 MiB, Gone, and TimeoutError when it comes too slowly.
+    """
+    kept: list[bytes] = []
+    size = 0
+    hashed = hashlib.sha256()
+    began = asyncio.get_running_loop().time()
+    async with asyncio.timeout(PATIENCE_SECONDS) as bound:
+        while True:
+            message = await incoming.receive()
+            if message["type"] != "http.request":
+                raise Gone
+            part: bytes = message.get("body", b"")
+            if size < LARGEST:
+                kept.append(part[: LARGEST - size])
+            size += len(part)
+            if size > MOST_READ:
+                raise TooLarge
+            signed.feed(part)
+            hashed.update(part)
+            if not message.get("more_body", False):
+                break
+            bound.reschedule(began + PATIENCE_SECONDS + size / SLOWEST)
+    return RawBody(b"".join(kept), size, hashed.hexdigest(), signed)

@@ -1,0 +1,248 @@
+"""The reads by their stable names: what each is asked with and gives; how is left to each connector."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from steward.connectors.base.records import (
+    CloudFile,
+    Customer,
+    DraftOrder,
+    FileContent,
+    Metafield,
+    ObjectFields,
+    Order,
+    Product,
+    Redirect,
+    Refund,
+    SheetTable,
+    Tab,
+    Tag,
+    Variant,
+)
+from steward.model.json import JsonValue
+from steward.model.plan import Patched
+from steward.outbound.answer import Answer
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOp(Generic[P, I]):
+    """A read by its stable name: what it is asked with and what it gives."""
+
+    name: str
+    params: type[P]
+    item: type[I]
+    paged: bool = True
+    cost: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[I]):
+    """One page of a read; `next` is opaque and null on the last one."""
+
+    items: tuple[I, ...]
+    next: str | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsAsk:
+    """Products in the order of their ids; `ids` none: all. `skus` finds variations too; `tagged`: those
+    with one of these tags.
+
+    `location`: stock is the number at that one, on platforms that have locations.
+    """
+
+    ids: tuple[str, ...] | None = None
+    skus: tuple[str, ...] | None = None
+    modified_after: datetime | None = None
+    published_only: bool = False
+    tagged: tuple[str, ...] | None = None
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersAsk:
+    """Orders in the order of their ids, drafts left out; `ids` none: all that the other limits let through.
+
+    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
+    `statuses` are the platform's own words.
+    """
+
+    ids: tuple[str, ...] | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    modified_after: datetime | None = None
+    open_only: bool = False
+    statuses: tuple[str, ...] | None = None
+    customer_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomersAsk:
+    """Customers in the order of their ids; `ids` none: all.
+
+    `modified_after` is not offered by every platform: WooCommerce reads all and looks itself.
+    """
+
+    ids: tuple[str, ...] | None = None
+    modified_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefundsAsk:
+    """The refunds of one order, each with its time."""
+
+    order_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsAsk:
+    """Objects as the platform gives them, for imported workflows: `resource` product, order or customer.
+
+    `filters` are the platform's own, those it knows; `limit` null: all.
+    """
+
+    resource: str
+    id: str | None = None
+    filters: tuple[tuple[str, str], ...] = ()
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PathAsk:
+    """What the platform's own interface answers to a GET of a path, for imported workflows (imports 6.1).
+
+    `path` is the whole path without a query; those that tell keys or settings are refused.
+    """
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowObjectAsk:
+    """One object as a flow sees it: the values at `paths`, which begin with `root` (imports 8.2)."""
+
+    root: str
+    id: str
+    paths: tuple[str, ...]
+    patched: tuple[Patched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowObjectsAsk:
+    """Objects that a flow fetches: `root` is orders, products or customers, paths begin with it.
+
+    `query` is the platform's search, `sort` the flow's words for an order, `most` at most 100 (imports 8.3).
+    """
+
+    root: str
+    paths: tuple[str, ...]
+    query: str = ""
+    sort: str | None = None
+    most: int = 100
+    patched: tuple[Patched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetafieldAsk:
+    """A metafield of an object, which is named by its kind (Product, Order …) and its number."""
+
+    kind: str
+    id: str
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RedirectAsk:
+    """The redirect of a path of the shop."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsAsk:
+    """The plain fields of one object by the platform's own names: Product, Order or Customer."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ById:
+    """One object by the platform's id; a variation as `product_id/variation_id`."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesAsk:
+    """A whole tab, or of it the cells of `area` (A1 form, such as B2:D or 3:9); `tab` none: the first one.
+
+    `spreadsheet_id`: for an account that is no single spreadsheet.
+    """
+
+    tab: str | None = None
+    area: str | None = None
+    spreadsheet_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAsk:
+    """Files below a folder of the connection's own; null: all of it."""
+
+    below: str | None = None
+    modified_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileAsk:
+    """One whole file, at most 20 MiB; `unless` is the mark of the one read before: not fetched again then."""
+
+    path: str
+    unless: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TabsAsk:
+    """The tabs of a spreadsheet; null: of the connection's own."""
+
+    spreadsheet_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A read without parameters."""
+
+
+# The canonical reads: every connector that has one uses exactly this record.
+PRODUCTS = ReadOp("products", ProductsAsk, Product)
+PRODUCT = ReadOp("product", ById, Product, paged=False)
+VARIANTS = ReadOp("variants", ProductsAsk, Variant)
+VARIANT = ReadOp("variant", ById, Variant, paged=False)
+ORDERS = ReadOp("orders", OrdersAsk, Order)
+ORDER = ReadOp("order", ById, Order, paged=False)
+REFUNDS = ReadOp("refunds", RefundsAsk, Refund)
+CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
+CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
+DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
+CATEGORIES = ReadOp("categories", Nothing, Tag)
+OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
+AT_PATH = ReadOp("path", PathAsk, Answer, paged=False)
+FLOW_OBJECT: ReadOp[FlowObjectAsk, dict[str, JsonValue]] = ReadOp(
+    "flow.object", FlowObjectAsk, dict, paged=False
+)
+FLOW_OBJECTS: ReadOp[FlowObjectsAsk, dict[str, JsonValue]] = ReadOp("flow.objects", FlowObjectsAsk, dict)
+METAFIELD = ReadOp("metafield", MetafieldAsk, Metafield, paged=False)
+REDIRECT = ReadOp("redirect", RedirectAsk, Redirect, paged=False)
+FIELDS = ReadOp("fields", FieldsAsk, ObjectFields, paged=False)
+FILES = ReadOp("files", FilesAsk, CloudFile)
+FILE = ReadOp("file", FileAsk, FileContent, paged=False)
+TABS = ReadOp("tabs", TabsAsk, Tab, paged=False)
+TAGS = ReadOp("tags", Nothing, Tag)
+VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)

@@ -1,0 +1,74 @@
+"""What the changes of every store share: absolute values, planned one ask after the other (connectors 2.1).
+
+Leaves which asks there are, and what they come to, to the store's own operations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from steward.connectors.base.connector import ChangeOp, Current, Guard, Planned, Problem
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Action, Part, Proposal, Recovery
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import NotFound
+
+A = TypeVar("A", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOperation(Generic[A]):
+    """An operation read back after an interruption, unless it says otherwise."""
+
+    name: str
+    action: Action = Action.UPDATE
+    recovery: Recovery = Recovery.READABLE
+    guard: Guard = Guard.REREAD
+    reversible: bool = True
+
+    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
+        proposals: list[Proposal] = []
+        problems: list[Problem] = []
+        unchanged: list[str] = []
+        for ask in asks:
+            match self._one(ask, integration_id):
+                case Proposal() as proposal:
+                    proposals.append(proposal)
+                case Problem() as problem:
+                    problems.append(problem)
+                case str() as item:
+                    unchanged.append(item)
+        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """The same for every part."""
+        return self.recovery
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """The value after; everything can be foretold."""
+        return dict(arguments), ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """One object a request."""
+        return [(part,) for part in parts]
+
+    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+        """Equality of the operation's value."""
+        return wanted == seen
+
+    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
+        """The change one ask comes to, why it cannot be, or the id of what is already so."""
+        raise TypeError(f"{self.name} plans its asks itself")
+
+
+def read_back(operation: ChangeOp[Any], now: Current) -> WriteOutcome:
+    """What a part's value says of an interrupted write: applied, not sent, or something else was written."""
+    if now.gone:
+        return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
+    if operation.same(now.part.after, now.value):
+        return WriteOutcome(WriteState.APPLIED, seen=now.value)
+    if operation.same(now.part.before, now.value):
+        return WriteOutcome(WriteState.NOT_SENT, seen=now.value)
+    return WriteOutcome(WriteState.CONFLICT, seen=now.value, reason="It has another value now.")

@@ -1,0 +1,58 @@
+"""Sliding logs of login and sign-in attempts (contract 1.6); leaves which keys count to accounts/."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from steward.database.engine.base import Json, Tx, ms
+
+AttemptKind = Literal["client", "address", "email", "sign_in_address"]
+WINDOW_MS = 60_000
+
+
+async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | None:
+    """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
+    now = ms(tx.now)
+    logs: dict[AttemptKind, list[int]] = {}
+    wait = 0
+    for kind in sorted(keys):
+        log = [made for made in await _locked(tx, kind, keys[kind]) if made > now - WINDOW_MS]
+        logs[kind] = log
+        if len(log) >= most:
+            wait = max(wait, log[-most] + WINDOW_MS - now)
+    if wait:
+        return max(1, math.ceil(wait / 1000))
+    for kind, log in logs.items():
+        await tx.execute(
+            "UPDATE login_attempts SET attempts = :attempts, ends_at = :ends"
+            " WHERE kind = :kind AND key_hash = :key",
+            {
+                "kind": kind,
+                "key": keys[kind],
+                "attempts": Json([*log, now][-most:]),
+                "ends": now + WINDOW_MS,
+            },
+        )
+    return None
+
+
+async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
+    """The key's log, its row locked, and made when it is not there or retention has just removed it."""
+    row = await tx.one(
+        "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
+        " ON CONFLICT (kind, key_hash) DO UPDATE SET kind = excluded.kind"
+        " RETURNING attempts",
+        {"kind": kind, "key": key},
+    )
+    found: list[int] = json.loads(row["attempts"]) if row else []
+    return found
+
+
+async def forget_ended(tx: Tx, most: int) -> int:
+    """Removes the logs that no attempt counts in any more; how many."""
+    return await tx.execute(
+        "DELETE FROM login_attempts WHERE (kind, key_hash) IN"
+        " (SELECT kind, key_hash FROM login_attempts WHERE ends_at <= {now} LIMIT :most)",
+        {"most": most},
+    )

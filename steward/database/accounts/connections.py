@@ -1,0 +1,329 @@
+"""Connections of an organisation, their sealed secrets and the organisation's data keys."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+
+_CHECKS = Both(
+    "SELECT org_id, integration_id FROM connections WHERE state = 'connected' AND check_at <= {now}"
+    " ORDER BY check_at LIMIT :most",
+    "SELECT org_id, integration_id FROM queue_checks(:most)",
+)
+_COLUMNS = (
+    "org_id, integration_id, kind, is_store, name, domain, zone, currency, state, auth, account_label, facts,"
+    " version, connected_at, last_ok_at, checked_at, last_error"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedField:
+    """One encrypted secret of a connection (safety 3.4)."""
+
+    field: str
+    version: int
+    key_no: int
+    sealed: bytes
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataKey:
+    """A data key of an organisation, wrapped by a key-encryption key."""
+
+    key_no: int
+    wrapped: bytes
+    kek_id: str
+
+
+async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
+    """The next number, unique in the deployment and never reused (contract 3.8)."""
+    row = await tx.one(
+        "INSERT INTO dir_integrations (org_id) VALUES (:org) RETURNING integration_id", {"org": org}
+    )
+    assert row is not None
+    return IntegrationId(row["integration_id"])
+
+
+async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | None:
+    """The connection, or None when the organisation has no such one."""
+    row = await tx.one(
+        f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+    return _connection(row) if row else None
+
+
+async def among(
+    tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
+) -> dict[IntegrationId, Connection]:
+    """Those of `integrations` that are the organisation's."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id IN (:integrations)",
+        {"org": org, "integrations": list(integrations)},
+    )
+    return {IntegrationId(row["integration_id"]): _connection(row) for row in rows}
+
+
+async def find(
+    tx: Tx,
+    org: OrgId,
+    *,
+    kind: str | None = None,
+    states: Collection[ConnectionState] = tuple(ConnectionState),
+    stores_only: bool = False,
+    after: IntegrationId | None = None,
+    limit: int = 1000,
+) -> list[Connection]:
+    """Connections by rising integration id, those after the last one of the page before."""
+    where = ["org_id = :org", "state IN (:states)"]
+    args: dict[str, object] = {"org": org, "states": list(states), "limit": limit}
+    if kind is not None:
+        where.append("kind = :kind")
+        args["kind"] = kind
+    if stores_only:
+        where.append("is_store")
+    if after is not None:
+        where.append("integration_id > :after")
+        args["after"] = after
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM connections WHERE {' AND '.join(where)}"
+        " ORDER BY integration_id LIMIT :limit",
+        args,
+    )
+    return [_connection(row) for row in rows]
+
+
+async def insert(tx: Tx, org: OrgId, connection: Connection, *, subject: str) -> bool:
+    """Stores a new connection; False when the organisation has one to the same `subject` already."""
+    touched = await tx.execute(
+        f"INSERT INTO connections ({_COLUMNS}, granted, subject)"
+        " VALUES (:org, :integration, :kind, :is_store, :name, :domain, :zone, :currency, :state, :auth,"
+        " :label, :facts, :version, :connected_at, :last_ok_at, :checked_at, :last_error, '[]', :subject)"
+        " ON CONFLICT (org_id, kind, subject) DO NOTHING",
+        _args(org, connection) | {"subject": subject},
+    )
+    return touched == 1
+
+
+async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
+    """Writes a connection over version `was`; False when somebody else changed it."""
+    touched = await tx.execute(
+        "UPDATE connections SET name = :name, domain = :domain, zone = :zone, currency = :currency,"
+        " state = :state, account_label = :label, facts = :facts, version = :version,"
+        " connected_at = :connected_at, last_ok_at = :last_ok_at, checked_at = :checked_at,"
+        " last_error = :last_error"
+        " WHERE org_id = :org AND integration_id = :integration AND version = :was",
+        _args(org, connection) | {"was": was},
+    )
+    return touched == 1
+
+
+async def due_for_check(tx: Tx, most: int = 10) -> list[tuple[OrgId, IntegrationId]]:
+    """Connected ones of all organisations whose turn it is to be looked at."""
+    rows = await tx.all(_CHECKS, {"most": most})
+    return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
+
+
+async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, at: datetime) -> None:
+    """When it is looked at next."""
+    await tx.execute(
+        "UPDATE connections SET check_at = :at WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration, "at": at},
+    )
+
+
+async def check_soon(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
+    """They are looked at at the next tick, unless that is due already."""
+    for integration in sorted(integrations):
+        await tx.execute(
+            "UPDATE connections SET check_at = :now"
+            " WHERE org_id = :org AND integration_id = :integration AND check_at > :now",
+            {"org": org, "integration": integration, "now": tx.now},
+        )
+
+
+async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:
+    """The connection's sealed secrets."""
+    rows = await tx.all(
+        "SELECT field, version, key_no, sealed, expires_at FROM connection_secrets"
+        " WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+    return [
+        SealedField(
+            row["field"],
+            row["version"],
+            row["key_no"],
+            bytes(row["sealed"]),
+            at_or_none(row["expires_at"]),
+        )
+        for row in rows
+    ]
+
+
+async def put_secret(tx: Tx, org: OrgId, integration: IntegrationId, *, sealed: SealedField) -> None:
+    """Keeps one sealed secret in place of the one before."""
+    await tx.execute(
+        "INSERT INTO connection_secrets"
+        " (org_id, integration_id, field, version, key_no, sealed, expires_at)"
+        " VALUES (:org, :integration, :field, :version, :key_no, :sealed, :expires_at)"
+        " ON CONFLICT (org_id, integration_id, field) DO UPDATE SET version = excluded.version,"
+        " key_no = excluded.key_no, sealed = excluded.sealed, expires_at = excluded.expires_at",
+        {
+            "org": org,
+            "integration": integration,
+            "field": sealed.field,
+            "version": sealed.version,
+            "key_no": sealed.key_no,
+            "sealed": sealed.sealed,
+            "expires_at": sealed.expires_at,
+        },
+    )
+
+
+async def erase_secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """Erases the connection's secrets."""
+    await tx.execute(
+        "DELETE FROM connection_secrets WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+
+
+async def erase_some(tx: Tx, org: OrgId, integration: IntegrationId, fields: Collection[str]) -> None:
+    """Erases these of the connection's secrets."""
+    await tx.execute(
+        "DELETE FROM connection_secrets WHERE org_id = :org AND integration_id = :integration"
+        " AND field IN (:fields)",
+        {"org": org, "integration": integration, "fields": list(fields)},
+    )
+
+
+async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | None:
+    """The organisation's data key of a number, or without one its newest that is not retired."""
+    which = "key_no = :key_no" if key_no is not None else "retired_at IS NULL"
+    args: dict[str, object] = {"org": org}
+    if key_no is not None:
+        args["key_no"] = key_no
+    row = await tx.one(
+        f"SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org AND {which}"
+        " ORDER BY key_no DESC LIMIT 1",
+        args,
+    )
+    return DataKey(row["key_no"], bytes(row["wrapped"]), row["kek_id"]) if row else None
+
+
+async def put_data_key(tx: Tx, org: OrgId, key: DataKey) -> None:
+    """Keeps a data key, or the same one wrapped anew."""
+    await tx.execute(
+        "INSERT INTO org_keys (org_id, key_no, wrapped, kek_id, created_at)"
+        " VALUES (:org, :key_no, :wrapped, :kek, :now)"
+        " ON CONFLICT (org_id, key_no) DO UPDATE SET wrapped = excluded.wrapped, kek_id = excluded.kek_id",
+        {"org": org, "key_no": key.key_no, "wrapped": key.wrapped, "kek": key.kek_id},
+    )
+
+
+async def data_keys(tx: Tx, org: OrgId) -> list[DataKey]:
+    """Every data key of the organisation, retired ones too, oldest first."""
+    rows = await tx.all(
+        "SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org ORDER BY key_no", {"org": org}
+    )
+    return [DataKey(row["key_no"], bytes(row["wrapped"]), row["kek_id"]) for row in rows]
+
+
+async def retire_data_keys(tx: Tx, org: OrgId, *, but: int) -> None:
+    """Lets every data key but one only open, no longer seal."""
+    await tx.execute(
+        "UPDATE org_keys SET retired_at = :now WHERE org_id = :org AND key_no <> :but AND retired_at IS NULL",
+        {"org": org, "but": but},
+    )
+
+
+async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[IntegrationId, SealedField]]:
+    """The organisation's secrets that are sealed under another data key than `number`."""
+    rows = await tx.all(
+        "SELECT integration_id, field, version, key_no, sealed, expires_at FROM connection_secrets"
+        " WHERE org_id = :org AND key_no <> :number ORDER BY integration_id, field",
+        {"org": org, "number": number},
+    )
+    return [
+        (
+            IntegrationId(row["integration_id"]),
+            SealedField(
+                row["field"],
+                row["version"],
+                row["key_no"],
+                bytes(row["sealed"]),
+                at_or_none(row["expires_at"]),
+            ),
+        )
+        for row in rows
+    ]
+
+
+async def reseal(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, before: SealedField, after: SealedField
+) -> int:
+    """The same secret sealed anew; 0 when it is no longer the one that was read."""
+    return await tx.execute(
+        "UPDATE connection_secrets SET sealed = :sealed, key_no = :key_no"
+        " WHERE org_id = :org AND integration_id = :integration AND field = :field"
+        " AND version = :version AND key_no = :was",
+        {
+            "org": org,
+            "integration": integration,
+            "field": before.field,
+            "version": before.version,
+            "was": before.key_no,
+            "key_no": after.key_no,
+            "sealed": after.sealed,
+        },
+    )
+
+
+def _args(org: OrgId, connection: Connection) -> dict[str, object]:
+    return {
+        "org": org,
+        "integration": connection.integration_id,
+        "kind": connection.kind,
+        "is_store": connection.is_store,
+        "name": connection.name,
+        "domain": connection.domain,
+        "zone": connection.zone,
+        "currency": connection.currency,
+        "state": connection.state,
+        "auth": connection.auth,
+        "label": connection.account_label,
+        "facts": Json(connection.facts),
+        "version": connection.version,
+        "connected_at": connection.connected_at,
+        "last_ok_at": connection.last_ok_at,
+        "checked_at": connection.checked_at,
+        "last_error": connection.last_error,
+    }
+
+
+def _connection(row: Row) -> Connection:
+    return Connection(
+        org=OrgId(row["org_id"]),
+        integration_id=IntegrationId(row["integration_id"]),
+        kind=row["kind"],
+        is_store=bool(row["is_store"]),
+        name=row["name"],
+        domain=row["domain"],
+        zone=row["zone"],
+        currency=row["currency"],
+        state=ConnectionState(row["state"]),
+        auth=Auth(row["auth"]),
+        account_label=row["account_label"],
+        facts=json.loads(row["facts"]),
+        version=row["version"],
+        connected_at=at(row["connected_at"]),
+        last_ok_at=at_or_none(row["last_ok_at"]),
+        checked_at=at_or_none(row["checked_at"]),
+        last_error=row["last_error"],
+    )

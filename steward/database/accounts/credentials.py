@@ -1,0 +1,203 @@
+"""API credentials, and the one query that says whether a token is still good; leaves secrets to accounts/."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from steward.database.engine.base import Both, Row, Tx, at, at_or_none
+from steward.model.account import Credential
+from steward.model.ids import OrgId, PersonId
+
+_CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at"
+
+
+class TokenStanding(NamedTuple):
+    """What a call with a token meets: read on every call, cached nowhere (safety 3.2)."""
+
+    good: bool
+    automations_on: bool
+    over: Literal["person", "org"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRecord:
+    """All that a login compares its values with."""
+
+    secret_hmac: str
+    pepper: str
+    enabled: bool
+    epoch: int
+    organization_name: str
+    person: PersonId
+    username_norm: str
+    email: str
+    first_name: str
+    last_name: str
+    member_active: bool
+
+
+def _credential(row: Row) -> Credential:
+    return Credential(
+        client_id=row["client_id"],
+        org=OrgId(row["org_id"]),
+        label=row["label"],
+        enabled=bool(row["enabled"]),
+        epoch=row["epoch"],
+        created_at=at(row["created_at"]),
+        rotated_at=at_or_none(row["rotated_at"]),
+    )
+
+
+_STANDING = Both(
+    sqlite=(
+        "SELECT c.enabled AND c.epoch = :epoch AND m.active AND m.account_active"
+        " AND :now < :until * 1000 AND :since * 1000 <= :now AS good,"
+        " o.automations_on, NULL AS over"
+        " FROM credentials AS c"
+        " JOIN members AS m ON m.org_id = c.org_id AND m.person_id = :person"
+        " JOIN organizations AS o ON o.org_id = c.org_id"
+        " WHERE c.org_id = :org AND c.client_id = :client"
+    ),
+    postgresql=(
+        "SELECT good, automations_on, over"
+        " FROM steward_gate_bearer(:org, :person, :client, :epoch, :since, :until, :most_person, :most_org,"
+        " :test_now)"
+    ),
+)
+
+
+async def standing(
+    tx: Tx,
+    org: OrgId,
+    person: PersonId,
+    *,
+    client: str,
+    epoch: int,
+    since: int,
+    until: int,
+    most_person: int,
+    most_org: int,
+) -> TokenStanding | None:
+    """How a token's credential, member and organisation stand now, and whether it is in time.
+
+    It is good from `since` to before `until`, in seconds since 1970 of the database's clock.
+
+    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
+    the call (`most_person` 0: not); SQLite counts in memory.
+    """
+    row = await tx.one(
+        _STANDING,
+        {
+            "org": org,
+            "person": person,
+            "client": client,
+            "epoch": epoch,
+            "since": since,
+            "until": until,
+            "most_person": most_person,
+            "most_org": most_org,
+            "test_now": tx.test_now,
+        },
+    )
+    if row is None:
+        return None
+    return TokenStanding(bool(row["good"]), bool(row["automations_on"]), row["over"])
+
+
+async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
+    """The organisation a client id belongs to."""
+    row = await tx.one("SELECT org_id FROM dir_clients WHERE client_id = :client", {"client": client_id})
+    return None if row is None else OrgId(row["org_id"])
+
+
+async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
+    """The credential with the member of its organisation who has this e-mail address."""
+    row = await tx.one(
+        "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
+        " m.first_name, m.last_name, m.active, m.account_active"
+        " FROM credentials AS c"
+        " JOIN organizations AS o ON o.org_id = c.org_id"
+        " JOIN members AS m ON m.org_id = c.org_id AND m.email_norm = :email_norm"
+        " JOIN people AS p ON p.person_id = m.person_id"
+        " WHERE c.org_id = :org AND c.client_id = :client",
+        {"org": org, "client": client_id, "email_norm": email_norm},
+    )
+    if row is None:
+        return None
+    return LoginRecord(
+        secret_hmac=row["secret_hmac"],
+        pepper=row["pepper"],
+        enabled=bool(row["enabled"]),
+        epoch=row["epoch"],
+        organization_name=row["name"],
+        person=PersonId(row["person_id"]),
+        username_norm=row["username_norm"],
+        email=row["email"],
+        first_name=row["first_name"],
+        last_name=row["last_name"],
+        member_active=bool(row["active"]) and bool(row["account_active"]),
+    )
+
+
+async def logged_in(tx: Tx, org: OrgId, client_id: str) -> None:
+    """Notes when the credential was last used to log in."""
+    await tx.execute(
+        "UPDATE credentials SET last_login_at = :now WHERE org_id = :org AND client_id = :client",
+        {"org": org, "client": client_id},
+    )
+
+
+async def insert(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str, label: str) -> None:
+    """A new credential, enabled, of epoch 1; also in the directory."""
+    await tx.execute(
+        "INSERT INTO dir_clients (client_id, org_id) VALUES (:client, :org)",
+        {"client": client_id, "org": org},
+    )
+    await tx.execute(
+        "INSERT INTO credentials (org_id, client_id, secret_hmac, pepper, enabled, epoch, label, created_at)"
+        " VALUES (:org, :client, :secret_hmac, :pepper, :enabled, 1, :label, :now)",
+        {
+            "org": org,
+            "client": client_id,
+            "secret_hmac": secret_hmac,
+            "pepper": pepper,
+            "enabled": True,
+            "label": label,
+        },
+    )
+
+
+async def get(tx: Tx, org: OrgId, client_id: str) -> Credential | None:
+    """The credential, or None."""
+    row = await tx.one(
+        f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org AND client_id = :client",
+        {"org": org, "client": client_id},
+    )
+    return None if row is None else _credential(row)
+
+
+async def every(tx: Tx, org: OrgId) -> list[Credential]:
+    """The organisation's credentials, oldest first."""
+    rows = await tx.all(
+        f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org ORDER BY created_at, client_id",
+        {"org": org},
+    )
+    return [_credential(row) for row in rows]
+
+
+async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str) -> int:
+    """A new secret for the same client id; ends the tokens given out so far (interface 5.4)."""
+    return await tx.execute(
+        "UPDATE credentials"
+        " SET secret_hmac = :secret_hmac, pepper = :pepper, epoch = epoch + 1, rotated_at = :now"
+        " WHERE org_id = :org AND client_id = :client",
+        {"org": org, "client": client_id, "secret_hmac": secret_hmac, "pepper": pepper},
+    )
+
+
+async def set_enabled(tx: Tx, org: OrgId, client_id: str, enabled: bool) -> int:
+    """Switches the credential on or off; ends the tokens given out so far."""
+    return await tx.execute(
+        "UPDATE credentials SET enabled = :enabled, epoch = epoch + 1"
+        " WHERE org_id = :org AND client_id = :client",
+        {"org": org, "client": client_id, "enabled": enabled},
+    )

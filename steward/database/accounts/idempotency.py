@@ -1,0 +1,52 @@
+"""Idempotency keys: one key stands for one thing for as long as that thing is kept (interface 4.3)."""
+
+from dataclasses import dataclass
+
+from steward.database.engine.base import Tx
+from steward.model.ids import AutomationId, OrgId
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """What a key stands for."""
+
+    object_id: str
+    automation_id: AutomationId | None
+    request_sha256: str
+
+
+async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> KeptKey | None:
+    """What `key` of `kind` ("run" or "automation") stands for in this organisation."""
+    row = await tx.one(
+        "SELECT object_id, automation_id, request_sha256 FROM idem_keys"
+        " WHERE org_id = :org AND kind = :kind AND key = :key",
+        {"org": org, "kind": kind, "key": key},
+    )
+    return KeptKey(row["object_id"], row["automation_id"], row["request_sha256"]) if row else None
+
+
+async def keep(
+    tx: Tx,
+    org: OrgId,
+    kind: str,
+    *,
+    key: str,
+    object_id: str,
+    automation: AutomationId | None,
+    request_sha256: str,
+) -> bool:
+    """Gives `key` its meaning; False when another request did so first."""
+    touched = await tx.execute(
+        "INSERT INTO idem_keys (org_id, kind, key, automation_id, object_id, request_sha256, created_at)"
+        " VALUES (:org, :kind, :key, :automation, :object_id, :request, :now)"
+        " ON CONFLICT (org_id, kind, key) DO NOTHING",
+        {
+            "org": org,
+            "kind": kind,
+            "key": key,
+            "automation": automation,
+            "object_id": object_id,
+            "request": request_sha256,
+        },
+    )
+    return touched == 1

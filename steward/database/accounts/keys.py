@@ -1,0 +1,82 @@
+"""The service's own keys as stored, wrapped by the master keys; leaves unwrapping to accounts/keys.py."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from steward.database.engine.base import Row, Tx, at, at_or_none
+
+KeyKind = Literal["signing", "pepper", "cursor"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKey:
+    """One row of service_keys."""
+
+    key_id: str
+    kind: KeyKind
+    wrapped: bytes
+    public: str | None
+    created_at: datetime
+    retires_at: datetime | None
+
+
+def _key(row: Row) -> WrappedKey:
+    return WrappedKey(
+        key_id=row["key_id"],
+        kind=row["kind"],
+        wrapped=bytes(row["wrapped"]),
+        public=row["public"],
+        created_at=at(row["created_at"]),
+        retires_at=at_or_none(row["retires_at"]),
+    )
+
+
+async def every(tx: Tx) -> list[WrappedKey]:
+    """All keys, oldest first."""
+    rows = await tx.all(
+        "SELECT key_id, kind, wrapped, public, created_at, retires_at"
+        " FROM service_keys"
+        " ORDER BY created_at, key_id"
+    )
+    return [_key(row) for row in rows]
+
+
+async def insert(tx: Tx, key_id: str, kind: KeyKind, *, wrapped: bytes, public: str | None) -> None:
+    """Keeps a new key."""
+    await tx.execute(
+        "INSERT INTO service_keys (key_id, kind, wrapped, public, created_at)"
+        " VALUES (:key_id, :kind, :wrapped, :public, :now)",
+        {"key_id": key_id, "kind": kind, "wrapped": wrapped, "public": public},
+    )
+
+
+async def rewrap(tx: Tx, key_id: str, wrapped: bytes) -> None:
+    """The same key wrapped by another master key."""
+    await tx.execute(
+        "UPDATE service_keys SET wrapped = :wrapped WHERE key_id = :key_id",
+        {"key_id": key_id, "wrapped": wrapped},
+    )
+
+
+async def retire(tx: Tx, key_id: str, retires_at: datetime) -> None:
+    """Lets a signing key verify until `retires_at` only."""
+    await tx.execute(
+        "UPDATE service_keys SET retires_at = :retires_at WHERE key_id = :key_id AND retires_at IS NULL",
+        {"key_id": key_id, "retires_at": retires_at},
+    )
+
+
+async def forget_retired(tx: Tx) -> int:
+    """Removes signing keys whose last token has expired."""
+    return await tx.execute("DELETE FROM service_keys WHERE kind = 'signing' AND retires_at <= :now")
+
+
+async def newest_signing(tx: Tx) -> str | None:
+    """The id of the key that signs now, in whichever process it was made."""
+    row = await tx.one(
+        "SELECT key_id FROM service_keys"
+        " WHERE kind = 'signing' AND retires_at IS NULL"
+        " ORDER BY created_at DESC, key_id DESC LIMIT 1"
+    )
+    return None if row is None else str(row["key_id"])

@@ -1,0 +1,104 @@
+"""Organisations: their directory rows and their own; leaves who may change them to accounts/."""
+
+from steward.database.engine.base import Both, Row, Tx, at
+from steward.model.account import Organization
+from steward.model.ids import OrgId
+
+# Two organisations that take one name at once: the second sees the first's. SQLite has one writer anyway.
+_HOLD_NAMES = Both(sqlite="SELECT 1", postgresql="LOCK TABLE dir_orgs IN SHARE ROW EXCLUSIVE MODE")
+
+
+def _organization(row: Row) -> Organization:
+    return Organization(
+        id=OrgId(row["org_id"]),
+        name=row["name"],
+        zone=row["zone"],
+        automations_on=bool(row["automations_on"]),
+        send_without_approval=bool(row["send_without_approval"]),
+        created_at=at(row["created_at"]),
+    )
+
+
+async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
+    """A new organisation's id from the directory; None when the name is taken."""
+    row = await tx.one(
+        "INSERT INTO dir_orgs (name, name_norm)"
+        " VALUES (:name, :name_norm)"
+        " ON CONFLICT (name_norm) DO NOTHING"
+        " RETURNING org_id",
+        {"name": name, "name_norm": name_norm},
+    )
+    return None if row is None else OrgId(row["org_id"])
+
+
+async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
+    """Writes the organisation's own row."""
+    await tx.execute(
+        "INSERT INTO organizations (org_id, name, zone, automations_on, send_without_approval, created_at)"
+        " VALUES (:org, :name, :zone, :automations_on, :send_without_approval, :now)",
+        {
+            "org": org,
+            "name": organization.name,
+            "zone": organization.zone,
+            "automations_on": organization.automations_on,
+            "send_without_approval": organization.send_without_approval,
+        },
+    )
+
+
+async def get(tx: Tx, org: OrgId) -> Organization | None:
+    """The organisation, or None."""
+    row = await tx.one(
+        "SELECT org_id, name, zone, automations_on, send_without_approval, created_at"
+        " FROM organizations"
+        " WHERE org_id = :org",
+        {"org": org},
+    )
+    return None if row is None else _organization(row)
+
+
+async def named(tx: Tx, name: str) -> OrgId | None:
+    """The id of the organisation with exactly this name."""
+    row = await tx.one("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
+    return None if row is None else OrgId(row["org_id"])
+
+
+async def every(tx: Tx) -> list[OrgId]:
+    """The ids of all organisations, in order."""
+    rows = await tx.all("SELECT org_id FROM dir_orgs ORDER BY org_id")
+    return [OrgId(row["org_id"]) for row in rows]
+
+
+async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
+    """Switches automations on or off; the number of organisations it found."""
+    return await tx.execute(
+        "UPDATE organizations SET automations_on = :automations_on WHERE org_id = :org",
+        {"org": org, "automations_on": automations_on},
+    )
+
+
+async def lock(tx: Tx, org: OrgId) -> None:
+    """Waits for other changes of the organisation's people and settings to end, and holds off later ones."""
+    await tx.one("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
+
+
+async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:
+    """Writes another name into the directory and the organisation's own row; False when it is taken."""
+    await tx.execute(_HOLD_NAMES)
+    touched = await tx.execute(
+        "UPDATE dir_orgs SET name = :name, name_norm = :name_norm WHERE org_id = :org"
+        " AND NOT EXISTS (SELECT 1 FROM dir_orgs AS d WHERE d.name_norm = :name_norm AND d.org_id <> :org)",
+        {"org": org, "name": name, "name_norm": name_norm},
+    )
+    if touched == 0:
+        return False
+    await tx.execute("UPDATE organizations SET name = :name WHERE org_id = :org", {"org": org, "name": name})
+    return True
+
+
+async def save_settings(tx: Tx, org: OrgId, *, zone: str, send_without_approval: bool) -> None:
+    """Writes what an owner may set beside the name."""
+    await tx.execute(
+        "UPDATE organizations SET zone = :zone, send_without_approval = :send WHERE org_id = :org",
+        {"org": org, "zone": zone, "send": send_without_approval},
+    )

@@ -1,0 +1,24 @@
+"""Whether a record named in a path is the organisation's, asked where its request's shape is at fault."""
+
+from collections.abc import Mapping
+
+from steward.database.engine.base import Tx
+from steward.model.ids import OrgId
+
+_FOUND: Mapping[str, str] = {
+    "automation_id": "SELECT 1 AS found FROM automations WHERE org_id = :org AND id = :value",
+    "run_id": "SELECT 1 AS found FROM runs WHERE org_id = :org AND id = :value",
+    "approval_id": "SELECT 1 AS found FROM approvals WHERE org_id = :org AND id = :value",
+    "import_id": "SELECT 1 AS found FROM imports WHERE org_id = :org AND id = :value",
+    "integration_id": "SELECT 1 AS found FROM connections WHERE org_id = :org AND integration_id = :value",
+    "user_id": "SELECT 1 AS found FROM members WHERE org_id = :org AND person_id = :value",
+}
+
+
+async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
+    """Whether the record that a path's parameter `name` names is there; True for other parameters."""
+    sql = _FOUND.get(name)
+    if sql is None:
+        return True
+    given = int(value) if name in ("integration_id", "user_id") else value
+    return await tx.one(sql, {"org": org, "value": given}) is not None

@@ -1,0 +1,158 @@
+"""Sessions of people in the web app, found by the hash of their cookie; leaves lifetimes to accounts/."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.database.engine.base import Both, Row, Tx, at
+from steward.model.account import Membership, Person, Role
+from steward.model.ids import OrgId, PersonId
+from steward.model.sessions import Session
+
+_MILLISECOND = timedelta(milliseconds=1)
+_EVER = 1 << 52
+_LIVE = (
+    "SELECT s.person_id, p.email, p.username, p.first_name, p.last_name, m.org_id,"
+    " s.created_at, s.seen_at, o.name AS organization_name, o.zone, o.automations_on, m.role, 0 AS over,"
+    " CAST(:now AS bigint) AS present"
+    " FROM sessions AS s"
+    " JOIN people AS p ON p.person_id = s.person_id"
+    " LEFT JOIN members AS m ON m.org_id = s.org_id AND m.person_id = s.person_id AND m.active"
+    " LEFT JOIN organizations AS o ON o.org_id = m.org_id"
+    " WHERE s.session_hash = :hash AND p.active"
+    " AND s.seen_at > CAST(:now AS bigint) - CAST(:idle AS bigint)"
+    " AND s.created_at > CAST(:now AS bigint) - CAST(:life AS bigint)"
+)
+_GATE = (
+    "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
+    " organization_name, zone, automations_on, role, over, present"
+    " FROM steward_gate_cookie(:hash, :needed, :idle, :life, :most, :test_now)"
+)
+_STANDING = Both(sqlite=_LIVE, postgresql=_GATE)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStanding:
+    """A live session, whether this call passes the person's limit (PostgreSQL only), and the time."""
+
+    session: Session
+    over: bool
+    now: datetime
+
+
+def _standing(row: Row, session_hash: str) -> SessionStanding:
+    org = None if row["org_id"] is None else OrgId(row["org_id"])
+    chosen = None
+    if org is not None:
+        chosen = Membership(org, row["organization_name"], Role(row["role"]), True)
+    person = Person(
+        id=PersonId(row["person_id"]),
+        email=row["email"],
+        username=row["username"],
+        first_name=row["first_name"],
+        last_name=row["last_name"],
+        active=True,
+    )
+    session = Session(
+        session_hash=session_hash,
+        person=person,
+        org=org,
+        chosen=chosen,
+        automations_on=bool(row["automations_on"]),
+        zone=row["zone"] or "UTC",
+        created_at=at(row["created_at"]),
+        seen_at=at(row["seen_at"]),
+    )
+    return SessionStanding(session, bool(row["over"]), at(row["present"]))
+
+
+async def standing(
+    tx: Tx,
+    session_hash: str,
+    *,
+    needed: Collection[Role] | None,
+    idle: timedelta,
+    life: timedelta,
+    most: int,
+) -> SessionStanding | None:
+    """The session of a cookie with its person and chosen organisation; None when it has ended.
+
+    By the database's clock: unused for `idle`, or `life` after it was opened.
+
+    For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
+    the call when the role is among `needed` (None: always; `most` 0: never); SQLite counts in memory.
+    """
+    row = await tx.one(
+        _STANDING,
+        {
+            "hash": session_hash,
+            "needed": None if needed is None else [str(role) for role in needed],
+            "idle": idle // _MILLISECOND,
+            "life": life // _MILLISECOND,
+            "most": most,
+            "test_now": tx.test_now,
+        },
+    )
+    return None if row is None else _standing(row, session_hash)
+
+
+async def written(tx: Tx, session_hash: str) -> Session | None:
+    """The session this transaction has just written, inside the wall it has opened."""
+    row = await tx.one(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
+    return None if row is None else _standing(row, session_hash).session
+
+
+async def insert(
+    tx: Tx, session_hash: str, person: PersonId, *, org: OrgId | None, address: str, agent: str
+) -> None:
+    """A new session, seen now."""
+    await tx.execute(
+        "INSERT INTO sessions (session_hash, person_id, org_id, created_at, seen_at, ip_text, agent)"
+        " VALUES (:hash, :person, :org, :now, :now, :address, :agent)",
+        {"hash": session_hash, "person": person, "org": org, "address": address, "agent": agent},
+    )
+
+
+async def renew(tx: Tx, old_hash: str, new_hash: str, org: OrgId | None) -> int:
+    """The same session under a new cookie, in this organisation."""
+    return await tx.execute(
+        "UPDATE sessions SET session_hash = :new, org_id = :org, seen_at = :now WHERE session_hash = :old",
+        {"new": new_hash, "old": old_hash, "org": org},
+    )
+
+
+async def touch(tx: Tx, session_hash: str) -> None:
+    """Extends the idle time."""
+    await tx.execute("UPDATE sessions SET seen_at = :now WHERE session_hash = :hash", {"hash": session_hash})
+
+
+async def end(tx: Tx, session_hash: str) -> int:
+    """Ends one session."""
+    return await tx.execute("DELETE FROM sessions WHERE session_hash = :hash", {"hash": session_hash})
+
+
+async def end_of_person(tx: Tx, person: PersonId, *, but: str = "") -> int:
+    """Ends a person's sessions, all or all but one."""
+    return await tx.execute(
+        "DELETE FROM sessions WHERE person_id = :person AND session_hash <> :but",
+        {"person": person, "but": but},
+    )
+
+
+async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
+    """Ends a person's sessions that work in one organisation."""
+    return await tx.execute(
+        "DELETE FROM sessions WHERE person_id = :person AND org_id = :org", {"person": person, "org": org}
+    )
+
+
+async def keep_newest(tx: Tx, person: PersonId, newest: str, *, most: int) -> None:
+    """Ends the person's oldest sessions beyond `most`; never the one just opened, whatever its instant."""
+    await tx.execute(
+        "DELETE FROM sessions"
+        " WHERE person_id = :person AND session_hash <> :newest"
+        " AND session_hash NOT IN (SELECT s.session_hash FROM sessions AS s"
+        " WHERE s.person_id = :person AND s.session_hash <> :newest"
+        " ORDER BY s.created_at DESC, s.session_hash LIMIT :others)",
+        {"person": person, "newest": newest, "others": most - 1},
+    )

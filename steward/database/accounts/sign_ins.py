@@ -1,0 +1,59 @@
+"""Sign-ins under way by the hash of their state; leaves what they are for to connections/sign_in.py."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Tx
+from steward.model.ids import IntegrationId, OrgId
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """A sign-in under way: whose session began it, for which organisation, new or for a connection."""
+
+    session_hash: str
+    org: OrgId
+    integration: IntegrationId | None
+    name: str
+    key_no: int
+    verifier: bytes
+
+
+async def insert(tx: Tx, org: OrgId, state_hash: str, *, sign_in: SignIn, expires_at: datetime) -> None:
+    """Keeps a new one; those that have expired go."""
+    await tx.execute("DELETE FROM sign_in_states WHERE expires_at <= {now}", {})
+    await tx.execute(
+        "INSERT INTO sign_in_states"
+        " (state_hash, session_hash, org_id, integration_id, name, key_no, verifier_enc, expires_at)"
+        " VALUES (:state, :session, :org, :integration, :name, :key_no, :verifier, :expires_at)",
+        {
+            "state": state_hash,
+            "session": sign_in.session_hash,
+            "org": org,
+            "integration": sign_in.integration,
+            "name": sign_in.name,
+            "key_no": sign_in.key_no,
+            "verifier": sign_in.verifier,
+            "expires_at": expires_at,
+        },
+    )
+
+
+async def take(tx: Tx, org: OrgId, state_hash: str) -> SignIn | None:
+    """The sign-in of a state, once; None when it is unknown, used, expired or another organisation's."""
+    row = await tx.one(
+        "DELETE FROM sign_in_states WHERE org_id = :org AND state_hash = :state AND expires_at > {now}"
+        " RETURNING session_hash, integration_id, name, key_no, verifier_enc",
+        {"org": org, "state": state_hash},
+    )
+    if row is None:
+        return None
+    number = row["integration_id"]
+    return SignIn(
+        row["session_hash"],
+        org,
+        None if number is None else IntegrationId(number),
+        row["name"],
+        row["key_no"],
+        bytes(row["verifier_enc"]),
+    )

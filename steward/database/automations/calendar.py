@@ -1,0 +1,179 @@
+"""What the calendar reads: stored occurrences by time, and the automations whose slots are still to come."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+import msgspec
+
+from steward.database.engine.base import Args, Row, Tx, at, at_or_none, ms
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
+from steward.model.run import RunStatus
+from steward.model.schedule import Schedule
+
+# Where a row stands in the calendar: `run_at`, `slot_at`, automation (schedule.md 6).
+Place = tuple[datetime, datetime, str]
+
+_STORED = """
+SELECT o.automation_id, o.slot_at, o.run_at, o.state, o.reason, o.run_id, o.moved_from, o.version,
+    a.name, a.version AS automation_version, a.timezone, r.status AS run_status
+FROM occurrences AS o
+JOIN automations AS a ON a.org_id = o.org_id AND a.id = o.automation_id
+LEFT JOIN runs AS r ON r.org_id = o.org_id AND r.id = o.run_id
+WHERE o.org_id = :org AND o.run_at >= :since AND o.run_at < :until
+    AND (o.run_at > :after_run OR o.slot_at > :after_slot
+        OR (o.slot_at = :after_slot AND o.automation_id > :after_id))
+    AND o.state IN (:states)
+    AND (a.state = 'active' OR (a.state <> 'archived' AND (o.state = 'queued'
+        OR (o.state = 'skipped' AND (o.reason <> 'by_merchant' OR o.run_at <= :now)))))
+"""
+_COMING = """
+SELECT a.id, a.name, a.version, a.timezone, a.schedule, a.spread_minutes, s.next_run_at, s.next_slot_at,
+    s.slots_after
+FROM schedules AS s
+JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id
+WHERE s.org_id = :org AND a.state = 'active'
+"""
+_OF_INTEGRATION = " AND (a.integration_id = :integration OR a.connections LIKE :reads)"
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What a calendar is narrowed to; both absent: everything of the organisation."""
+
+    automation: AutomationId | None = None
+    integration: IntegrationId | None = None
+
+    def conditions(self, automation_column: str) -> str:
+        """As SQL, to be added to a WHERE."""
+        wanted = "" if self.automation is None else f" AND {automation_column} = :automation"
+        return wanted + ("" if self.integration is None else _OF_INTEGRATION)
+
+    def args(self) -> Args:
+        """The arguments of `conditions`."""
+        return {
+            "automation": self.automation,
+            "integration": self.integration,
+            "reads": f'%"integration_id":{self.integration},%',
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """An active automation as far as its coming rows need it."""
+
+    id: AutomationId
+    name: str
+    version: int
+    timezone: str
+    schedule: Schedule
+    spread_minutes: int
+    next_run_at: datetime
+    next_slot_at: datetime | None
+    slots_after: datetime
+
+
+async def stored(
+    tx: Tx,
+    org: OrgId,
+    narrowing: Narrowing,
+    *,
+    since: datetime,
+    until: datetime,
+    after: Place | None,
+    states: Collection[OccurrenceState],
+    limit: int,
+) -> list[Occurrence]:
+    """Stored rows with `run_at` in [since, until) behind `after`, in the calendar's order.
+
+    Pending rows, and rows a person skipped that are still ahead, only of active automations; queued and
+    other skipped ones of every automation not archived (schedule.md 6).
+    """
+    rows = await tx.all(
+        _STORED
+        + narrowing.conditions("o.automation_id")
+        + " ORDER BY o.run_at, o.slot_at, o.automation_id LIMIT :limit",
+        {
+            **narrowing.args(),
+            "org": org,
+            "since": since,
+            "until": until,
+            "after_run": -1 if after is None else ms(after[0]),
+            "after_slot": -1 if after is None else ms(after[1]),
+            "after_id": "" if after is None else after[2],
+            "states": sorted(states),
+            "limit": limit,
+        },
+    )
+    return [_occurrence(row) for row in rows]
+
+
+async def coming(
+    tx: Tx,
+    org: OrgId,
+    narrowing: Narrowing,
+    *,
+    due_by: datetime,
+    until: datetime,
+    limit: int,
+) -> list[Coming]:
+    """Active automations due by `due_by`, and of those due later, but before `until`, the first `limit`."""
+    conditions = narrowing.conditions("s.automation_id")
+    args = {**narrowing.args(), "org": org, "due_by": due_by, "until": until, "limit": limit}
+    due = await tx.all(f"{_COMING} AND s.next_run_at <= :due_by{conditions}", args)
+    later = await tx.all(
+        f"{_COMING} AND s.next_run_at > :due_by AND s.next_run_at < :until{conditions}"
+        " ORDER BY s.next_run_at, s.automation_id LIMIT :limit",
+        args,
+    )
+    return [_coming(row) for row in (*due, *later)]
+
+
+async def stored_slots(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId], *, since: datetime, until: datetime
+) -> set[tuple[str, datetime]]:
+    """Which slots of the automations in [since, until] have a stored row, of whatever state and time."""
+    rows = await tx.all(
+        "SELECT automation_id, slot_at FROM occurrences WHERE org_id = :org"
+        " AND automation_id IN (:automations) AND slot_at >= :since AND slot_at <= :until",
+        {"org": org, "automations": list(automations), "since": since, "until": until},
+    )
+    return {(row["automation_id"], at(row["slot_at"])) for row in rows}
+
+
+def _occurrence(row: Row) -> Occurrence:
+    return Occurrence(
+        automation_id=AutomationId(row["automation_id"]),
+        automation_name=row["name"],
+        automation_version=row["automation_version"],
+        timezone=row["timezone"],
+        slot_at=at(row["slot_at"]),
+        run_at=at(row["run_at"]),
+        state=OccurrenceState(row["state"]),
+        reason=SkipReason(row["reason"]) if row["reason"] else None,
+        run_id=RunId(row["run_id"]) if row["run_id"] else None,
+        run_status=RunStatus(row["run_status"]) if row["run_status"] else None,
+        moved_from=at_or_none(row["moved_from"]),
+        version=row["version"],
+    )
+
+
+def _coming(row: Row) -> Coming:
+    return Coming(
+        AutomationId(row["id"]),
+        row["name"],
+        row["version"],
+        row["timezone"],
+        _schedule(row["schedule"]),
+        row["spread_minutes"],
+        at(row["next_run_at"]),
+        at_or_none(row["next_slot_at"]),
+        at(row["slots_after"]),
+    )
+
+
+@lru_cache(maxsize=4096)  # a thousand automations share a few dozen schedules
+def _schedule(text: str) -> Schedule:
+    return Schedule.from_wire(msgspec.json.decode(text.encode("utf-8"), type=dict[str, object]))

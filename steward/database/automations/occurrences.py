@@ -1,0 +1,302 @@
+"""Stored rows of coming and past runs; slots nobody edited yet have none and are worked out elsewhere."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.json import JsonValue
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.model.run import RunStatus
+
+_COLUMNS = """
+    o.org_id, o.automation_id, o.slot_at, o.run_at, o.local_key, o.state, o.reason, o.run_id, o.moved_from,
+    o.version, o.by_auditor, o.kept
+"""
+_OPEN = Both(
+    # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
+    sqlite=f"SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
+    " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.slot_at >= k.value ->> 1"
+    f" UNION SELECT {_COLUMNS} FROM json_each(:wanted) AS k CROSS JOIN occurrences AS o"
+    " ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.state = 'pending'",
+    postgresql=f"SELECT {_COLUMNS} FROM jsonb_array_elements(CAST(:wanted AS jsonb)) AS k"
+    " JOIN occurrences AS o ON o.org_id = :org AND o.automation_id = k.value ->> 0"
+    " AND o.slot_at >= (k.value ->> 1)::bigint"
+    f" UNION SELECT {_COLUMNS} FROM jsonb_array_elements(CAST(:wanted AS jsonb)) AS k"
+    " JOIN occurrences AS o ON o.org_id = :org AND o.automation_id = k.value ->> 0 AND o.state = 'pending'",
+)
+_DECIDED = (
+    " ON CONFLICT (org_id, automation_id, slot_at) DO UPDATE SET state = excluded.state,"
+    " reason = excluded.reason, run_id = excluded.run_id, updated_at = excluded.updated_at"
+    " WHERE occurrences.state = 'pending'"
+)
+_DECIDE = Both(
+    sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
+    " run_id, version, by_auditor, kept, updated_at)"
+    " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
+    " r.value ->> 5, r.value ->> 6, 0, :by_auditor, 0, :now FROM json_each(:rows) AS r WHERE true" + _DECIDED,
+    postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
+    " run_id, version, by_auditor, kept, updated_at)"
+    " SELECT :org, r.value ->> 0, (r.value ->> 1)::bigint, (r.value ->> 2)::bigint, r.value ->> 3,"
+    " r.value ->> 4, r.value ->> 5, r.value ->> 6, 0, :by_auditor, false, :now"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _DECIDED,
+)
+_INSERT = Both(
+    sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
+    " run_id, moved_from, version, by_auditor, kept, updated_at)"
+    " SELECT :org, :automation, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
+    " r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, :now"
+    " FROM json_each(:rows) AS r WHERE true ON CONFLICT (org_id, automation_id, slot_at) DO NOTHING",
+    postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
+    " run_id, moved_from, version, by_auditor, kept, updated_at)"
+    " SELECT :org, :automation, (r.value ->> 0)::bigint, (r.value ->> 1)::bigint, r.value ->> 2,"
+    " r.value ->> 3, r.value ->> 4, r.value ->> 5, (r.value ->> 6)::bigint, (r.value ->> 7)::bigint,"
+    " (r.value ->> 8)::boolean, (r.value ->> 9)::boolean, :now"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " ON CONFLICT (org_id, automation_id, slot_at) DO NOTHING",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlot:
+    """One stored occurrence; `kept` rows were stored by `this_and_later` (schedule.md 8.3, effect 2)."""
+
+    slot_at: datetime
+    run_at: datetime
+    local_key: str
+    state: OccurrenceState = OccurrenceState.PENDING
+    reason: SkipReason | None = None
+    run_id: RunId | None = None
+    moved_from: datetime | None = None
+    version: int = 0
+    by_auditor: bool = False
+    kept: bool = False
+
+    @property
+    def is_skipped_by_person(self) -> bool:
+        """Whether a person skipped it, or it stands for one a change of the automation dropped."""
+        return self.reason is SkipReason.BY_MERCHANT
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A stored occurrence in a list: whose it is, and the status of its run."""
+
+    automation_id: AutomationId
+    row: StoredSlot
+    run_status: RunStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What became of one due slot, to be written."""
+
+    automation_id: AutomationId
+    slot_at: datetime
+    run_at: datetime
+    local_key: str
+    state: OccurrenceState
+    reason: SkipReason | None
+    run_id: RunId | None
+
+
+async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: datetime) -> StoredSlot | None:
+    """The stored row of one slot; None when it has none."""
+    row = await tx.one(
+        f"SELECT {_COLUMNS} FROM occurrences AS o"
+        " WHERE o.org_id = :org AND o.automation_id = :automation AND o.slot_at = :slot_at",
+        {"org": org, "automation": automation, "slot_at": slot_at},
+    )
+    return None if row is None else _stored(row)
+
+
+async def open_rows(
+    tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime | None
+) -> list[StoredSlot]:
+    """Pending rows, and rows of any state of slots from `since` on (None: pending ones alone)."""
+    found = await open_of(tx, org, {automation: since})
+    return found.get(automation, [])
+
+
+async def open_of(
+    tx: Tx, org: OrgId, wanted: Mapping[AutomationId, datetime | None]
+) -> dict[AutomationId, list[StoredSlot]]:
+    """As `open_rows`, for several automations; those without such rows are absent."""
+    rows: list[JsonValue] = [
+        [automation, _AFTER_ALL if since is None else ms(since)] for automation, since in wanted.items()
+    ]
+    found: dict[AutomationId, list[StoredSlot]] = {}
+    for row in await tx.all(_OPEN, {"org": org, "wanted": Json(rows)}):
+        found.setdefault(AutomationId(row["automation_id"]), []).append(_stored(row))
+    return found
+
+
+_AFTER_ALL = 2**53 - 1
+
+
+async def of_automation(
+    tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, until: datetime
+) -> list[StoredSlot]:
+    """Stored rows of one automation with `slot_at` in [since, until), rising."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM occurrences AS o"
+        " WHERE o.org_id = :org AND o.automation_id = :automation"
+        " AND o.slot_at >= :since AND o.slot_at < :until ORDER BY o.slot_at",
+        {"org": org, "automation": automation, "since": since, "until": until},
+    )
+    return [_stored(row) for row in rows]
+
+
+async def in_range(
+    tx: Tx,
+    org: OrgId,
+    *,
+    since: datetime,
+    until: datetime,
+    automation: AutomationId | None = None,
+    integration: IntegrationId | None = None,
+) -> list[Listed]:
+    """Stored rows with `run_at` in [since, until) of automations not archived, in the calendar's order.
+
+    Pending ones and those skipped ahead of time are there whatever the automation's state.
+    """
+    rows = await tx.all(
+        f"SELECT {_COLUMNS}, r.status AS run_status FROM occurrences AS o"
+        " JOIN automations AS a ON a.org_id = o.org_id AND a.id = o.automation_id"
+        " LEFT JOIN runs AS r ON r.org_id = o.org_id AND r.id = o.run_id"
+        " WHERE o.org_id = :org AND o.run_at >= :since AND o.run_at < :until AND a.state <> 'archived'"
+        + (" AND o.automation_id = :automation" if automation is not None else "")
+        + (" AND a.integration_id = :integration" if integration is not None else "")
+        + " ORDER BY o.run_at, o.slot_at, o.automation_id",
+        {
+            "org": org,
+            "since": since,
+            "until": until,
+            "automation": automation,
+            "integration": integration,
+        },
+    )
+    return [
+        Listed(
+            AutomationId(row["automation_id"]),
+            _stored(row),
+            RunStatus(row["run_status"]) if row["run_status"] else None,
+        )
+        for row in rows
+    ]
+
+
+async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, but: datetime) -> bool:
+    """Whether a stored pending row other than the slot `but` runs at exactly `run_at`."""
+    row = await tx.one(
+        "SELECT 1 AS taken FROM occurrences"
+        " WHERE org_id = :org AND automation_id = :automation AND state = 'pending'"
+        " AND run_at = :run_at AND slot_at <> :but",
+        {"org": org, "automation": automation, "run_at": run_at, "but": but},
+    )
+    return row is not None
+
+
+async def insert_many(tx: Tx, org: OrgId, automation: AutomationId, rows: Sequence[StoredSlot]) -> None:
+    """Stores rows of slots that have none; a slot that has one keeps it."""
+    if not rows:
+        return
+    values = [
+        [
+            ms(row.slot_at),
+            ms(row.run_at),
+            row.local_key,
+            row.state.value,
+            None if row.reason is None else row.reason.value,
+            row.run_id,
+            None if row.moved_from is None else ms(row.moved_from),
+            row.version,
+            row.by_auditor,
+            row.kept,
+        ]
+        for row in rows
+    ]
+    await tx.execute(_INSERT, {"org": org, "automation": automation, "rows": Json(values)})
+
+
+async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlot, was: StoredSlot) -> int:
+    """Writes an edited row when it still is as it was read; rows written."""
+    return await tx.execute(
+        "UPDATE occurrences SET run_at = :run_at, local_key = :local_key, state = :state, reason = :reason,"
+        " moved_from = :moved_from, version = :version, kept = :kept, updated_at = :now"
+        " WHERE org_id = :org AND automation_id = :automation AND slot_at = :slot_at"
+        " AND state = :was_state AND version = :was_version",
+        {
+            "org": org,
+            "automation": automation,
+            "slot_at": was.slot_at,
+            "run_at": row.run_at,
+            "local_key": row.local_key,
+            "state": row.state,
+            "reason": row.reason,
+            "moved_from": row.moved_from,
+            "version": row.version,
+            "kept": row.kept,
+            "was_state": was.state,
+            "was_version": was.version,
+        },
+    )
+
+
+async def decide(tx: Tx, org: OrgId, rows: Collection[Decided], *, by_auditor: bool = False) -> int:
+    """Writes what became of due slots: new rows, or pending ones; rows written.
+
+    A slot already decided keeps its row (engine 13, rule 3).
+    """
+    values = [
+        [
+            row.automation_id,
+            ms(row.slot_at),
+            ms(row.run_at),
+            row.local_key,
+            row.state.value,
+            None if row.reason is None else row.reason.value,
+            row.run_id,
+        ]
+        for row in rows
+    ]
+    return await tx.execute(_DECIDE, {"org": org, "rows": Json(values), "by_auditor": by_auditor})
+
+
+async def skip_pending(
+    tx: Tx, org: OrgId, automation: AutomationId, *, slots: Collection[datetime], reason: SkipReason
+) -> int:
+    """Marks pending rows as skipped by the service, their version unchanged; rows written."""
+    return await tx.execute(
+        "UPDATE occurrences SET state = 'skipped', reason = :reason, updated_at = :now"
+        " WHERE org_id = :org AND automation_id = :automation AND state = 'pending' AND slot_at IN (:slots)",
+        {"org": org, "automation": automation, "reason": reason, "slots": [ms(slot) for slot in slots]},
+    )
+
+
+async def delete_coming(tx: Tx, org: OrgId, automation: AutomationId, *, slots: Collection[datetime]) -> int:
+    """Deletes rows of slots still to come that are pending or skipped by a person; rows deleted.
+
+    A row whose slot has come is never deleted: it accounts for its slot (engine 3.4).
+    """
+    return await tx.execute(
+        "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"
+        " AND slot_at IN (:slots) AND slot_at > :now AND (state = 'pending' OR reason = 'by_merchant')",
+        {"org": org, "automation": automation, "slots": [ms(slot) for slot in slots]},
+    )
+
+
+def _stored(row: Row) -> StoredSlot:
+    return StoredSlot(
+        slot_at=at(row["slot_at"]),
+        run_at=at(row["run_at"]),
+        local_key=row["local_key"],
+        state=OccurrenceState(row["state"]),
+        reason=SkipReason(row["reason"]) if row["reason"] else None,
+        run_id=RunId(row["run_id"]) if row["run_id"] else None,
+        moved_from=at_or_none(row["moved_from"]),
+        version=row["version"],
+        by_auditor=bool(row["by_auditor"]),
+        kept=bool(row["kept"]),
+    )

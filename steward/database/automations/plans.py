@@ -1,0 +1,61 @@
+"""Plans of workflow automations, one row a plan version; a run reads its own (engine 3.4)."""
+
+import json
+import zlib
+from dataclasses import dataclass
+
+from steward.database.engine.base import Tx
+from steward.model.ids import AutomationId, OrgId
+from steward.model.json import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """A plan as kept, and what its steps were bound to from that version on."""
+
+    plan: JsonObject
+    bindings: JsonObject
+
+
+async def insert(
+    tx: Tx, org: OrgId, automation: AutomationId, version: int, *, kept: KeptPlan, sha256: str
+) -> None:
+    """Keeps the plan of a version."""
+    text = json.dumps({"plan": kept.plan, "bindings": kept.bindings}, ensure_ascii=False)
+    await tx.execute(
+        "INSERT INTO plans (org_id, automation_id, plan_version, plan, sha256, created_at)"
+        " VALUES (:org, :automation, :version, :plan, :sha256, :now)",
+        {
+            "org": org,
+            "automation": automation,
+            "version": version,
+            "plan": zlib.compress(text.encode("utf-8", "surrogatepass"), 1),
+            "sha256": sha256,
+            "now": tx.now,
+        },
+    )
+
+
+async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> KeptPlan | None:
+    """The plan of a version; None when it is not there."""
+    row = await tx.one(
+        "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
+        " AND plan_version = :version",
+        {"org": org, "automation": automation, "version": version},
+    )
+    return None if row is None else _read(row["plan"])
+
+
+async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> KeptPlan | None:
+    """The plan an automation has now."""
+    row = await tx.one(
+        "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
+        " ORDER BY plan_version DESC LIMIT 1",
+        {"org": org, "automation": automation},
+    )
+    return None if row is None else _read(row["plan"])
+
+
+def _read(packed: bytes) -> KeptPlan:
+    kept = json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
+    return KeptPlan(kept["plan"], kept["bindings"])

@@ -1,0 +1,407 @@
+"""Automations as rows: made, read, listed, changed under their version; when they run is schedules.py's."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+
+import msgspec
+
+from steward.database.engine.base import Json, Row, Tx, at, at_or_none, ms
+from steward.model.account import Maker, Via
+from steward.model.automation import Automation, AutomationState, Kind, PausedBy
+from steward.model.connection import AutomationConnection
+from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.refusals import NotFound
+from steward.model.schedule import Schedule
+from steward.model.trigger import EventTrigger, Listening, Trigger, TriggerKind, trigger_from_kept
+
+_OWN = """
+    a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
+    a.integration_id, a.store_label, a.name, a.state, a.paused_by, a.paused_reason, a.inputs, a.schedule,
+    a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
+    a.created_at, a.updated_at, a.created_by, a.created_via, a.api_client_id
+"""
+# What keeps an active automation from hearing its store: the worst of its topics, the text's first sign says
+# how bad; null without any.
+_HEARD = """
+CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
+    SELECT max(CASE WHEN c.state <> 'connected'
+                    THEN '3' || c.name || ' is not connected. Reconnect it in the web app.'
+                    WHEN h.state = 'failed' THEN '2' || coalesce(h.reason, '')
+                    WHEN h.state = 'yes' THEN '0' ELSE '1' END)
+    FROM automation_topics AS t
+    JOIN connections AS c ON c.org_id = t.org_id AND c.integration_id = t.integration_id
+    LEFT JOIN topics_heard AS h
+        ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
+    WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS heard
+"""
+JOINED = f"""
+SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.dropped, s.dropped_at, {_HEARD}
+FROM automations AS a
+JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
+"""
+
+
+class Sort(StrEnum):
+    """The orders a list may have (contract 2.2)."""
+
+    OLDEST = "created_at"
+    NEWEST = "-created_at"
+    NAME = "name"
+    NEXT_RUN = "next_run_at"
+
+
+@dataclass(frozen=True, slots=True)
+class AutomationFilter:
+    """What a list of automations is narrowed by (contract 2.2)."""
+
+    states: Collection[AutomationState] = ()
+    kind: Kind | None = None
+    template_id: str | None = None
+    platform: str | None = None
+    integration_id: IntegrationId | None = None
+    trigger: TriggerKind | None = None
+    source: str | None = None
+    q: str | None = None
+    updated_since: datetime | None = None
+
+
+# What a cursor keeps of the last row of a page: the value sorted by, and the id.
+SortKey = tuple[int | str | None, str]
+
+
+def sort_key(automation: Automation, sort: Sort) -> SortKey:
+    """Where `automation` stands in a list sorted by `sort`."""
+    match sort:
+        case Sort.NAME:
+            return automation.name.casefold(), automation.id
+        case Sort.NEXT_RUN:
+            due = automation.next_run_at
+            return (None if due is None else ms(due)), automation.id
+        case Sort.OLDEST | Sort.NEWEST:
+            return ms(automation.created_at), automation.id
+
+
+# A rename that goes on at the same time is waited for and followed (contract 6.4): what the automation was
+# read with may be older. Without a store it is what its connections are called.
+_LABEL = (
+    "coalesce((SELECT c.name FROM connections AS c"
+    " WHERE c.org_id = :org AND c.integration_id = :integration {for_update}), :label)"
+)
+
+
+async def insert(tx: Tx, org: OrgId, automation: Automation) -> None:
+    """Stores a new automation; its row in schedules is stored apart."""
+    await tx.execute(
+        "INSERT INTO automations (org_id, id, version, kind, import_id, template_id, template_version,"
+        " source, platform, integration_id, store_label, name, name_folded, state, paused_by, paused_reason,"
+        " inputs, schedule, timezone, spread_minutes, trigger_json, connections, bindings, send_mode,"
+        " plan_version, created_at, updated_at, created_by, created_via, api_client_id)"
+        " VALUES (:org, :id, :version, :kind, :import, :template, :template_version, :source, :platform,"
+        f" :integration, {_LABEL}, :name, :folded, :state, :paused_by, :reason, :inputs, :schedule,"
+        " :timezone, :spread, :trigger, :connections, :bindings, :send_mode, :plan, :created, :updated,"
+        " :person, :via, :client)",
+        _changeable(automation)
+        | {
+            "org": org,
+            "id": automation.id,
+            "version": automation.version,
+            "kind": automation.kind,
+            "import": automation.import_id,
+            "template": automation.template_id,
+            "source": automation.source,
+            "platform": automation.platform,
+            "spread": automation.spread_minutes,
+            "created": automation.created_at,
+            "updated": automation.updated_at,
+            "person": automation.maker.created_by,
+            "via": automation.maker.created_via,
+            "client": automation.maker.api_client_id,
+        },
+    )
+
+
+async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
+    """Writes every field that may change, under the version read (`was`); rows written."""
+    return await tx.execute(
+        "UPDATE automations SET version = :version, template_version = :template_version,"
+        " integration_id = :integration, store_label = CASE WHEN integration_id = :integration"
+        f" THEN store_label ELSE {_LABEL} END, name = :name, name_folded = :folded,"
+        " state = :state, paused_by = :paused_by, paused_reason = :reason, inputs = :inputs,"
+        " schedule = :schedule, timezone = :timezone, trigger_json = :trigger, connections = :connections,"
+        " bindings = :bindings, send_mode = :send_mode, plan_version = :plan, updated_at = :updated"
+        " WHERE org_id = :org AND id = :id AND version = :was",
+        _changeable(automation)
+        | {
+            "org": org,
+            "id": automation.id,
+            "version": automation.version,
+            "updated": automation.updated_at,
+            "was": was,
+        },
+    )
+
+
+async def pause_unread(tx: Tx, org: OrgId, automation: AutomationId, *, reason: str) -> int | None:
+    """Pauses an active automation whatever else its row holds; its new version, None when not active."""
+    row = await tx.one(
+        "UPDATE automations SET state = 'paused', paused_by = 'system', paused_reason = :reason,"
+        " version = version + 1, updated_at = :now"
+        " WHERE org_id = :org AND id = :automation AND state = 'active' RETURNING version",
+        {"org": org, "automation": automation, "reason": reason},
+    )
+    return None if row is None else int(row["version"])
+
+
+def _changeable(automation: Automation) -> dict[str, object]:
+    connections: list[JsonValue] = [
+        {"integration_id": bound.integration_id, "kind": bound.kind} for bound in automation.connections
+    ]
+    return {
+        "template_version": automation.template_version,
+        "integration": automation.integration_id,
+        "label": automation.store_label,
+        "name": automation.name,
+        "folded": automation.name.casefold(),
+        "state": automation.state,
+        "paused_by": automation.paused_by,
+        "reason": automation.paused_reason,
+        "inputs": Json(automation.inputs),
+        "schedule": Json(automation.schedule.to_wire()),
+        "timezone": automation.timezone,
+        "trigger": Json(automation.trigger.to_kept()),
+        "connections": Json(connections),
+        "bindings": Json(automation.bindings),
+        "send_mode": automation.send_mode,
+        "plan": automation.plan_version,
+    }
+
+
+async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
+    """The automation. Raises NotFound, also for one of another organisation."""
+    row = await tx.one(
+        f"{JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
+    )
+    if row is None:
+        raise NotFound
+    return record(row)
+
+
+async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Automation]:
+    """Those of the automations that there are in the organisation, by id."""
+    rows = await tx.all(
+        f"{JOINED} WHERE a.org_id = :org AND a.id IN (:automations)",
+        {"org": org, "automations": list(automations)},
+    )
+    return {AutomationId(row["id"]): record(row) for row in rows}
+
+
+async def own_rows(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, Automation]:
+    """Those of the automations that there are, by id, by their own rows alone: what changes with every run
+    is left empty. For the dispatch tick, which has it from the schedules it locked."""
+    rows = await tx.all(
+        f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
+        " 0 AS dropped, NULL AS dropped_at, NULL AS heard"
+        " FROM automations AS a WHERE a.org_id = :org AND a.id IN (:automations)",
+        {"org": org, "automations": list(automations)},
+    )
+    return {AutomationId(row["id"]): record(row) for row in rows}
+
+
+async def find(
+    tx: Tx, org: OrgId, wanted: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
+) -> list[Automation]:
+    """Automations of the organisation in the order of `sort`; those after the page's last key `after`."""
+    where, args = _conditions(wanted)
+    if after is not None:
+        condition, values = _after(sort, after)
+        where.append(condition)
+        args |= values
+    rows = await tx.all(
+        f"{JOINED} WHERE {' AND '.join(['a.org_id = :org', *where])} ORDER BY {_ORDER[sort]} LIMIT :limit",
+        args | {"org": org, "limit": limit},
+    )
+    return [record(row) for row in rows]
+
+
+_ORDER = {
+    Sort.OLDEST: "a.created_at, a.id",
+    Sort.NEWEST: "a.created_at DESC, a.id DESC",
+    Sort.NAME: "a.name_folded, a.id",
+    Sort.NEXT_RUN: "s.next_run_at IS NULL, s.next_run_at, a.id",
+}
+
+
+def _conditions(wanted: AutomationFilter) -> tuple[list[str], dict[str, object]]:
+    where: list[str] = []
+    args: dict[str, object] = {}
+    for condition, name, value in (
+        ("a.state IN (:states)", "states", wanted.states or None),
+        ("a.kind = :kind", "kind", wanted.kind),
+        ("a.template_id = :template", "template", wanted.template_id),
+        ("a.platform = :platform", "platform", wanted.platform),
+        ("a.source = :source", "source", wanted.source),
+        ("a.updated_at >= :since", "since", wanted.updated_since),
+        ("a.name_folded LIKE :q ESCAPE '!'", "q", _contains(wanted.q)),
+        ("a.trigger_json LIKE :trigger", "trigger", _kept_trigger(wanted.trigger)),
+    ):
+        if value is not None:
+            where.append(condition)
+            args[name] = value
+    if wanted.integration_id is not None:  # runs on it, or reads it (contract 2.2)
+        where.append("(a.integration_id = :integration OR a.connections LIKE :reads)")
+        args |= {
+            "integration": wanted.integration_id,
+            "reads": f'%"integration_id":{wanted.integration_id},%',
+        }
+    return where, args
+
+
+def _contains(q: str | None) -> str | None:
+    if q is None:
+        return None
+    plain = q.casefold()
+    for special in "!%_":
+        plain = plain.replace(special, f"!{special}")
+    return f"%{plain}%"
+
+
+def _kept_trigger(trigger: TriggerKind | None) -> str | None:
+    return None if trigger is None else f'{{"kind":"{trigger.value}"%'
+
+
+def _after(sort: Sort, after: SortKey) -> tuple[str, dict[str, object]]:
+    value, last = after
+    args: dict[str, object] = {"after": value, "after_id": last}
+    match sort:
+        case Sort.OLDEST:
+            return "(a.created_at > :after OR (a.created_at = :after AND a.id > :after_id))", args
+        case Sort.NEWEST:
+            return "(a.created_at < :after OR (a.created_at = :after AND a.id < :after_id))", args
+        case Sort.NAME:
+            return "(a.name_folded > :after OR (a.name_folded = :after AND a.id > :after_id))", args
+        case Sort.NEXT_RUN if value is None:
+            return "(s.next_run_at IS NULL AND a.id > :after_id)", {"after_id": last}
+        case Sort.NEXT_RUN:
+            return (
+                "(s.next_run_at > :after OR s.next_run_at IS NULL"
+                " OR (s.next_run_at = :after AND a.id > :after_id))"
+            ), args
+
+
+async def counts(tx: Tx, org: OrgId) -> Mapping[AutomationState, int]:
+    """How many automations there are in each state; a state without any is 0."""
+    rows = await tx.all(
+        "SELECT state, count(*) AS n FROM automations WHERE org_id = :org GROUP BY state", {"org": org}
+    )
+    found = {AutomationState(row["state"]): int(row["n"]) for row in rows}
+    return {state: found.get(state, 0) for state in AutomationState}
+
+
+async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Automation]:
+    """Active automations that run on a connection, read it, or may name it in their inputs or bindings.
+
+    What inputs hold is the templates' to read: some of these may only hold the same number.
+    """
+    rows = await tx.all(
+        f"{JOINED} WHERE a.org_id = :org AND a.state = 'active' AND (a.integration_id = :integration"
+        " OR a.connections LIKE :named OR a.inputs LIKE :named OR a.bindings LIKE :named) ORDER BY a.id",
+        {"org": org, "integration": integration, "named": f"%:{integration}%"},
+    )
+    return [record(row) for row in rows]
+
+
+async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) -> None:
+    """Follows the rename of a store or account in automations that run on it (contract 6.4)."""
+    await tx.execute(
+        "UPDATE automations SET store_label = :label WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration, "label": label},
+    )
+
+
+def record(row: Row) -> Automation:
+    """The automation of a joined row."""
+    return Automation(
+        org=OrgId(row["org_id"]),
+        id=AutomationId(row["id"]),
+        version=row["version"],
+        kind=Kind(row["kind"]),
+        import_id=row["import_id"],
+        template_id=row["template_id"],
+        template_version=row["template_version"],
+        source=row["source"],
+        platform=row["platform"],
+        integration_id=None if row["integration_id"] is None else IntegrationId(row["integration_id"]),
+        store_label=row["store_label"],
+        name=row["name"],
+        state=AutomationState(row["state"]),
+        paused_by=PausedBy(row["paused_by"]) if row["paused_by"] else None,
+        paused_reason=row["paused_reason"],
+        inputs=_object(row["inputs"]),
+        schedule=_schedule(row["schedule"]),
+        timezone=row["timezone"],
+        spread_minutes=row["spread_minutes"],
+        trigger=_trigger(row),
+        connections=tuple(
+            AutomationConnection(IntegrationId(kept["integration_id"]), kept["kind"])
+            for kept in msgspec.json.decode(row["connections"])
+        ),
+        bindings=_object(row["bindings"]),
+        send_mode=row["send_mode"],
+        plan_version=row["plan_version"],
+        next_run_at=at_or_none(row["next_run_at"]),
+        last_run_at=at_or_none(row["last_run_at"]),
+        consecutive_failures=row["consecutive_failures"],
+        created_at=at(row["created_at"]),
+        updated_at=at(row["updated_at"]),
+        maker=Maker(
+            None if row["created_by"] is None else PersonId(row["created_by"]),
+            Via(row["created_via"]) if row["created_via"] else None,
+            row["api_client_id"],
+        ),
+    )
+
+
+def _trigger(row: Row) -> Trigger:
+    trigger = _kept(row["trigger_json"])
+    if not isinstance(trigger, EventTrigger):
+        return trigger
+    heard: str = row["heard"] or _OFF
+    return replace(
+        trigger,
+        listening=_LISTENING[heard[0]],
+        reason=heard[1:] or None,
+        events_dropped=row["dropped"] or 0,
+        events_dropped_at=at_or_none(row["dropped_at"]),
+    )
+
+
+_OFF = "-"
+_LISTENING = {
+    _OFF: Listening.OFF,
+    "0": Listening.YES,
+    "1": Listening.NOT_YET,
+    "2": Listening.FAILED,
+    "3": Listening.FAILED,
+}
+
+
+# Many automations share a schedule and a trigger; reading them is half the cost of a due one.
+@lru_cache(maxsize=4096)
+def _schedule(text: str) -> Schedule:
+    return Schedule.from_wire(_object(text))
+
+
+@lru_cache(maxsize=1024)
+def _kept(text: str) -> Trigger:
+    return trigger_from_kept(_object(text))
+
+
+def _object(text: str) -> JsonObject:
+    found: JsonObject = msgspec.json.decode(text)
+    return found

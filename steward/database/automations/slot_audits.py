@@ -1,0 +1,88 @@
+"""What the slot auditor reads and keeps: which automations are to be audited, and the zone package in use."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from steward.database.automations.schedules import Timing
+from steward.database.engine.base import Both, Json, Tx, at, at_or_none, ms
+from steward.model.ids import AutomationId, OrgId
+from steward.model.json import JsonValue
+
+_DUE = Both(
+    sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
+    " WHERE s.audited_until < :before AND (s.next_run_at IS NULL OR s.next_run_at > :until)"
+    " ORDER BY s.audited_until, s.automation_id LIMIT :most",
+    postgresql="SELECT org_id, automation_id FROM queue_unaudited(:before, :until, :most)",
+)
+_ALL = Both(
+    sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
+    " WHERE (s.org_id, s.automation_id) > (:after_org, :after_id)"
+    " ORDER BY s.org_id, s.automation_id LIMIT :most",
+    postgresql="SELECT org_id, automation_id FROM queue_schedules(:after_org, :after_id, :most)",
+)
+_SET_AUDITED = Both(
+    sqlite="UPDATE schedules SET audited_until = r.value ->> 1 FROM json_each(:rows) AS r"
+    " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
+    postgresql="UPDATE schedules SET audited_until = (r.value ->> 1)::bigint"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
+)
+
+# The automation of any organisation; the walk over all begins before the first.
+Key = tuple[OrgId, AutomationId]
+FIRST: Key = (OrgId(0), AutomationId(""))
+
+
+async def zone_package(tx: Tx) -> str | None:
+    """The version of the zone database all slots follow; None in a new database."""
+    row = await tx.one("SELECT version FROM zone_package WHERE one = 1")
+    return None if row is None else str(row["version"])
+
+
+async def note_zone_package(tx: Tx, version: str) -> None:
+    """Notes that all slots follow this version from now on."""
+    await tx.execute(
+        "INSERT INTO zone_package (one, version, since) VALUES (1, :version, :now)"
+        " ON CONFLICT (one) DO UPDATE SET version = excluded.version, since = excluded.since",
+        {"version": version},
+    )
+
+
+async def due(tx: Tx, *, before: datetime, until: datetime, most: int) -> list[Key]:
+    """Automations of all organisations audited up to less than `before`, longest ago first.
+
+    Not those with a run due by `until`, which dispatch has yet to decide.
+    """
+    rows = await tx.all(_DUE, {"before": before, "until": until, "most": most})
+    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+
+
+async def after(tx: Tx, key: Key, *, most: int) -> list[Key]:
+    """The automations of all organisations that come after `key`, in order."""
+    rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": most})
+    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
+
+
+async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
+    """Locks the schedules of the automations, by rising id; those others have locked are skipped."""
+    rows = await tx.all(
+        "SELECT s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until"
+        " FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
+        " ORDER BY s.automation_id {skip_locked}",
+        {"org": org, "automations": list(automations)},
+    )
+    return {
+        AutomationId(row["automation_id"]): Timing(
+            at_or_none(row["next_run_at"]),
+            at_or_none(row["next_slot_at"]),
+            at(row["slots_after"]),
+            at(row["audited_until"]),
+        )
+        for row in rows
+    }
+
+
+async def set_audited(tx: Tx, org: OrgId, audited: Mapping[AutomationId, datetime]) -> None:
+    """Writes up to when the slots of the automations have been audited; call it with them locked."""
+    rows: list[JsonValue] = [[automation, ms(until)] for automation, until in audited.items()]
+    await tx.execute(_SET_AUDITED, {"org": org, "rows": Json(rows)})

@@ -1,0 +1,31 @@
+"""What each live run leaves with its automation: when the last began, and failures in a row."""
+
+from steward.database.engine.base import Tx
+from steward.model.ids import AutomationId, OrgId
+
+
+async def began(tx: Tx, org: OrgId, automation: AutomationId) -> None:
+    """A live run of the automation began to run now (schedule 5)."""
+    await tx.execute(
+        "UPDATE schedules SET last_run_at = {now} WHERE org_id = :org AND automation_id = :automation",
+        {"org": org, "automation": automation},
+    )
+
+
+async def succeeded(tx: Tx, org: OrgId, automation: AutomationId) -> None:
+    """A live run succeeded: the count of failures begins anew."""
+    await tx.execute(
+        "UPDATE schedules SET consecutive_failures = 0"
+        " WHERE org_id = :org AND automation_id = :automation AND consecutive_failures > 0",
+        {"org": org, "automation": automation},
+    )
+
+
+async def failed(tx: Tx, org: OrgId, automation: AutomationId) -> int:
+    """A live run failed; how many have in a row."""
+    row = await tx.one(
+        "UPDATE schedules SET consecutive_failures = consecutive_failures + 1"
+        " WHERE org_id = :org AND automation_id = :automation RETURNING consecutive_failures",
+        {"org": org, "automation": automation},
+    )
+    return int(row["consecutive_failures"]) if row else 0

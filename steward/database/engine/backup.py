@@ -1,0 +1,123 @@
+"""A consistent copy of an SQLite database in one file, and the way back; leaves when to its commands."""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from steward.database.engine.base import at, ms
+from steward.database.engine.private_files import make_file, open_to_write
+from steward.database.engine.sqlite import connect
+
+_MARK = "CREATE TABLE backup (one INTEGER PRIMARY KEY CHECK (one = 1), taken_at INTEGER NOT NULL) STRICT"
+_BLOCK = 1 << 20
+
+
+class NotACopy(Exception):
+    """The file is no copy that can be restored: damaged, or something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What a copy is: its size, its hash, the newest migration in it and when it was taken."""
+
+    size: int
+    sha256: str
+    schema_version: int
+    taken_at: datetime
+
+
+def take(source: Path, target: Path, now: datetime) -> Copy:
+    """Copies the database as it is at one instant, while it is used; its hash is put beside the copy.
+
+    Readable by its owner alone. Raises FileExistsError for a target that is there.
+    """
+    for taken in (target, beside(target)):
+        if taken.exists():
+            raise FileExistsError(taken)
+    making = target.with_name(target.name + ".partial")
+    with contextlib.suppress(FileNotFoundError):
+        making.unlink()
+    make_file(making)
+    try:
+        with contextlib.closing(connect(source, read_only=True)) as here, _opened(making) as there:
+            here.backup(there)
+            there.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            there.execute(_MARK)
+            there.execute("INSERT INTO backup (one, taken_at) VALUES (1, ?)", (ms(now),))
+        found = look(making)
+        _flush(making)
+        making.rename(target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            making.unlink()
+    with open_to_write(beside(target)) as out:
+        out.write(f"{found.sha256}  {target.name}\n")
+    _flush(beside(target))
+    _flush(target.parent)
+    return found
+
+
+def beside(copy: Path) -> Path:
+    """Where the hash of a copy is kept, in the form `sha256sum --check` reads."""
+    return copy.with_name(copy.name + ".sha256")
+
+
+def look(copy: Path) -> Copy:
+    """What a copy holds. Raises NotACopy for one that is damaged, or differs from the hash beside it."""
+    digest = hashlib.sha256()
+    with copy.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    if beside(copy).exists() and beside(copy).read_text().split()[0] != digest.hexdigest():
+        raise NotACopy(f"{copy.name} is not what was written: its SHA-256 differs from {beside(copy).name}.")
+    try:
+        with _opened(copy) as there:
+            [sound] = there.execute("PRAGMA integrity_check(1)").fetchone()
+            [version] = there.execute("SELECT max(version) FROM schema_version").fetchone()
+            [taken] = there.execute("SELECT taken_at FROM backup").fetchone()
+    except (sqlite3.DatabaseError, TypeError) as error:
+        raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
+    if sound != "ok":
+        raise NotACopy(f"{copy.name} is damaged: {sound}.")
+    return Copy(copy.stat().st_size, digest.hexdigest(), version, at(taken))
+
+
+def lay_out(copy: Path, target: Path) -> None:
+    """Makes a database of a copy, readable by its owner alone. Raises FileExistsError."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as out, copy.open("rb") as file:
+        while block := file.read(_BLOCK):
+            out.write(block)
+    with _opened(target) as there:
+        there.execute("DROP TABLE backup")
+
+
+def put_in_place(fresh: Path, target: Path, aside: str) -> None:
+    """Lets `fresh` be the database; the one before stays beside it under its name with `aside`."""
+    for end in ("", "-wal", "-shm"):
+        before = target.with_name(target.name + end)
+        if before.exists():
+            before.rename(target.with_name(target.name + aside + end))
+    _flush(fresh)
+    fresh.rename(target)
+    _flush(target.parent)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def _flush(path: Path) -> None:
+    """Makes sure a file, or a folder's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,122 @@
+"""Room on the disk of an SQLite file: a reserve for the worst moment, and who may write then (engine 18).
+
+While the disk is full the API writes nothing and no run is begun; what is under way uses the reserve to note
+how it ended. PostgreSQL's disk is its own.
+"""
+
+import os
+import shutil
+from collections.abc import Collection
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from steward.database.engine.base import Act, Dialect, Engine, Tx
+from steward.database.engine.maintenance import log_size
+from steward.model.ids import OrgId
+from steward.model.refusals import Unavailable
+
+T = TypeVar("T")
+
+RESERVE_BYTES = 32 * 1024 * 1024
+LEAST_FREE = 0.10
+RETRY_SECONDS = 5
+_WORDS = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
+
+
+class DiskFull(Unavailable):
+    """A write found no room; nothing of it was done."""
+
+    def __init__(self) -> None:
+        super().__init__(_WORDS, retry_after=RETRY_SECONDS)
+
+
+class Space:
+    """The disk a database file lies on, as one process sees it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._reserve = file.with_name(file.name + ".reserve")
+        self.is_full = False
+        self.free_share = 1.0
+        self.database_bytes = 0
+
+    @property
+    def is_low(self) -> bool:
+        """Whether somebody has to make room: under a tenth is free, or nothing."""
+        return self.is_full or self.free_share < LEAST_FREE
+
+    def measure(self) -> None:
+        """Looks how much is free; what the reserve holds counts as taken."""
+        usage = shutil.disk_usage(self._file.parent)
+        self.free_share = usage.free / usage.total
+        self.database_bytes = self._file.stat().st_size + log_size(self._file)
+
+    def make_reserve(self) -> bool:
+        """Makes the reserve where it is missing; False when there is no room for it."""
+        if self._reserve.exists():
+            return True
+        handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, RESERVE_BYTES)
+        except OSError:
+            self._reserve.unlink()
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+    def ran_out(self) -> bool:
+        """A write found no room: the reserve is given up. True when there was one: then there is room."""
+        self.is_full = True
+        try:
+            self._reserve.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def try_again(self, engine: Engine, now: datetime) -> bool:
+        """Whether there is room again: for the reserve, and for a write."""
+        if not self.make_reserve():
+            return False
+        try:
+            await engine.write(now, _probe)
+        except Unavailable:
+            self.ran_out()
+            return False
+        self.is_full = False
+        return True
+
+
+async def _probe(tx: Tx) -> None:
+    """Writes one page as it is."""
+    await tx.execute("UPDATE fair_clock SET vt = vt WHERE one = 1")
+
+
+class Spared:
+    """An engine whose disk may fill. The API's refuses every write from then on; the worker's finishes."""
+
+    def __init__(self, engine: Engine, space: Space, *, finishes: bool) -> None:
+        self._engine = engine
+        self._space = space
+        self._finishes = finishes
+        self.read = engine.read  # reads go on, and cost nothing more
+        self.close = engine.close
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this is."""
+        return self._engine.dialect
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """As the engine's. Raises DiskFull; for what finishes only when the reserve is used up too."""
+        if self._space.is_full and not self._finishes:
+            raise DiskFull
+        try:
+            return await self._engine.write(now, act, org=org, urgent=urgent)
+        except DiskFull:
+            if not (self._space.ran_out() and self._finishes):
+                raise
+        return await self._engine.write(now, act, org=org, urgent=urgent)

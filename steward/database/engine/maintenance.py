@@ -1,0 +1,44 @@
+"""What an SQLite file needs from time to time: free pages given back, its log cut short (engine 2, 17)."""
+
+import asyncio
+import contextlib
+import sqlite3
+from pathlib import Path
+
+from steward.database.engine.base import Tx
+
+PAGES_AT_ONCE = 1_000
+LONGEST_LOG = 64 * 1024 * 1024
+_PATIENCE_MS = 100
+
+
+async def give_back(tx: Tx) -> None:
+    """Gives up to 1,000 free pages back to the file system; nothing on PostgreSQL."""
+    if tx.dialect == "postgresql":
+        return
+    row = await tx.one("PRAGMA freelist_count")
+    for _ in range(min(PAGES_AT_ONCE, row["freelist_count"] if row else 0)):
+        # One at a time: the driver takes a single step of a statement that answers no columns.
+        await tx.execute("PRAGMA incremental_vacuum(1)")
+
+
+def log_size(file: Path) -> int:
+    """Bytes of the file's write-ahead log."""
+    try:
+        return file.with_name(file.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+async def shorten_log(file: Path, *, longest: int = LONGEST_LOG) -> bool:
+    """Empties the write-ahead log when it is over `longest` bytes and nobody reads it; whether it did."""
+    if log_size(file) <= longest:
+        return False
+    return await asyncio.to_thread(_truncate, file)
+
+
+def _truncate(file: Path) -> bool:
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy

@@ -1,0 +1,368 @@
+"""SQLite: one group-committing writer on its own thread, one reader on the loop, four for long reads."""
+
+import asyncio
+import contextlib
+import fcntl
+import random
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+from steward.clock import Clock
+from steward.database.engine.base import Act, Busy, Dialect, Shared
+from steward.database.engine.disk_space import DiskFull
+from steward.database.engine.private_files import make_file, open_to_write
+from steward.database.engine.sqlite_log import LONGEST_PAGES, LogCopier
+from steward.database.engine.sqlite_transaction import STATEMENTS, SqliteTx, drive
+from steward.model.ids import OrgId
+from steward.model.refusals import Unavailable
+
+T = TypeVar("T")
+
+BATCH_JOBS = 500
+BATCH_SECONDS = 0.020
+ALIKE_JOBS = 200
+QUEUE_JOBS = 10_000
+QUEUE_BYTES = 64 * 1024 * 1024
+READERS = 4
+# With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
+# them back into the file.
+WRITER_CACHE_KIB = 64 * 1024
+# The rows of a large file that are due or run at one time lie in pages all over it, and asking the system for
+# a copy of each was an eighth of making a slot a run: the writer looks at them in place. For reading alone.
+WRITER_MAPPED_BYTES = 1024**3
+TRIES = 5
+
+
+class AlreadyServed(Exception):
+    """Another process serves this file (engine 2, "SQLite connections")."""
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode with the durability of engine 2."""
+    if sqlite3.sqlite_version_info < (3, 38):
+        raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
+    with contextlib.suppress(OSError):  # SQLite says in its own words why not
+        make_file(path)  # the files beside it get its rights
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30.0
+    )
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA busy_timeout = 30000")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    else:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
+        connection.execute(f"PRAGMA mmap_size = {WRITER_MAPPED_BYTES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_PAGES}")
+    return connection
+
+
+def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.row_factory = None  # see _columns
+    return connection
+
+
+@dataclass(slots=True)
+class _Job:
+    now: datetime
+    act: Act[Any]
+    answer: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+    weight: int = 0
+    result: Any = None
+    error: BaseException | None = None
+
+
+class _Writer:
+    """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
+
+    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
+        self._told = told
+        self._connection = _plain(connect(path))
+        # What an INSERT of many rows may have to take back stays in memory; what a migration sorts does not.
+        self._connection.execute("PRAGMA temp_store = MEMORY")
+        self._copier = LogCopier(connect(path))
+        self._jobs: deque[_Job] = deque()
+        self._put_bytes = 0  # each of the two is counted by one thread alone; their difference is what waits
+        self._taken_bytes = 0
+        self._wake = threading.Condition()
+        self._closed = False
+        self._waking: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._loop, name="steward-writer", daemon=True)
+        self._thread.start()
+
+    def put(self, job: _Job, *, urgent: bool) -> None:
+        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full (engine 18).
+
+        The thread is woken when the loop has done its present round: jobs of one round then share a commit,
+        and the two threads do not take turns for every one of them.
+        """
+        if self._closed or (not urgent and self._is_full(job)):
+            raise Unavailable(retry_after=1)
+        self._put_bytes += job.weight
+        if urgent:
+            self._jobs.appendleft(job)
+        else:
+            self._jobs.append(job)
+        if self._waking is not job.loop:
+            self._waking = job.loop
+            job.loop.call_soon(self._notify)
+
+    def _is_full(self, job: _Job) -> bool:
+        waiting = self._put_bytes - self._taken_bytes
+        return len(self._jobs) >= QUEUE_JOBS or (waiting > 0 and waiting + job.weight > QUEUE_BYTES)
+
+    def _notify(self) -> None:
+        self._waking = None
+        with self._wake:
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Finishes what is queued, then ends the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        self._thread.join()
+        self._copier.close()
+        self._connection.close()
+
+    def _next(self) -> _Job | None:
+        if not self._jobs:
+            return None
+        job = self._jobs.popleft()  # this thread alone takes from the queue
+        self._taken_bytes += job.weight
+        return job
+
+    def _loop(self) -> None:
+        while True:
+            with self._wake:
+                while not self._jobs and not self._closed:
+                    self._wake.wait()
+                if not self._jobs:
+                    return
+            done: list[_Job] = []
+            try:
+                self._batch(done)
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+                for job in done:
+                    job.error = _passing(error)
+            _answer(done)
+            self._told(len(done))
+            self._copier.written(self._connection.total_changes)
+
+    def _batch(self, done: list[_Job]) -> None:
+        """All waiting jobs in one transaction; savepoints only once a job has failed after writing.
+
+        A refusal mostly comes before the first write and leaves nothing to undo. Else the batch is rolled
+        back and done again from its start, which every act allows, now each job under its own savepoint.
+        """
+        first = self._next()
+        if first is None:
+            return
+        done.append(first)
+        self._connection.execute("BEGIN IMMEDIATE")
+        end = time.monotonic() + BATCH_SECONDS
+        is_clean = self._turn(first, done)
+        while is_clean and len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
+            done.append(job)
+            is_clean = self._turn(job, done)
+        if not is_clean:
+            self._connection.execute("ROLLBACK")
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in done:
+                self._run_apart(job)
+        self._connection.execute("COMMIT")
+
+    def _turn(self, job: _Job, done: list[_Job]) -> bool:
+        """Runs a job, with those of its kind that wait behind it; False as `_run`."""
+        kind = job.act
+        if not isinstance(kind, Shared) or not kind.everywhere:
+            return self._run(job)
+        alike = [job]
+        while len(alike) < ALIKE_JOBS and (other := self._next()):
+            if not isinstance(other.act, Shared) or other.act.together is not kind.together:
+                self._jobs.appendleft(other)
+                self._taken_bytes -= other.weight
+                break
+            alike.append(other)
+            done.append(other)
+        if len(alike) > 1:
+            together = self._run_together(kind, alike)
+            if together is not None:
+                return together
+        return all([self._run(each) for each in alike])
+
+    def _run_together(self, kind: Shared[Any, Any], jobs: list[_Job]) -> bool | None:
+        """Runs jobs of a kind in one call. It failed: False as `_run`, None when it has left nothing behind.
+
+        Under no savepoint: for that SQLite would copy each page before it is changed.
+        """
+        before = self._connection.total_changes
+        items = [job.act.item for job in jobs if isinstance(job.act, Shared)]
+        try:
+            answers = drive(lambda tx: kind.together(tx, items), SqliteTx(self._connection, jobs[0].now))
+        except Exception:
+            if not self._connection.in_transaction:
+                raise  # as in _run
+            return None if self._connection.total_changes == before else False
+        for job, answer in zip(jobs, answers, strict=True):
+            job.result = answer
+        return True
+
+    def _run(self, job: _Job) -> bool:
+        """Runs a job; False when it failed and left writes behind that must go."""
+        before = self._connection.total_changes
+        try:
+            job.result = drive(job.act, SqliteTx(self._connection, job.now))
+        except BaseException as error:
+            job.error = error
+            if not self._connection.in_transaction:
+                raise  # the whole transaction is gone: the batch has failed (engine 2)
+            return self._connection.total_changes == before
+        return True
+
+    def _run_apart(self, job: _Job) -> None:
+        """Runs a job under its own savepoint, which takes back what a failing one has written."""
+        job.error = None
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = drive(job.act, SqliteTx(self._connection, job.now))
+        except BaseException as error:
+            job.error = error
+            if not self._connection.in_transaction:
+                raise  # as above
+            self._connection.execute("ROLLBACK TO job")
+        self._connection.execute("RELEASE job")
+
+
+def _passing(error: BaseException) -> BaseException:
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return Busy(str(error))
+    return error
+
+
+def _answer(jobs: list[_Job]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, own in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(_settle, own)
+
+
+def _settle(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.answer.done():
+            continue
+        if job.error is not None:
+            job.answer.set_exception(job.error)
+        else:
+            job.answer.set_result(job.result)
+
+
+class SqliteEngine:
+    """The embedded database: every write waits for its own commit, commits ready together share one."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock,
+        serve: bool = False,
+        told: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it.
+
+        `told` hears from the writing thread how many writes each commit carried.
+        """
+        self._clock = clock
+        self._lock: IO[str] | None = take_lock(path) if serve else None
+        self._writer = _Writer(path, told)
+        self._near = _plain(connect(path, read_only=True))
+        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
+        self._local = threading.local()
+        self._far: list[sqlite3.Connection] = []
+        self._path = path
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which engine this is."""
+        return "sqlite"
+
+    async def write(
+        self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
+    ) -> T:
+        """Runs `act` on the writer and waits for its commit. Raises Unavailable after five busy tries."""
+        loop = asyncio.get_running_loop()
+        for attempt in range(TRIES):
+            job = _Job(now, act, loop.create_future(), loop, getattr(act, "weight", 0))
+            self._writer.put(job, urgent=urgent)
+            try:
+                return cast("T", await job.answer)
+            except Busy:
+                await self._clock.sleep(random.random() * 0.010 * 2**attempt)
+            except sqlite3.OperationalError as error:
+                if "full" in str(error) or "I/O" in str(error):
+                    raise DiskFull from error
+                raise
+        raise Unavailable(retry_after=1)
+
+    async def read(
+        self,
+        now: datetime,
+        act: Act[T],
+        *,
+        org: OrgId | Collection[OrgId] = (),
+        small: bool = False,
+        opens: bool = False,
+    ) -> T:
+        """Runs `act` on the loop's own reader when `small`, else on a reader thread with one snapshot."""
+        if small:
+            return drive(act, SqliteTx(self._near, now))
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_far, now, act)
+
+    def _read_far(self, now: datetime, act: Act[T]) -> T:
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = _plain(connect(self._path, read_only=True))
+            self._local.connection = connection
+            self._far.append(connection)
+        connection.execute("BEGIN")
+        try:
+            return drive(act, SqliteTx(connection, now))
+        finally:
+            connection.execute("COMMIT")
+
+    async def close(self) -> None:
+        """Ends every connection; what is queued is committed first."""
+        self._writer.close()
+        self._pool.shutdown(wait=True)
+        for connection in [self._near, *self._far]:
+            connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def take_lock(path: Path) -> IO[str]:
+    """The lock of whoever serves a file, held until it is closed. Raises AlreadyServed."""
+    handle = open_to_write(path.with_name(path.name + ".lock"))
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise AlreadyServed(f"Another process already serves {path.name}.") from None
+    return handle

@@ -1,0 +1,154 @@
+"""Types of objects of listening stores that are read again: since when, up to where, and what is due."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.database.engine.base import Both, Row, Tx, at
+from steward.model.ids import IntegrationId, OrgId
+
+_DUE = Both(
+    "SELECT org_id, integration_id, object_type FROM catch_ups WHERE next_at <= {now}"
+    " ORDER BY next_at LIMIT :most",
+    "SELECT org_id, integration_id, object_type FROM queue_catch_ups(:most)",
+)
+
+
+class Fill(StrEnum):
+    """Whether what was last seen of a type must be complete, and is."""
+
+    NONE = "none"
+    WANTED = "wanted"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp:
+    """A type of object of a store: listened to `since`; everything modified before `read_until` is known.
+
+    `ids_at`: when the list of ids was last compared.
+    """
+
+    object_type: str
+    since: datetime
+    fill: Fill
+    read_until: datetime
+    ids_at: datetime
+    tries: int
+
+
+async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, str]]]:
+    """What is to be read again now, of all organisations."""
+    rows = await tx.all(_DUE, {"most": most})
+    return [
+        (OrgId(row["org_id"]), (IntegrationId(row["integration_id"]), row["object_type"])) for row in rows
+    ]
+
+
+async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchUp]:
+    """Every type of the store that is read again."""
+    rows = await tx.all(
+        "SELECT object_type, since, fill, read_until, ids_at, tries FROM catch_ups"
+        " WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+    return {row["object_type"]: _catch_up(row) for row in rows}
+
+
+async def begin(
+    tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, fill: Fill, next_at: datetime
+) -> None:
+    """Listening to a type begins now."""
+    await tx.execute(
+        "INSERT INTO catch_ups (org_id, integration_id, object_type, since, fill, read_until, ids_at,"
+        " next_at) VALUES (:org, :integration, :type, :now, :fill, :now, :now, :next)"
+        " ON CONFLICT (org_id, integration_id, object_type) DO NOTHING",
+        {"org": org, "integration": integration, "type": object_type, "fill": fill, "next": next_at},
+    )
+
+
+async def fill_anew(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+    """A derived topic joined: what was last seen must be complete before it is listened to."""
+    await tx.execute(
+        "UPDATE catch_ups SET fill = 'wanted', next_at = :now"
+        " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
+        {"org": org, "integration": integration, "type": object_type},
+    )
+
+
+async def filled(
+    tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
+) -> None:
+    """What was last seen of the type is complete."""
+    await tx.execute(
+        "UPDATE catch_ups SET fill = 'done', tries = 0, next_at = :next"
+        " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
+        {"org": org, "integration": integration, "type": object_type, "next": next_at},
+    )
+
+
+async def read_on(
+    tx: Tx,
+    org: OrgId,
+    integration: IntegrationId,
+    object_type: str,
+    *,
+    until: datetime,
+    next_at: datetime,
+    ids_at: datetime,
+) -> None:
+    """Everything modified until then is known."""
+    await tx.execute(
+        "UPDATE catch_ups SET read_until = :until, ids_at = :ids_at, next_at = :next, tries = 0"
+        " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
+        {
+            "org": org,
+            "integration": integration,
+            "type": object_type,
+            "until": until,
+            "next": next_at,
+            "ids_at": ids_at,
+        },
+    )
+
+
+async def put_off(
+    tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
+) -> None:
+    """The store could not be read: it is tried again then, from where it was."""
+    await tx.execute(
+        "UPDATE catch_ups SET next_at = :next, tries = tries + 1"
+        " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
+        {"org": org, "integration": integration, "type": object_type, "next": next_at},
+    )
+
+
+async def at_once(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """Something was not delivered: everything is read again now."""
+    await tx.execute(
+        "UPDATE catch_ups SET next_at = :now WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )
+
+
+async def remove_others(
+    tx: Tx, org: OrgId, integration: IntegrationId, object_types: Collection[str]
+) -> None:
+    """Of the types nobody waits for any more nothing is read."""
+    await tx.execute(
+        "DELETE FROM catch_ups WHERE org_id = :org AND integration_id = :integration"
+        " AND object_type NOT IN (:types)",
+        {"org": org, "integration": integration, "types": sorted(object_types)},
+    )
+
+
+def _catch_up(row: Row) -> CatchUp:
+    return CatchUp(
+        object_type=row["object_type"],
+        since=at(row["since"]),
+        fill=Fill(row["fill"]),
+        read_until=at(row["read_until"]),
+        ids_at=at(row["ids_at"]),
+        tries=row["tries"],
+    )

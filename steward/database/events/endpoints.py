@@ -1,0 +1,38 @@
+"""Addresses store events arrive at: found by the hash of their key before the organisation is known."""
+
+import hashlib
+
+from steward.database.engine.base import Tx
+from steward.model.ids import IntegrationId, OrgId
+
+
+def hashed(key: str) -> str:
+    """How a key is looked up, and how it is named in logs (safety 9 rule 5)."""
+    return hashlib.sha256(key.encode("utf-8")).hexdigest()
+
+
+async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
+    """Whose address this is; None when it is nobody's, or no longer."""
+    row = await tx.one(
+        "SELECT org_id, integration_id FROM dir_endpoints WHERE endpoint_key_hash = :hash",
+        {"hash": hashed(key)},
+    )
+    return (OrgId(row["org_id"]), IntegrationId(row["integration_id"])) if row else None
+
+
+async def open_for(tx: Tx, org: OrgId, integration: IntegrationId, key: str) -> None:
+    """Opens a store's address under a new key; those before are closed."""
+    await close(tx, org, integration)
+    await tx.execute(
+        "INSERT INTO dir_endpoints (endpoint_key_hash, org_id, integration_id)"
+        " VALUES (:hash, :org, :integration)",
+        {"hash": hashed(key), "org": org, "integration": integration},
+    )
+
+
+async def close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """Closes a store's address: the next delivery finds nobody (contract 4.5)."""
+    await tx.execute(
+        "DELETE FROM dir_endpoints WHERE org_id = :org AND integration_id = :integration",
+        {"org": org, "integration": integration},
+    )

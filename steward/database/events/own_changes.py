@@ -1,0 +1,123 @@
+"""What automations changed in the last minutes, for the guard against their own echo (connectors 9.5)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.database.engine.base import Both, Json, Tx, at, at_or_none, ms
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+
+KEPT = timedelta(minutes=10)
+
+_NOTE_HEAD = (
+    "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
+    " applied_at, modified_at, moved, by_event)"
+)
+_NOTE_TAIL = (
+    " ON CONFLICT (org_id, integration_id, object_type, object_id, automation_id, run_id) DO UPDATE"
+    " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at, moved = excluded.moved"
+)
+_NOTE = Both(
+    _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, o.automation_id, :run, :at,"
+    " r.value ->> 3, r.value ->> 4, o.started_by = 'event'"
+    " FROM json_each(:rows) AS r JOIN runs AS o ON o.org_id = :org AND o.id = :run WHERE true" + _NOTE_TAIL,
+    _NOTE_HEAD + " SELECT :org, (r.value ->> 0)::bigint, r.value ->> 1, r.value ->> 2, o.automation_id,"
+    " :run, :at, (r.value ->> 3)::bigint, (r.value ->> 4)::boolean, o.started_by = 'event'"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " JOIN runs AS o ON o.org_id = :org AND o.id = :run" + _NOTE_TAIL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """An object a run changed: `modified_at` is its time in the echo, `moved` whether our write set it."""
+
+    integration: IntegrationId
+    object_type: str
+    object_id: str
+    modified_at: datetime | None
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChange:
+    """A change an automation made lately."""
+
+    automation: AutomationId
+    object_type: str
+    object_id: str
+    run: RunId
+    applied_at: datetime
+    modified_at: datetime | None
+    moved: bool
+    by_event: bool
+
+
+async def note(
+    tx: Tx, org: OrgId, run: RunId, touched: Sequence[Touched], *, at: datetime | None = None
+) -> None:
+    """Notes what a run changed, with its outcome and in its transaction; `at` none: now."""
+    rows = {
+        (one.integration, one.object_type, one.object_id): [
+            one.integration,
+            one.object_type,
+            one.object_id,
+            None if one.modified_at is None else ms(one.modified_at),
+            one.moved,
+        ]
+        for one in touched
+    }
+    if rows:
+        kept = [row for _, row in sorted(rows.items())]
+        await tx.execute(_NOTE, {"org": org, "run": run, "at": at or tx.now, "rows": Json(kept)})
+
+
+async def of(
+    tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
+) -> list[OwnChange]:
+    """What these automations changed in the store within the last ten minutes."""
+    rows = await tx.all(
+        "SELECT automation_id, object_type, object_id, run_id, applied_at, modified_at, moved, by_event"
+        " FROM own_changes WHERE org_id = :org AND integration_id = :integration"
+        " AND automation_id IN (:automations) AND applied_at > :since",
+        {
+            "org": org,
+            "integration": integration,
+            "automations": list(automations),
+            "since": tx.now - KEPT,
+        },
+    )
+    return [
+        OwnChange(
+            AutomationId(row["automation_id"]),
+            row["object_type"],
+            row["object_id"],
+            RunId(row["run_id"]),
+            at(row["applied_at"]),
+            at_or_none(row["modified_at"]),
+            bool(row["moved"]),
+            bool(row["by_event"]),
+        )
+        for row in rows
+    ]
+
+
+async def under_way(
+    tx: Tx, org: OrgId, integration: IntegrationId, automations: Collection[AutomationId]
+) -> set[tuple[AutomationId, str, str]]:
+    """Objects of the store these automations have lately begun to write, the outcome not yet known."""
+    rows = await tx.all(
+        "SELECT r.automation_id, c.object_type, c.object_id FROM effects AS e"
+        " JOIN runs AS r ON r.org_id = e.org_id AND r.id = e.run_id"
+        " JOIN changes AS c ON c.org_id = e.org_id AND c.run_id = e.run_id AND c.id = e.change_id"
+        " WHERE e.org_id = :org AND e.state IN ('intent', 'unknown') AND e.intent_at > :since"
+        " AND e.integration_id = :integration"
+        " AND r.automation_id IN (:automations) AND c.object_id IS NOT NULL",
+        {
+            "org": org,
+            "integration": integration,
+            "automations": list(automations),
+            "since": tx.now - KEPT,
+        },
+    )
+    return {(AutomationId(row["automation_id"]), row["object_type"], row["object_id"]) for row in rows}

@@ -1,0 +1,221 @@
+"""Store events as they arrived: kept once by their key, locked to be matched, put off when they fail."""
+
+import json
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.json import JsonObject, JsonValue
+
+FAILURES_TO_POISON = 5
+LONGEST_MINUTES = 60
+_LEVEL = 1  # bodies are small and come fast
+
+_KEEP = Both(
+    "INSERT INTO events (org_id, id, integration_id, dedupe_key, topic, polled, received_at, occurred_at,"
+    " bytes, oversize, state, not_before)"
+    " SELECT r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, r.value ->> 5, :now,"
+    " r.value ->> 6, r.value ->> 7, r.value ->> 8, 'new', :now FROM json_each(:rows) AS r WHERE true"
+    " ON CONFLICT (org_id, integration_id, dedupe_key) DO NOTHING RETURNING org_id, id",
+    "INSERT INTO events (org_id, id, integration_id, dedupe_key, topic, polled, received_at, occurred_at,"
+    " bytes, oversize, state, not_before)"
+    " SELECT (r.value ->> 0)::bigint, r.value ->> 1, (r.value ->> 2)::bigint, r.value ->> 3, r.value ->> 4,"
+    " (r.value ->> 5)::boolean, :now, (r.value ->> 6)::bigint, (r.value ->> 7)::bigint,"
+    " (r.value ->> 8)::boolean, 'new', :now FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " ON CONFLICT (org_id, integration_id, dedupe_key) DO NOTHING RETURNING org_id, id",
+)
+_KEEP_BODIES = Both(
+    "INSERT INTO event_bodies (org_id, event_id, body) VALUES (:org, :id, :body)",
+    "INSERT INTO event_bodies (org_id, event_id, body)"
+    " SELECT * FROM unnest(:orgs::bigint[], :ids::text[], :bodies::bytea[])",
+)
+_DUE = Both(
+    "SELECT org_id, id FROM events WHERE state = 'new' AND not_before <= {now}"
+    " ORDER BY not_before, id LIMIT :most",
+    "SELECT org_id, id FROM queue_events(:most, :test_now)",
+)
+# One call for PostgreSQL; SQLite walks the table when it is asked so (store/schedules.py).
+_MATCHED = Both(
+    "UPDATE events SET state = 'matched', pointer = :pointer WHERE org_id = :org AND id = :event",
+    "UPDATE events SET state = 'matched', pointer = r.value ->> 1"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
+    " WHERE events.org_id = :org AND events.id = r.value ->> 0",
+)
+_COLUMNS = (
+    "e.org_id, e.id, e.integration_id, e.topic, e.polled, e.received_at, e.occurred_at, e.oversize, e.tries"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """A delivery to be kept; `body` null when it was over the cap, `native` the platform's own topic."""
+
+    org: OrgId
+    id: str
+    integration: IntegrationId
+    dedupe_key: str
+    native: str
+    size: int
+    body: bytes | None
+    occurred_at: datetime | None = None
+    polled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvent:
+    """An event as it was kept; `body` is null when it was over the cap."""
+
+    org: OrgId
+    id: str
+    integration: IntegrationId
+    native: str
+    polled: bool
+    received_at: datetime
+    occurred_at: datetime | None
+    oversize: bool
+    tries: int
+    body: bytes | None
+
+
+async def keep(tx: Tx, new: NewEvent) -> bool:
+    """Keeps a delivery with its body; False when its key was there already (contract 2.11 step 5)."""
+    return (await keep_together(tx, [new]))[0]
+
+
+async def keep_together(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
+    """As `keep`, for deliveries of any organisations the transaction has entered; of equals one is kept."""
+    ordered = sorted(new, key=lambda one: (one.org, one.integration, one.dedupe_key))
+    rows: list[list[JsonValue]] = [
+        [
+            one.org,
+            one.id,
+            one.integration,
+            one.dedupe_key,
+            one.native,
+            one.polled,
+            None if one.occurred_at is None else ms(one.occurred_at),
+            one.size,
+            one.body is None,
+        ]
+        for one in ordered
+    ]
+    kept = await tx.all(_KEEP, {"rows": Json(rows)})
+    ids = {row["id"] for row in kept}
+    with_body = [(one, zlib.compress(one.body, _LEVEL)) for one in ordered if one.id in ids and one.body]
+    if with_body and tx.dialect == "postgresql":
+        columns: dict[str, object] = {
+            "orgs": [one.org for one, _ in with_body],
+            "ids": [one.id for one, _ in with_body],
+            "bodies": [body for _, body in with_body],
+        }
+        await tx.execute(_KEEP_BODIES, columns)
+    elif with_body:
+        for one, body in with_body:
+            await tx.execute(_KEEP_BODIES, {"org": one.org, "id": one.id, "body": body})
+    return [one.id in ids for one in new]
+
+
+async def due(tx: Tx, most: int) -> list[tuple[OrgId, str]]:
+    """Events of all organisations that wait to be matched, the longest waiting first."""
+    rows = await tx.all(_DUE, {"most": most, "test_now": tx.test_now})
+    return [(OrgId(row["org_id"]), row["id"]) for row in rows]
+
+
+async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[KeptEvent]:
+    """Those of the events that are still new, with their bodies, in the order of their ids."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS}, b.body FROM events AS e"
+        " LEFT JOIN event_bodies AS b ON b.org_id = e.org_id AND b.event_id = e.id"
+        " WHERE e.org_id = :org AND e.id IN (:events) AND e.state = 'new' ORDER BY e.id",
+        {"org": org, "events": list(events)},
+    )
+    return [_kept(row) for row in rows]
+
+
+async def lock(tx: Tx, org: OrgId, events: Collection[str]) -> set[str]:
+    """Locks those that are still new; the ones another matcher has in hand are left out."""
+    rows = await tx.all(
+        "SELECT id FROM events WHERE org_id = :org AND id IN (:events) AND state = 'new'"
+        " AND not_before <= {now} ORDER BY id {skip_locked}",
+        {"org": org, "events": sorted(events)},
+    )
+    return {row["id"] for row in rows}
+
+
+async def matched(tx: Tx, org: OrgId, pointers: Mapping[str, JsonObject]) -> None:
+    """Ends the matching of events; each keeps what it points to, for the runs it started."""
+    rows: list[list[JsonValue]] = [
+        [event, json.dumps(pointer, ensure_ascii=False)] for event, pointer in sorted(pointers.items())
+    ]
+    if rows and tx.dialect == "postgresql":
+        await tx.execute(_MATCHED, {"org": org, "rows": Json(rows)})
+        return
+    for event, pointer in rows:
+        await tx.execute(_MATCHED, {"org": org, "event": event, "pointer": pointer})
+
+
+async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: datetime) -> None:
+    """Leaves events for later without counting it as a failure."""
+    await tx.execute(
+        "UPDATE events SET not_before = :until WHERE org_id = :org AND id IN (:events) AND state = 'new'",
+        {"org": org, "events": list(events), "until": until},
+    )
+
+
+async def failed(tx: Tx, org: OrgId, event: str) -> bool:
+    """Counts a failure and puts the event off for 1, 2, 4 … minutes; True when it is now poison."""
+    row = await tx.one(
+        "SELECT tries FROM events WHERE org_id = :org AND id = :event AND state = 'new' {for_update}",
+        {"org": org, "event": event},
+    )
+    if row is None:
+        return False
+    tries = int(row["tries"]) + 1
+    is_poison = tries >= FAILURES_TO_POISON
+    minutes = min(2 ** (tries - 1), LONGEST_MINUTES)
+    await tx.execute(
+        "UPDATE events SET tries = :tries, state = :state, not_before = :later"
+        " WHERE org_id = :org AND id = :event",
+        {
+            "org": org,
+            "event": event,
+            "tries": tries,
+            "state": "poison" if is_poison else "new",
+            "later": tx.now + timedelta(minutes=minutes),
+        },
+    )
+    return is_poison
+
+
+async def handed(tx: Tx, org: OrgId, event: str, *, with_body: bool) -> tuple[JsonObject, bytes | None]:
+    """What a run of the event is given: its pointer, and its body when asked for and still there."""
+    row = await tx.one(
+        "SELECT pointer FROM events WHERE org_id = :org AND id = :event", {"org": org, "event": event}
+    )
+    pointer: JsonObject = json.loads(row["pointer"]) if row is not None and row["pointer"] else {}
+    if not with_body:
+        return pointer, None
+    kept = await tx.one(
+        "SELECT body FROM event_bodies WHERE org_id = :org AND event_id = :event",
+        {"org": org, "event": event},
+    )
+    return pointer, None if kept is None else zlib.decompress(bytes(kept["body"]))
+
+
+def _kept(row: Row) -> KeptEvent:
+    body = row["body"]
+    return KeptEvent(
+        org=OrgId(row["org_id"]),
+        id=row["id"],
+        integration=IntegrationId(row["integration_id"]),
+        native=row["topic"],
+        polled=bool(row["polled"]),
+        received_at=at(row["received_at"]),
+        occurred_at=at_or_none(row["occurred_at"]),
+        oversize=bool(row["oversize"]),
+        tries=row["tries"],
+        body=None if row["oversize"] else b"" if body is None else zlib.decompress(bytes(body)),
+    )

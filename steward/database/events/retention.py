@@ -1,0 +1,81 @@
+"""How long store events are kept: they, their bodies and the own changes beside them (engine 17)."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from steward.database.engine.base import Both, Tx
+from steward.model.ids import OrgId, first_id
+
+
+async def past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, str]]:
+    """The oldest events that arrived before an instant, of every organisation."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, e.id FROM dir_orgs AS o CROSS JOIN events AS e"
+            " WHERE e.org_id = o.org_id AND e.id < :border ORDER BY o.org_id, e.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_events(:border, :most)",
+        ),
+        {"border": first_id(before), "most": most},
+    )
+    return [(OrgId(row["org_id"]), row["id"]) for row in rows]
+
+
+async def bodies_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, str]]:
+    """As `past`, events that still have their bodies; none where months hold them."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, b.event_id AS id FROM dir_orgs AS o CROSS JOIN event_bodies AS b"
+            " WHERE b.org_id = o.org_id AND b.event_id < :border LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_events(:border, 0)",
+        ),
+        {"border": first_id(before), "most": most},
+    )
+    return [(OrgId(row["org_id"]), row["id"]) for row in rows]
+
+
+async def remove(tx: Tx, org: OrgId, events: Collection[str]) -> int:
+    """Removes events with their bodies; how many."""
+    await remove_bodies(tx, org, events)
+    return await tx.execute(
+        "DELETE FROM events WHERE org_id = :org AND id IN (:events)", {"org": org, "events": list(events)}
+    )
+
+
+async def remove_bodies(tx: Tx, org: OrgId, events: Collection[str]) -> int:
+    """Removes the bodies of events; how many."""
+    return await tx.execute(
+        "DELETE FROM event_bodies WHERE org_id = :org AND event_id IN (:events)",
+        {"org": org, "events": list(events)},
+    )
+
+
+async def with_own_changes(tx: Tx, before: datetime) -> list[OrgId]:
+    """Organisations that have own changes made before an instant."""
+    rows = await tx.all(
+        Both(
+            "SELECT DISTINCT c.org_id FROM own_changes AS c WHERE c.applied_at < :before",
+            "SELECT org_id FROM queue_retain_own_changes(:before)",
+        ),
+        {"before": before},
+    )
+    return [OrgId(row["org_id"]) for row in rows]
+
+
+async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
+    """Removes the own changes made before an instant; how many."""
+    return await tx.execute(
+        "DELETE FROM own_changes WHERE org_id = :org AND applied_at < :before",
+        {"org": org, "before": before},
+    )
+
+
+async def with_poison(tx: Tx) -> int:
+    """How many events, of every organisation, could not be matched for good."""
+    row = await tx.one(
+        Both(
+            "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"
+            " WHERE e.org_id = o.org_id AND e.state = 'poison'",
+            "SELECT queue_poisoned_events() AS n",
+        )
+    )
+    return int(row["n"]) if row else 0

@@ -1,0 +1,154 @@
+"""Imports as rows: kept whole but for secrets, each content of a source once (engine 3.4, contract 3.6)."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Row, Tx, at
+from steward.model.account import Maker, Via
+from steward.model.ids import OrgId, PersonId
+from steward.model.json import JsonObject
+from steward.model.refusals import NotFound
+
+_SHORT = (
+    "id, source, name, sha256, bytes, supported, report, created_at, created_by, created_via, api_client_id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An export kept. `report` holds what a list shows of it: issues, needs, step_count, trigger."""
+
+    org: OrgId
+    id: str
+    source: str
+    name: str
+    sha256: str
+    bytes: int
+    supported: bool
+    report: JsonObject
+    created_at: datetime
+    maker: Maker
+    plan: JsonObject | None = None
+
+
+async def insert(tx: Tx, kept: Import, *, content: str, plan: JsonObject) -> bool:
+    """Keeps an import; false when equal content of its source is there already."""
+    done = await tx.execute(
+        f"INSERT INTO imports (org_id, {_SHORT}, content, plan)"
+        " VALUES (:org, :id, :source, :name, :sha256, :bytes, :supported, :report, :created, :person, :via,"
+        " :client, :content, :plan) ON CONFLICT (org_id, source, sha256) DO NOTHING",
+        {
+            "org": kept.org,
+            "id": kept.id,
+            "source": kept.source,
+            "name": kept.name,
+            "sha256": kept.sha256,
+            "bytes": kept.bytes,
+            "supported": int(kept.supported),
+            "report": json.dumps(kept.report, ensure_ascii=False),
+            "created": kept.created_at,
+            "person": kept.maker.created_by,
+            "via": kept.maker.created_via,
+            "client": kept.maker.api_client_id,
+            "content": _packed(content),
+            "plan": _packed(json.dumps(plan, ensure_ascii=False)),
+        },
+    )
+    return done == 1
+
+
+async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | None:
+    """The import of equal content, whole."""
+    row = await tx.one(
+        f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND source = :source AND sha256 = :sha256",
+        {"org": org, "source": source, "sha256": sha256},
+    )
+    return None if row is None else _of(org, row, with_plan=True)
+
+
+async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
+    """An import with its plan. Raises NotFound."""
+    row = await tx.one(
+        f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
+    )
+    if row is None:
+        raise NotFound
+    return _of(org, row, with_plan=True)
+
+
+async def content(tx: Tx, org: OrgId, import_id: str) -> str | None:
+    """The export as kept, without its secrets."""
+    row = await tx.one(
+        "SELECT content FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
+    )
+    return None if row is None else _unpacked(row["content"])
+
+
+async def count(tx: Tx, org: OrgId) -> int:
+    """How many an organisation keeps."""
+    row = await tx.one("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
+    return 0 if row is None else int(row["kept"])
+
+
+async def listed(
+    tx: Tx,
+    org: OrgId,
+    *,
+    source: str | None,
+    supported: bool | None,
+    after: tuple[int, str] | None,
+    limit: int,
+) -> list[Import]:
+    """Newest first, without plans; `after` is (created_at in ms, id) of the last one seen."""
+    when = "" if source is None else " AND source = :source"
+    when += "" if supported is None else " AND supported = :supported"
+    when += "" if after is None else " AND (created_at, id) < (:at, :after)"
+    rows = await tx.all(
+        f"SELECT {_SHORT} FROM imports WHERE org_id = :org{when}"
+        " ORDER BY created_at DESC, id DESC LIMIT :limit",
+        {
+            "org": org,
+            "limit": limit,
+            **({} if source is None else {"source": source}),
+            **({} if supported is None else {"supported": int(supported)}),
+            **({} if after is None else {"at": after[0], "after": after[1]}),
+        },
+    )
+    return [_of(org, row) for row in rows]
+
+
+async def delete(tx: Tx, org: OrgId, import_id: str) -> int:
+    """Removes an import; automations made from it keep their own plan."""
+    return await tx.execute(
+        "DELETE FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
+    )
+
+
+def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
+    return Import(
+        org=org,
+        id=row["id"],
+        source=row["source"],
+        name=row["name"],
+        sha256=row["sha256"],
+        bytes=row["bytes"],
+        supported=bool(row["supported"]),
+        report=json.loads(row["report"]),
+        created_at=at(row["created_at"]),
+        maker=Maker(
+            None if row["created_by"] is None else PersonId(row["created_by"]),
+            None if row["created_via"] is None else Via(row["created_via"]),
+            row["api_client_id"],
+        ),
+        plan=json.loads(_unpacked(row["plan"])) if with_plan else None,
+    )
+
+
+def _packed(text: str) -> bytes:
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
+
+
+def _unpacked(packed: bytes) -> str:
+    return zlib.decompress(packed).decode("utf-8", "surrogatepass")

@@ -1,0 +1,207 @@
+"""Erases the rows of an organisation, and what tells who a person is; leaves who may ask to accounts/."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from steward.database.engine.base import Tx
+from steward.model.ids import OrgId, PersonId
+
+FORMER_MEMBER = "A former member"
+
+# The tables with rows of an organisation, and the columns that tell its rows apart; what refers to others
+# stands before them.
+TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "steps": ("run_id", "seq"),
+    "step_values": ("run_id", "name", "iteration"),
+    "changes": ("run_id", "id"),
+    "effects": ("effect_key",),
+    "runs": ("id",),
+    "approvals": ("id",),
+    "occurrences": ("automation_id", "slot_at"),
+    "automation_history": ("id",),
+    "automation_topics": ("integration_id", "topic", "automation_id"),
+    "memory": ("automation_id", "space", "key"),
+    "plans": ("automation_id", "plan_version"),
+    "schedules": ("automation_id",),
+    "automations": ("id",),
+    "imports": ("id",),
+    "idem_keys": ("kind", "key"),
+    "event_bodies": ("event_id",),
+    "events": ("id",),
+    "last_seen": ("integration_id", "object_type", "object_id"),
+    "own_changes": ("integration_id", "object_type", "object_id", "automation_id", "run_id"),
+    "catch_ups": ("integration_id", "object_type"),
+    "subscriptions": ("integration_id", "topic"),
+    "topics_heard": ("integration_id", "topic"),
+    "listeners": ("integration_id",),
+    "connection_secrets": ("integration_id", "field", "version"),
+    "connections": ("integration_id",),
+    "org_keys": ("key_no",),
+    "credentials": ("client_id",),
+    "dir_clients": ("client_id",),
+    "dir_endpoints": ("endpoint_key_hash",),
+    "dir_integrations": ("integration_id",),
+    "sign_in_states": ("state_hash",),
+    "sessions": ("session_hash",),
+    "invitations": ("token_hash",),
+    "members": ("person_id",),
+    "fair_orgs": ("org_id",),
+}
+# Rows that stay: the record of who did what holds ids alone, and the others hold the organisation's id.
+KEPT: Final = frozenset({"audit_log", "dir_orgs", "organizations"})
+# What people write beside what they do, at most 500 characters.
+_TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
+_OF_RUNS = ("steps", "step_values", "changes", "effects")
+
+
+async def close(tx: Tx, org: OrgId) -> None:
+    """Ends every way in: sessions, memberships, credentials, event addresses; and no automation starts."""
+    args = {"org": org, "off": False}
+    await tx.execute("UPDATE organizations SET automations_on = :off WHERE org_id = :org", args)
+    await tx.execute("UPDATE members SET active = :off WHERE org_id = :org", args)
+    await tx.execute(
+        "UPDATE credentials SET enabled = :off, epoch = epoch + 1 WHERE org_id = :org AND enabled", args
+    )
+    for table in ("sessions", "dir_endpoints", "invitations"):
+        await tx.execute(f"DELETE FROM {table} WHERE org_id = :org", {"org": org})
+
+
+async def remove_runs(tx: Tx, org: OrgId, most: int) -> int:
+    """Removes up to `most` runs with what they hold; how many runs went.
+
+    The runs are locked first: a worker that has one in hand either ends its transaction before, or finds no
+    row to fence by afterwards and drops the run.
+    """
+    rows = await tx.all(
+        "SELECT id FROM runs WHERE org_id = :org ORDER BY id LIMIT :most {for_update}",
+        {"org": org, "most": most},
+    )
+    if not rows:
+        return 0
+    args: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
+    for table in _OF_RUNS:
+        await tx.execute(f"DELETE FROM {table} WHERE org_id = :org AND run_id IN (:runs)", args)
+    return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", args)
+
+
+async def remove_some(tx: Tx, org: OrgId, table: str, most: int) -> int:
+    """Removes up to `most` rows of one of the TABLES; how many."""
+    columns = ", ".join(TABLES[table])
+    return await tx.execute(
+        f"DELETE FROM {table} WHERE org_id = :org AND ({columns}) IN"
+        f" (SELECT {columns} FROM {table} WHERE org_id = :org LIMIT :most)",
+        {"org": org, "most": most},
+    )
+
+
+async def forget_calls(tx: Tx, org: OrgId) -> None:
+    """Removes the counts of an organisation's calls, which PostgreSQL holds, and notes of failed rows.
+
+    Failures name no organisation, so all are removed: whatever still fails is noted anew.
+    """
+    await tx.execute("DELETE FROM tick_failures")
+    if tx.dialect == "postgresql":
+        await tx.execute("DELETE FROM rate_windows WHERE org_id = :org", {"org": org})
+
+
+async def people_of(tx: Tx, org: OrgId) -> list[PersonId]:
+    """Everybody who is, was or has been asked to be a member."""
+    rows = await tx.all("SELECT person_id FROM members WHERE org_id = :org ORDER BY person_id", {"org": org})
+    return [PersonId(row["person_id"]) for row in rows]
+
+
+async def subscriptions_of(tx: Tx, org: OrgId) -> list[tuple[str, str]]:
+    """The stores that were asked to send events: name of the connection, and topic."""
+    rows = await tx.all(
+        "SELECT c.name, s.topic FROM subscriptions AS s JOIN connections AS c"
+        " ON c.org_id = s.org_id AND c.integration_id = s.integration_id"
+        " WHERE s.org_id = :org AND s.remote_id IS NOT NULL ORDER BY c.name, s.topic",
+        {"org": org},
+    )
+    return [(row["name"], row["topic"]) for row in rows]
+
+
+async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
+    """Removes a person's sessions, invitations, and counted attempts to sign in with their address."""
+    args = {"person": person, "key": attempts_key}
+    await tx.execute(
+        "DELETE FROM sign_in_states WHERE session_hash IN"
+        " (SELECT session_hash FROM sessions WHERE person_id = :person)",
+        args,
+    )
+    await tx.execute("DELETE FROM sessions WHERE person_id = :person", args)
+    await tx.execute("DELETE FROM invitations WHERE person_id = :person", args)
+    await tx.execute("DELETE FROM login_attempts WHERE kind = 'email' AND key_hash = :key", args)
+
+
+async def anonymise_account(tx: Tx, person: PersonId) -> None:
+    """Leaves the person's id, and takes from the account everything that tells whose it was."""
+    first, _, last = FORMER_MEMBER.rpartition(" ")
+    await tx.execute(
+        "UPDATE people SET email = :email, email_norm = :email, username = :name, first_name = :first,"
+        " last_name = :last, active = :off, unclaimed = :off, password_hash = NULL,"
+        " password_changed_at = NULL WHERE person_id = :person",
+        {
+            "person": person,
+            "email": _address(person),
+            "name": FORMER_MEMBER,
+            "first": first,
+            "last": last,
+            "off": False,
+        },
+    )
+
+
+async def anonymise_member(
+    tx: Tx, org: OrgId, person: PersonId, *, email_norm: str, names: list[str]
+) -> None:
+    """Ends a membership; takes `names` and the address from it and from what the members wrote."""
+    first, _, last = FORMER_MEMBER.rpartition(" ")
+    args: dict[str, object] = {"org": org, "person": person}
+    await tx.execute(
+        "UPDATE members SET active = :off, account_active = :off, email_norm = :email,"
+        " username_norm = :name, first_name = :first, last_name = :last, last_seen_at = NULL"
+        " WHERE org_id = :org AND person_id = :person",
+        {
+            **args,
+            "off": False,
+            "email": _address(person),
+            "name": FORMER_MEMBER.casefold(),
+            "first": first,
+            "last": last,
+        },
+    )
+    await tx.execute(
+        "UPDATE approvals SET session_hash = NULL WHERE org_id = :org AND decided_by = :person", args
+    )
+    for name in names:
+        for table, column in _TEXTS:
+            await _replace(tx, org, table, column, name, most=500)
+        within_json = json.dumps(name, ensure_ascii=False)[1:-1]
+        await _replace(tx, org, "automation_history", "fields", within_json, most=1_000_000)
+    await tx.execute(
+        "UPDATE connections SET account_label = NULL WHERE org_id = :org AND lower(account_label) = :email",
+        {"org": org, "email": email_norm},
+    )
+
+
+async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, most: int) -> None:
+    """Writes FORMER_MEMBER where the column holds a name, in at most so many characters."""
+    await tx.execute(
+        f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
+        f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",
+        {"org": org, "name": name, "former": FORMER_MEMBER, "most": most},
+    )
+
+
+async def anonymise_organization(tx: Tx, org: OrgId, name: str, name_norm: str) -> None:
+    """Replaces the name of an organisation, in its own row and in the directory, and resets its time zone."""
+    args = {"org": org, "name": name, "norm": name_norm}
+    await tx.execute("UPDATE dir_orgs SET name = :name, name_norm = :norm WHERE org_id = :org", args)
+    await tx.execute("UPDATE organizations SET name = :name, zone = 'UTC' WHERE org_id = :org", args)
+
+
+def _address(person: PersonId) -> str:
+    """An address that no mail reaches and that nobody else can have."""
+    return f"former-member-{person}@erased.invalid"

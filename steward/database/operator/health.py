@@ -1,0 +1,107 @@
+"""What the database tells of itself and of the work in it, for the operator; contents of nobody's rows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Both, Tx, at, at_or_none
+from steward.model.ids import OrgId
+
+# Tables that begin with the organisation and yet are looked at for all of them (engine 3.1, 3.5).
+_SHARED = ("dir_orgs", "fair_orgs")
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Workers by what their lease says, and the work that waits for one."""
+
+    alive: int
+    expired: int
+    oldest_end: datetime | None
+
+
+async def settings_of_server(tx: Tx) -> dict[str, str]:
+    """What decides whether the server keeps what it confirmed; on SQLite what its own check says."""
+    if tx.dialect == "sqlite":
+        row = await tx.one("PRAGMA quick_check(1)")
+        return {"quick_check": "no answer" if row is None else str(row["quick_check"])}
+    found = {}
+    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+        row = await tx.one(f"SELECT current_setting('{name}') AS value")
+        found[name] = "" if row is None else str(row["value"])
+    return found
+
+
+async def leases(tx: Tx) -> Leases:
+    """How many workers hold their lease, and how many have lost it without being declared dead."""
+    row = await tx.one(
+        "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
+        " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired,"
+        " min(lease_until) AS oldest_end"
+        " FROM workers WHERE state IN ('alive', 'stopping')"
+    )
+    assert row is not None
+    return Leases(int(row["alive"]), int(row["expired"]), at_or_none(row["oldest_end"]))
+
+
+async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
+    """Slots of the organisation since an instant that had no record until the auditor wrote one."""
+    row = await tx.one(
+        "SELECT count(*) AS lost FROM occurrences"
+        " WHERE org_id = :org AND run_at >= :since AND by_auditor = :yes",
+        {"org": org, "since": since, "yes": True},
+    )
+    return int(row["lost"]) if row else 0
+
+
+async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
+    """Returns how many runs of the organisation were given up since then for their lost workers."""
+    row = await tx.one(
+        "SELECT count(*) AS many FROM runs"
+        " WHERE org_id = :org AND finished_at >= :since AND code = 'interrupted'",
+        {"org": org, "since": since},
+    )
+    return int(row["many"]) if row else 0
+
+
+async def database_now(tx: Tx) -> datetime:
+    """The clock that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
+    row = await tx.one(
+        Both(
+            "SELECT :now AS instant",
+            "SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS instant",
+        )
+    )
+    assert row is not None
+    return at(int(row["instant"]))
+
+
+async def put_off(tx: Tx, at_least: int) -> list[tuple[str, str]]:
+    """Rows a tick has failed with so often: the tick and what it met, newest first, at most 20."""
+    rows = await tx.all(
+        "SELECT tick, key FROM tick_failures WHERE failures >= :least ORDER BY last_at DESC LIMIT 20",
+        {"least": at_least},
+    )
+    return [(row["tick"], row["key"]) for row in rows]
+
+
+async def holes(tx: Tx) -> list[str]:
+    """What stands open in the second wall of PostgreSQL (safety 5.2, 5.3); nothing on SQLite."""
+    if tx.dialect == "sqlite":
+        return []
+    rows = await tx.all(
+        "SELECT c.relname AS name FROM pg_class AS c"
+        " JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]"
+        " WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND a.attname = 'org_id'"
+        " AND c.relname NOT IN (:shared) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)"
+        " UNION ALL"
+        " SELECT r.rolname FROM pg_roles AS r WHERE r.rolname IN ('steward_app', 'steward_queue')"
+        " AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin OR r.rolcreaterole"
+        " OR EXISTS (SELECT 1 FROM pg_class AS c WHERE c.relowner = r.oid))"
+        " UNION ALL"
+        " SELECT 'audit_log' FROM pg_class AS c WHERE c.oid = 'public.audit_log'::regclass"
+        " AND (has_table_privilege('steward_app', c.oid, 'UPDATE')"
+        " OR has_table_privilege('steward_app', c.oid, 'DELETE'))",
+        {"shared": list(_SHARED)},
+    )
+    return [row["name"] for row in rows]

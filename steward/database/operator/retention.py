@@ -1,0 +1,177 @@
+"""Removes what has reached its end, a bounded number of rows at a time (engine 17); months: months.py."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from steward.database.engine.base import Both, Tx
+from steward.model.ids import AutomationId, OrgId, RunId, first_id
+
+# On PostgreSQL the months are dropped (months.py); row by row goes only what lies in none of them.
+_STEPS = (
+    "DELETE FROM steps WHERE org_id = :org AND (run_id, seq) IN"
+    " (SELECT run_id, seq FROM steps WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+)
+_STEPS_REST = (
+    "DELETE FROM steps WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'steps_rest'::regclass"
+)
+_VALUES = (
+    "DELETE FROM step_values WHERE org_id = :org AND (run_id, name, iteration) IN"
+    " (SELECT run_id, name, iteration FROM step_values"
+    " WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+)
+# Those that lie in rows of steps go first: by what is left in step_values, a run's first value at least, it
+# is found again until all of them have gone.
+_OUTPUTS = (
+    "UPDATE steps SET output = NULL, state = NULL WHERE org_id = :org AND (run_id, seq) IN"
+    " (SELECT run_id, seq FROM steps"
+    " WHERE org_id = :org AND run_id IN (:runs) AND output IS NOT NULL LIMIT :most)"
+)
+_VALUES_REST = (
+    "DELETE FROM step_values"
+    " WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'step_values_rest'::regclass"
+)
+_CHANGES = (
+    "DELETE FROM changes WHERE org_id = :org AND (run_id, id) IN"
+    " (SELECT run_id, id FROM changes WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+)
+_CHANGES_REST = (
+    "DELETE FROM changes WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'changes_rest'::regclass"
+)
+_EFFECTS = (
+    "DELETE FROM effects WHERE org_id = :org AND effect_key IN"
+    " (SELECT effect_key FROM effects WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+)
+_BARE = (
+    "SELECT r.id FROM runs AS r WHERE r.org_id = :org AND r.id IN (:runs)"
+    " AND NOT EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = :org AND e.run_id = r.id)"
+)
+_BARE_OF_ROWS = (
+    _BARE + " AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.org_id = :org AND s.run_id = r.id)"
+    " AND NOT EXISTS (SELECT 1 FROM step_values AS v WHERE v.org_id = :org AND v.run_id = r.id)"
+    " AND NOT EXISTS (SELECT 1 FROM changes AS c WHERE c.org_id = :org AND c.run_id = r.id)"
+)
+
+
+async def runs_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, RunId]]:
+    """The oldest runs that finished before an instant, of every organisation."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, r.id FROM dir_orgs AS o CROSS JOIN runs AS r"
+            " WHERE r.org_id = o.org_id AND r.id < :border AND r.finished_at < :before"
+            " ORDER BY o.org_id, r.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_runs(:border, :before, :most)",
+        ),
+        {"border": first_id(before), "before": before, "most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -> int:
+    """Removes finished runs with all they hold, up to `most` rows a table; how many runs went.
+
+    A run whose rows are more than that goes with a later pass. Its approvals stay, without their detail.
+    """
+    args: dict[str, object] = {"org": org, "runs": list(runs), "most": most}
+    await tx.execute(Both(_STEPS, _STEPS_REST), args)
+    await tx.execute(Both(_VALUES, _VALUES_REST), args)
+    await tx.execute(Both(_CHANGES, _CHANGES_REST), args)
+    await tx.execute(_EFFECTS, args)
+    rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
+    bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
+    await tx.execute(
+        "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excepted = NULL"
+        " WHERE org_id = :org AND run_id IN (:runs) AND status <> 'pending'",  # as their index has it
+        bare,
+    )
+    await tx.execute(
+        "DELETE FROM idem_keys WHERE org_id = :org AND kind = 'run' AND key IN"
+        " (SELECT idempotency_key FROM runs WHERE org_id = :org AND id IN (:runs))"
+        " AND object_id IN (:runs)",
+        bare,
+    )
+    return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", bare)
+
+
+async def values_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, RunId]]:
+    """Runs that finished before an instant and still hold values of steps; none where months hold them."""
+    rows = await tx.all(
+        Both(
+            "SELECT DISTINCT o.org_id, v.run_id FROM dir_orgs AS o CROSS JOIN step_values AS v"
+            " CROSS JOIN runs AS r"
+            " WHERE v.org_id = o.org_id AND v.run_id < :border AND r.org_id = v.org_id AND r.id = v.run_id"
+            " AND r.finished_at < :before LIMIT :most",
+            "SELECT org_id, id AS run_id FROM queue_retain_runs(:border, :before, 0)",
+        ),
+        {"border": first_id(before), "before": before, "most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
+
+
+async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -> int:
+    """Removes values of steps, up to `most` of them; how many."""
+    chosen = {"org": org, "runs": list(runs)}
+    removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": most})
+    if removed < most:
+        removed += await tx.execute(_VALUES, {**chosen, "most": most - removed})
+    return removed
+
+
+async def slots_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, AutomationId, int]]:
+    """Decided slots before an instant, of every organisation: each with its automation, in milliseconds."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, s.automation_id, s.slot_at FROM dir_orgs AS o CROSS JOIN occurrences AS s"
+            " WHERE s.org_id = o.org_id AND s.run_at < :before AND s.slot_at < :before"
+            " AND s.state <> 'pending' LIMIT :most",
+            "SELECT org_id, automation_id, slot_at FROM queue_retain_slots(:before, :most)",
+        ),
+        {"before": before, "most": most},
+    )
+    return [(OrgId(row["org_id"]), AutomationId(row["automation_id"]), row["slot_at"]) for row in rows]
+
+
+async def remove_slot(tx: Tx, org: OrgId, automation: AutomationId, slot_at: int) -> int:
+    """Removes one decided slot."""
+    return await tx.execute(
+        "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation AND slot_at = :slot"
+        " AND state <> 'pending'",
+        {"org": org, "automation": automation, "slot": slot_at},
+    )
+
+
+async def remove_sessions(tx: Tx, *, idle_since: datetime, made_since: datetime, most: int) -> int:
+    """Removes sessions that have ended; how many."""
+    return await tx.execute(
+        "DELETE FROM sessions WHERE session_hash IN (SELECT session_hash FROM sessions"
+        " WHERE seen_at <= :idle OR created_at <= :made LIMIT :most)",
+        {"idle": idle_since, "made": made_since, "most": most},
+    )
+
+
+async def remove_invitations(tx: Tx, before: datetime, most: int) -> int:
+    """Removes invitations that ended before an instant; how many."""
+    return await tx.execute(
+        "DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM invitations"
+        " WHERE expires_at < :before LIMIT :most)",
+        {"before": before, "most": most},
+    )
+
+
+async def remove_tick_failures(tx: Tx, before: datetime, most: int) -> int:
+    """Removes failures of rows that nobody has met since an instant; how many."""
+    return await tx.execute(
+        "DELETE FROM tick_failures WHERE (tick, key) IN (SELECT tick, key FROM tick_failures"
+        " WHERE last_at < :before AND not_before < :before LIMIT :most)",
+        {"before": before, "most": most},
+    )
+
+
+async def remove_windows(tx: Tx, most: int) -> int:
+    """Removes counts of calls of minutes gone by; SQLite counts in memory."""
+    if tx.dialect == "sqlite":
+        return 0
+    return await tx.execute(
+        "DELETE FROM rate_windows WHERE (kind, org_id, key, minute) IN"
+        " (SELECT kind, org_id, key, minute FROM rate_windows WHERE minute < {now} / 60000 LIMIT :most)",
+        {"most": most},
+    )

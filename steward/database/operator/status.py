@@ -1,0 +1,78 @@
+"""Counts for the status page, and the row in which the scheduler tells how it goes (engine 3.5)."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Json, Tx, at, at_or_none
+from steward.model.ids import OrgId
+
+# Upper ends in seconds of the steps delays are counted in; the last step has none.
+DELAY_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+Minute = tuple[int, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationCounts:
+    """How much of what an organisation has now (contract 2.10)."""
+
+    active: int
+    paused: int
+    waiting_approvals: int
+    queued_runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStats:
+    """Dispatched slots of the last hour: for each minute (since 1970) the counts by delay step."""
+
+    minutes: tuple[Minute, ...]
+    oldest_due_at: datetime | None
+    written_at: datetime
+
+
+async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
+    """The organisation's counts, in one statement."""
+    row = await tx.one(
+        "SELECT"
+        " (SELECT count(*) FROM automations WHERE org_id = :org AND state = 'active') AS active,"
+        " (SELECT count(*) FROM automations WHERE org_id = :org AND state = 'paused') AS paused,"
+        " (SELECT count(*) FROM approvals WHERE org_id = :org AND status = 'pending') AS waiting_approvals,"
+        " (SELECT count(*) FROM runs WHERE org_id = :org AND status = 'queued') AS queued_runs",
+        {"org": org},
+    )
+    if row is None:
+        return OrganizationCounts(0, 0, 0, 0)
+    return OrganizationCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])
+
+
+async def scheduler(tx: Tx) -> SchedulerStats | None:
+    """What the scheduler last wrote; None before its first pass."""
+    row = await tx.one("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE one = 1")
+    if row is None:
+        return None
+    minutes = tuple(
+        (int(minute), [int(count) for count in steps]) for minute, steps in json.loads(row["minutes"])
+    )
+    return SchedulerStats(minutes, at_or_none(row["oldest_due_at"]), at(row["written_at"]))
+
+
+async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: datetime | None) -> None:
+    """Writes how the scheduler goes."""
+    await tx.execute(
+        "INSERT INTO service_stats (one, minutes, oldest_due_at, written_at)"
+        " VALUES (1, :minutes, :oldest_due_at, :now)"
+        " ON CONFLICT (one) DO UPDATE SET minutes = excluded.minutes,"
+        " oldest_due_at = excluded.oldest_due_at, written_at = excluded.written_at",
+        {
+            "minutes": Json([[minute, list(steps)] for minute, steps in minutes]),
+            "oldest_due_at": oldest_due_at,
+        },
+    )
+
+
+async def applied_migrations(tx: Tx) -> dict[int, str]:
+    """The hash of each migration that was applied, by its number."""
+    rows = await tx.all("SELECT version, sha256 FROM schema_version")
+    return {row["version"]: row["sha256"] for row in rows}

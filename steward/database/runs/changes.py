@@ -1,0 +1,358 @@
+"""Changes of runs: proposed once, never rewritten, only their outcome moves (engine 11)."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none
+from steward.model.change import (
+    Action,
+    Change,
+    FieldChange,
+    FieldKind,
+    ObjectRef,
+    Outcome,
+    Part,
+    Proposal,
+)
+from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject, JsonValue
+
+_COLUMNS = (
+    "id, run_id, seq, name, iteration, position, round, integration_id, object_type, object_id, wire,"
+    " before_json, after_json, parts,"
+    " item_hash, outcome, message, applied_at"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownChange:
+    """One change as answered, with where it stands in the list."""
+
+    id: ChangeId
+    seq: int
+    position: int
+    wire: str
+
+
+class ChangeOutcome(NamedTuple):
+    """The outcome of one change, and which execution proposed it in which round of asking."""
+
+    name: str
+    iteration: str
+    round: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class SettledChange:
+    """What became of one change, and the words about it."""
+
+    change: ChangeId
+    outcome: Outcome
+    message: str | None
+
+
+async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
+    """Stores a change; `wire` is the public record but for outcome, message and applied_at."""
+    proposal = change.proposal
+    await tx.execute(
+        "INSERT INTO changes (org_id, run_id, id, seq, name, iteration, position, round, integration_id,"
+        " object_type, object_id, wire, before_json, after_json, parts, item_hash, outcome, message)"
+        " VALUES (:org, :run, :id, :seq, :name, :iteration, :position, :round, :integration, :type,"
+        " :object, :wire, :before, :after, :parts, :hash, :outcome, :message)",
+        {
+            "org": org,
+            "run": change.run_id,
+            "id": change.id,
+            "seq": change.seq,
+            "name": change.name,
+            "iteration": change.iteration,
+            "position": change.position,
+            "round": change.round,
+            "integration": proposal.integration_id,
+            "type": proposal.object.type,
+            "object": proposal.object.id,
+            "wire": Json(wire),
+            "before": Json({field.field: field.before for field in proposal.fields}),
+            "after": Json({field.field: field.after for field in proposal.fields}),
+            "parts": Json([part.wire() for part in proposal.parts]),
+            "hash": change.item_hash,
+            "outcome": change.outcome,
+            "message": change.message,
+        },
+    )
+
+
+async def of_run(
+    tx: Tx, org: OrgId, run: RunId, *, outcomes: Collection[Outcome] = tuple(Outcome)
+) -> list[Change]:
+    """The run's changes with one of `outcomes`, in order of step and position."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND outcome IN (:outcomes) ORDER BY seq, position",
+        {"org": org, "run": run, "outcomes": list(outcomes)},
+    )
+    return [_change(row) for row in rows]
+
+
+async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: str) -> list[Change]:
+    """What one execution of a step proposed, in order: the cost is its own, however much the run proposed."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND name = :name AND iteration = :iteration"
+        " ORDER BY seq, position",
+        {"org": org, "run": run, "name": name, "iteration": iteration},
+    )
+    return [_change(row) for row in rows]
+
+
+async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Change]:
+    """Every change of one round of asking, in order."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND round = :round ORDER BY seq, position",
+        {"org": org, "run": run, "round": round_},
+    )
+    return [_change(row) for row in rows]
+
+
+async def _rows(
+    tx: Tx, org: OrgId, run: RunId, where: Sequence[str], *, order: str, given: Mapping[str, object]
+) -> Sequence[Row]:
+    more = "".join(f" AND {one}" for one in where)
+    return await tx.all(
+        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
+        f" WHERE org_id = :org AND run_id = :run{more} ORDER BY {order} LIMIT :limit",
+        {"org": org, "run": run, **given},
+    )
+
+
+async def shown(
+    tx: Tx,
+    org: OrgId,
+    run: RunId,
+    *,
+    name: str | None = None,
+    iteration: str = "",
+    seq: int | None = None,
+    round_: int | None = None,
+    outcomes: Collection[Outcome] = (),
+    after: tuple[int, str] | None = None,
+    by_id: bool = False,
+    limit: int,
+) -> list[ShownChange]:
+    """Changes as answered: of a step, a round or the whole run; by seq and position, or by seq and id."""
+    where: list[str] = []
+    more: dict[str, object] = {"limit": limit}
+    if name is not None:
+        where.append("name = :name AND iteration = :iteration")
+        more |= {"name": name, "iteration": iteration}
+    if seq is not None:
+        where.append("seq = :seq")
+        more["seq"] = seq
+    if round_ is not None:
+        where.append("round = :round")
+        more["round"] = round_
+    if outcomes:
+        where.append("outcome IN (:outcomes)")
+        more["outcomes"] = list(outcomes)
+    order = "seq, id" if by_id else "seq, position"
+    if after is None:
+        rows = await _rows(tx, org, run, where, order=order, given=more)
+    else:
+        more |= {"after_seq": after[0], "after_id": after[1]}
+        # The rest of the step a page ended in lies in the order of the primary key: read from there (the sign
+        # keeps `seq` from choosing another index), a page costs the same however many changes a run has.
+        inside = [*where, "+seq = :after_seq", "id > :after_id"]
+        rows = await _rows(tx, org, run, inside, order="id", given=more)
+        if len(rows) < limit:
+            more |= {"limit": limit - len(rows)}
+            beyond = [*where, "seq > :after_seq"]
+            rows = [*rows, *await _rows(tx, org, run, beyond, order=order, given=more)]
+    return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
+
+
+async def first_of(
+    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], most: int
+) -> dict[tuple[str, str], list[str]]:
+    """The first `most` changes of each of these steps as answered, by step name and iteration."""
+    rows = await tx.all(
+        "SELECT id, name, iteration, wire, outcome, message, applied_at FROM changes"
+        " WHERE org_id = :org AND run_id = :run AND name IN (:names) AND position < :most"
+        " ORDER BY name, iteration, position",
+        {"org": org, "run": run, "names": list(names), "most": most},
+    )
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        found.setdefault((row["name"], row["iteration"]), []).append(_shown(row))
+    return found
+
+
+async def decide(
+    tx: Tx, org: OrgId, run: RunId, *, round_: int, to: Outcome, only: Sequence[ChangeId] | None = None
+) -> int:
+    """Moves the proposed changes of a round (or of it only those named) to `to`; how many."""
+    named = " AND id IN (:ids)" if only is not None else ""
+    args: dict[str, object] = {"org": org, "run": run, "round": round_, "to": to}
+    if only is not None:
+        args["ids"] = list(only)
+    return await tx.execute(
+        "UPDATE changes SET outcome = :to"
+        f" WHERE org_id = :org AND run_id = :run AND round = :round AND outcome = 'proposed'{named}",
+        args,
+    )
+
+
+_OPEN = (
+    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    " AND e.state IN ('intent', 'unknown'))"
+)
+_BEGUN = (
+    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    " AND e.state = 'done')"
+)
+STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."
+_NO_WORDS = "''"
+
+
+def _beside(words: str) -> str:
+    """SQL: what the step said of its change, then `words` (SQL of a text) once; words of doubt go."""
+    said = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
+    return f"nullif(trim({said} || ' ' || {words}), '')"
+
+
+async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
+    """Returns the changes without a final outcome of which a part was written and none is in doubt."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM changes WHERE org_id = :org AND run_id = :run"
+        f" AND outcome IN ('approved', 'unknown') AND {_BEGUN} AND NOT {_OPEN} ORDER BY seq, position",
+        {"org": org, "run": run},
+    )
+    return [_change(row) for row in rows]
+
+
+async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
+    """What was never applied of an ended run becomes `to`; how many rows.
+
+    The ledger goes before: a change whose write is still open is unknown.
+    """
+    return await tx.execute(
+        f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :to END,"
+        f" message = CASE WHEN {_OPEN} THEN {_beside(':open')} ELSE {_beside(_NO_WORDS)} END"
+        " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
+        f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
+        {"org": org, "run": run, "to": to, "open": STILL_OPEN},
+    )
+
+
+_SETTLE = (
+    f"UPDATE changes SET outcome = r.value ->> 1, message = {_beside('(r.value ->> 2)')},"
+    " applied_at = CASE WHEN r.value ->> 1 = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
+    " FROM {rows} AS r"
+    " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
+)
+_SETTLE_ALL = Both(
+    # Without the list of ids SQLite would walk all changes of the run.
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
+    + " AND changes.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
+    postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
+)
+
+
+async def settle(tx: Tx, org: OrgId, run: RunId, outcomes: Sequence[SettledChange]) -> None:
+    """Stores outcomes of changes; a message is appended to what the step said of its change, in place of
+    earlier words of doubt."""
+    if outcomes:
+        rows = [[one.change, one.outcome, one.message or ""] for one in outcomes]
+        await tx.execute(_SETTLE_ALL, {"org": org, "run": run, "rows": Json(rows), "open": STILL_OPEN})
+
+
+async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:
+    """Returns the outcome of each change of a run, in the order of `of_run`."""
+    rows = await tx.all(
+        "SELECT name, iteration, round, outcome FROM changes WHERE org_id = :org AND run_id = :run"
+        " ORDER BY seq, position",
+        {"org": org, "run": run},
+    )
+    return [
+        ChangeOutcome(row["name"], row["iteration"], row["round"], Outcome(row["outcome"])) for row in rows
+    ]
+
+
+async def count(tx: Tx, org: OrgId, run: RunId) -> int:
+    """How many changes the run has proposed in all its rounds."""
+    row = await tx.one(
+        "SELECT count(*) AS n FROM changes WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
+    )
+    return int(row["n"]) if row else 0
+
+
+def _shown(row: Row) -> str:
+    applied: datetime | None = at_or_none(row["applied_at"])
+    tail = {
+        "outcome": row["outcome"],
+        "message": row["message"],
+        "applied_at": wire_time(applied) if applied else None,
+    }
+    return str(row["wire"])[:-1] + "," + json.dumps(tail, ensure_ascii=False)[1:]
+
+
+def _change(row: Row) -> Change:
+    wire = json.loads(row["wire"])
+    return Change(
+        id=ChangeId(row["id"]),
+        run_id=RunId(row["run_id"]),
+        seq=row["seq"],
+        name=row["name"],
+        iteration=row["iteration"],
+        position=row["position"],
+        round=row["round"],
+        proposal=_proposal(row, wire),
+        item_hash=row["item_hash"],
+        outcome=Outcome(row["outcome"]),
+        message=row["message"],
+        applied_at=at(row["applied_at"]) if row["applied_at"] is not None else None,
+    )
+
+
+def _proposal(row: Row, wire: dict[str, JsonValue]) -> Proposal:
+    shown_object, fields = wire["object"], wire["fields"]
+    before, after = json.loads(row["before_json"]), json.loads(row["after_json"])
+    assert isinstance(shown_object, dict)
+    assert isinstance(fields, list)
+    integration = row["integration_id"]
+    return Proposal(
+        object=ObjectRef(
+            row["object_type"], row["object_id"], shown_object["label"], shown_object.get("url")
+        ),
+        action=Action(str(wire["action"])),
+        fields=tuple(
+            FieldChange(
+                field["field"],
+                field["label"],
+                before[field["field"]],
+                after[field["field"]],
+                FieldKind(field["kind"]),
+                field.get("currency"),
+            )
+            for field in fields
+        ),
+        parts=tuple(
+            Part(
+                part["operation"],
+                IntegrationId(part["integration_id"]),
+                part["target"],
+                part["arguments"],
+                part["before"],
+                part["after"],
+            )
+            for part in json.loads(row["parts"])
+        ),
+        integration_id=IntegrationId(integration) if integration is not None else None,
+        reversible=bool(wire["reversible"]),
+        message=row["message"],
+    )

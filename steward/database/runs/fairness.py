@@ -1,0 +1,39 @@
+"""Fairness stamps between organisations (engine 9); leaves claiming to store/runs.py."""
+
+from steward.database.engine.base import Tx
+from steward.model.ids import OrgId
+
+_STAMP = """
+INSERT INTO fair_orgs (org_id, last_vt)
+VALUES (:org, (SELECT vt FROM fair_clock) + :n)
+ON CONFLICT (org_id) DO UPDATE
+SET last_vt = :n + CASE
+    WHEN fair_orgs.last_vt > (SELECT vt FROM fair_clock) THEN fair_orgs.last_vt
+    ELSE (SELECT vt FROM fair_clock)
+END
+RETURNING last_vt - :n AS vt
+"""
+
+
+async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
+    """The first of `runs` consecutive stamps: the organisation's turn, never before the present."""
+    row = await tx.one(_STAMP, {"org": org, "n": runs})
+    return int(row["vt"]) if row else 0
+
+
+async def present(tx: Tx) -> int:
+    """The stamp of recovered and approved runs: now, at no cost to their organisation."""
+    row = await tx.one("SELECT vt FROM fair_clock WHERE one = 1")
+    return int(row["vt"]) if row else 0
+
+
+async def advance(tx: Tx, vt: int) -> None:
+    """Moves the present up to the largest stamp that was claimed.
+
+    Another claimer that is doing so at this moment is not waited for: its stamp serves as well.
+    """
+    await tx.execute(
+        "UPDATE fair_clock SET vt = :vt WHERE one IN"
+        " (SELECT one FROM fair_clock WHERE one = 1 AND vt < :vt {skip_locked})",
+        {"vt": vt},
+    )

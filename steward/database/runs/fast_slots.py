@@ -1,0 +1,183 @@
+"""Due slots nothing stands in the way of, of many organisations at once: locked and read, and made runs.
+
+What is to be judged about them is automations/plain.py's; every other slot goes through automations/due.py.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import NamedTuple
+
+from steward.database import due_rows as ticks
+from steward.database.engine.base import Both, Json, Row, Tx, ms
+from steward.database.runs.active_run import LIVE
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+
+_LOCKED = Both(
+    # SQLite has one writer: reading within it is the lock. CROSS JOIN keeps the order of the keys given: an
+    # object, whose members json_each need not look into once more as it would into pairs.
+    sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
+    " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
+    " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on,"
+    " (SELECT r.id FROM runs AS r WHERE r.org_id = s.org_id AND r.automation_id = s.automation_id"
+    f" AND {LIVE.format(run='r')}) AS holder,"
+    " EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id"
+    " AND c.slot_at >= s.next_slot_at)"
+    " OR EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id"
+    " AND c.automation_id = s.automation_id AND c.state = 'pending') AS stored"
+    " FROM json_each(:keys) AS k CROSS JOIN schedules AS s ON s.org_id = k.value"
+    " AND s.automation_id = k.key"
+    " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
+    " JOIN organizations AS o ON o.org_id = s.org_id"
+    f" WHERE s.next_run_at <= {{now}}{ticks.NOT_PUT_OFF.format(tick='dispatch', key='s.automation_id')}",
+    postgresql="SELECT l.* FROM steward_slots_lock(:orgs, :ids) AS l"
+    f" WHERE true{ticks.NOT_PUT_OFF.format(tick='dispatch', key='l.id')}",
+)
+_CONNECTED = Both(
+    sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"
+    " ON c.org_id = k.value ->> 0 AND c.integration_id = k.value ->> 1 WHERE c.state = 'connected'",
+    postgresql="SELECT c.org_id, c.integration_id FROM unnest(CAST(:orgs AS bigint[]),"
+    " CAST(:integrations AS bigint[])) AS k (org_id, integration_id) JOIN connections AS c"
+    " ON c.org_id = k.org_id AND c.integration_id = k.integration_id WHERE c.state = 'connected'",
+)
+_START = (
+    "SELECT n FROM steward_slots_start(:orgs, :ids, :runs, :slots, :keys, :nexts, :names, :versions,"
+    " :templates, :template_versions, :plans)"
+)
+_STAMPS = (
+    "INSERT INTO fair_orgs (org_id, last_vt) SELECT k.value ->> 0, (SELECT vt FROM fair_clock)"
+    " + (k.value ->> 1) FROM json_each(:counts) AS k WHERE true"
+    " ON CONFLICT (org_id) DO UPDATE SET last_vt = max(fair_orgs.last_vt, (SELECT vt FROM fair_clock))"
+    " + excluded.last_vt - (SELECT vt FROM fair_clock) RETURNING org_id, last_vt"
+)
+_RUNS = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    " plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,"
+    " template_version, started_by)"
+    " VALUES (:org, :run, :automation, 'live', 'queued', 'ready', :vt, 0, 1, 0, :plan, :slot, 0, :queued,"
+    " :name, :version, :template, :template_version, 'schedule')"
+)
+_OCCURRENCES = (
+    "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,"
+    " by_auditor, kept, updated_at)"
+    " VALUES (:org, :automation, :slot, :slot, :key, 'queued', :run, 0, 0, 0, :updated)"
+)
+_ADVANCE = (
+    "UPDATE schedules SET next_run_at = :next, next_slot_at = :next"
+    " WHERE org_id = :org AND automation_id = :automation"
+)
+
+
+class PlainStart(NamedTuple):
+    """A slot to be made a run, `row` as `lock` gave it, and the automation's slot after it."""
+
+    row: Row
+    run: RunId
+    slot_at: datetime
+    local_key: str
+    next_at: datetime | None
+
+
+_started = itemgetter(
+    "org_id", "id", "next_slot_at", "name", "version", "template_id", "template_version", "plan_version"
+)
+
+
+async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
+    """Locks the schedules that are still due and not put off; each with its automation, its live run
+    (`holder`), the switch `automations_on`, and whether occurrences are `stored` that are pending or not
+    before `next_slot_at`.
+
+    By rising organisation and id; those others have locked are skipped.
+    """
+    ordered = sorted(keys)
+    return await tx.all(
+        _LOCKED,
+        {
+            "keys": _members(ordered),
+            "orgs": [org for org, _ in ordered],
+            "ids": [automation for _, automation in ordered],
+        },
+    )
+
+
+def _members(keys: Sequence[tuple[OrgId, AutomationId]]) -> str:
+    """A JSON object: each automation's organisation. Two of one id, of two organisations, are two members."""
+    return "{" + ",".join([f'"{automation}":{org}' for org, automation in keys]) + "}"
+
+
+async def connected(
+    tx: Tx, wanted: Collection[tuple[OrgId, IntegrationId]]
+) -> set[tuple[OrgId, IntegrationId]]:
+    """Those of the connections that are there and connected."""
+    if not wanted:
+        return set()
+    ordered = sorted(wanted)
+    rows = await tx.all(
+        _CONNECTED,
+        {
+            "pairs": Json([[org, integration] for org, integration in ordered]),
+            "orgs": [org for org, _ in ordered],
+            "integrations": [integration for _, integration in ordered],
+        },
+    )
+    return {(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows}
+
+
+async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
+    """Makes the runs and advances the schedules; those whose lane was still free.
+
+    Call it with what `lock` gave, in its order, in the same transaction.
+    """
+    if not starts:
+        return []
+    if tx.dialect == "postgresql":
+        return await _start_by_function(tx, starts)
+    stamps = await _stamps(tx, starts)
+    runs, slots, next_slots = [], [], []
+    now = ms(tx.now)
+    for one in starts:
+        row, run = one.row, one.run
+        org, automation, slot, name, version, template, template_version, plan = _started(row)
+        next_at = None if one.next_at is None else ms(one.next_at)
+        runs.append(
+            (org, run, automation, stamps[org], plan, slot, now, name, version, template, template_version)
+        )
+        slots.append((org, automation, slot, one.local_key, run, now))
+        next_slots.append((next_at, org, automation))
+        stamps[org] += 1
+    await tx.many(_RUNS, runs)
+    await tx.many(_OCCURRENCES, slots)
+    await tx.many(_ADVANCE, next_slots)
+    await ticks.clear(tx, "dispatch", [one.row["id"] for one in starts])
+    return list(starts)
+
+
+async def _stamps(tx: Tx, starts: Sequence[PlainStart]) -> dict[int, int]:
+    """The first stamp of each organisation's runs, which take consecutive ones (engine 9)."""
+    counts: dict[int, int] = {}
+    for one in starts:
+        counts[one.row["org_id"]] = counts.get(one.row["org_id"], 0) + 1
+    rows = await tx.all(_STAMPS, {"counts": Json([[org, n] for org, n in counts.items()])})
+    return {row["org_id"]: row["last_vt"] - counts[row["org_id"]] for row in rows}
+
+
+async def _start_by_function(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
+    rows = [one.row for one in starts]
+    found = await tx.all(
+        _START,
+        {
+            "orgs": [row["org_id"] for row in rows],
+            "ids": [row["id"] for row in rows],
+            "runs": [one.run for one in starts],
+            "slots": [row["next_slot_at"] for row in rows],
+            "keys": [one.local_key for one in starts],
+            "nexts": [None if one.next_at is None else ms(one.next_at) for one in starts],
+            "names": [row["name"] for row in rows],
+            "versions": [row["version"] for row in rows],
+            "templates": [row["template_id"] for row in rows],
+            "template_versions": [row["template_version"] for row in rows],
+            "plans": [row["plan_version"] for row in rows],
+        },
+    )
+    return [starts[row["n"] - 1] for row in found]

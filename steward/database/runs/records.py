@@ -1,0 +1,298 @@
+"""Runs as records: made, read and listed; their moves between workers are store/run_queue.py's."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.database.runs import steps
+from steward.model.account import Maker, Via
+from steward.model.automation import Automation
+from steward.model.ids import ApprovalId, AutomationId, OrgId, PersonId, RunId
+from steward.model.json import JsonObject
+from steward.model.refusals import NotFound
+from steward.model.run import EventRef, Mode, Queue, Run, RunStatus, StartedBy
+
+COLUMNS = """
+    runs.org_id, runs.id, runs.automation_id, runs.mode, runs.status, runs.last_seq, runs.plan_version,
+    runs.slot_at, runs.approval_id, runs.cancel_at, runs.queued_at, runs.started_at, runs.waiting_since,
+    runs.expires_at, runs.finished_at, runs.automation_name, runs.automation_version, runs.template_id,
+    runs.template_version, runs.started_by, runs.event_id, runs.event_topic, runs.event_received_at,
+    runs.idempotency_key, runs.created_by, runs.created_via, runs.api_client_id, runs.code, runs.message,
+    runs.current_step, runs.summary, runs.result
+"""
+
+
+# Calling an enumeration costs ten look-ups.
+_STATUSES = {one.value: one for one in RunStatus}
+_MODES = {one.value: one for one in Mode}
+_STARTERS = {one.value: one for one in StartedBy}
+_VIAS = {one.value: one for one in Via}
+_decoded = msgspec.json.Decoder().decode
+_GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
+
+
+# One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
+_SHOWN = Both(
+    sqlite=_GET,
+    postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
+    " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
+    ") AS steps"
+    " FROM runs WHERE runs.org_id = :org AND runs.id = :run",
+)
+
+_MANY_INTO = (
+    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
+    " template_id, template_version, started_by, code, message, event_id, event_topic, event_received_at)"
+    " SELECT :org, r.value ->> 0, r.value ->> 1, 'live', r.value ->> 2, r.value ->> 3,"
+)
+_MANY = Both(
+    _MANY_INTO + " r.value ->> 4, 0, 1, 0, r.value ->> 5, r.value ->> 6, 0, :now, r.value ->> 7,"
+    " r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12, r.value ->> 13,"
+    " r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17 FROM json_each(:rows) AS r",
+    _MANY_INTO + " (r.value ->> 4)::bigint, 0, 1, 0, (r.value ->> 5)::bigint, (r.value ->> 6)::bigint, 0,"
+    " :now, (r.value ->> 7)::bigint, r.value ->> 8, (r.value ->> 9)::bigint, r.value ->> 10,"
+    " (r.value ->> 11)::bigint, r.value ->> 12, r.value ->> 13, r.value ->> 14, r.value ->> 15,"
+    " r.value ->> 16, (r.value ->> 17)::bigint FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to be stored."""
+
+    id: RunId
+    automation: Automation
+    mode: Mode
+    started_by: StartedBy
+    status: RunStatus
+    queue: Queue
+    vt: int
+    slot_at: datetime | None
+    event: EventRef | None
+    idempotency_key: str | None
+    maker: Maker
+    refused: tuple[str, str] | None
+
+
+async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
+    """Stores a run."""
+    automation, event = run.automation, run.event
+    code, message = run.refused or (None, None)
+    await tx.execute(
+        "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+        " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
+        " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
+        " idempotency_key, created_by, created_via, api_client_id, code, message)"
+        " VALUES (:org, :id, :automation, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0, :now,"
+        " :finished, :name, :version, :template, :template_version, :started_by, :event_id, :topic,"
+        " :received_at, :key, :person, :via, :client, :code, :message)",
+        {
+            "org": org,
+            "id": run.id,
+            "automation": automation.id,
+            "mode": run.mode,
+            "status": run.status,
+            "queue": run.queue,
+            "vt": run.vt,
+            "plan": automation.plan_version,
+            "slot_at": run.slot_at,
+            "finished": tx.now if run.queue is Queue.DONE else None,
+            "name": automation.name,
+            "version": automation.version,
+            "template": automation.template_id,
+            "template_version": automation.template_version,
+            "started_by": run.started_by,
+            "event_id": event.id if event else None,
+            "topic": event.topic if event else None,
+            "received_at": event.received_at if event else None,
+            "key": run.idempotency_key,
+            "person": run.maker.created_by,
+            "via": run.maker.created_via,
+            "client": run.maker.api_client_id,
+            "code": code,
+            "message": message,
+        },
+    )
+
+
+async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
+    """Stores live runs of slots or events, made by the service, in one statement."""
+    rows = [
+        [
+            run.id,
+            run.automation.id,
+            run.status,
+            run.queue,
+            run.vt,
+            run.automation.plan_version,
+            None if run.slot_at is None else ms(run.slot_at),
+            ms(tx.now) if run.refused else None,
+            run.automation.name,
+            run.automation.version,
+            run.automation.template_id,
+            run.automation.template_version,
+            run.started_by,
+            *(run.refused or (None, None)),
+            *(_event(run.event) if run.event else (None, None, None)),
+        ]
+        for run in new
+    ]
+    await tx.execute(_MANY, {"org": org, "rows": Json(rows)})
+
+
+def _event(event: EventRef) -> tuple[str, str, int]:
+    return event.id, event.topic, ms(event.received_at)
+
+
+async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
+    """The run's status, or None when there is no such run here."""
+    row = await tx.one("SELECT status FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run})
+    return RunStatus(row["status"]) if row else None
+
+
+async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
+    """The automation a run belongs to. Raises NotFound."""
+    row = await tx.one(
+        "SELECT automation_id FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
+    )
+    if row is None:
+        raise NotFound
+    return AutomationId(row["automation_id"])
+
+
+async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
+    """The run. Raises NotFound, also for a run of another organisation."""
+    row = await tx.one(_GET, {"org": org, "run": run})
+    if row is None:
+        raise NotFound
+    return record(row)
+
+
+async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Row, Sequence[Row]]:
+    """The run's row of `COLUMNS`, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
+    row = await tx.one(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
+    if row is None:
+        raise NotFound
+    if tx.dialect == "postgresql":
+        return row, _decoded(row["steps"]) if row["steps"] else ()
+    if row["last_seq"] <= after_seq:
+        return row, ()
+    return row, await steps.after(tx, org, run, seq=after_seq, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What a list of runs is narrowed by (contract 2.4)."""
+
+    automation: AutomationId | None = None
+    statuses: Collection[RunStatus] = ()
+    mode: Mode | None = None
+    started_by: StartedBy | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def find(
+    tx: Tx, org: OrgId, wanted: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
+) -> list[Row]:
+    """Rows of `COLUMNS`, newest first, then id descending; those after the key `after` of the page before."""
+    where = ["runs.org_id = :org"]
+    args: dict[str, object] = {"org": org, "limit": limit}
+    for condition, name, value in (
+        ("runs.automation_id = :automation", "automation", wanted.automation),
+        ("runs.status IN (:statuses)", "statuses", wanted.statuses or None),
+        ("runs.mode = :mode", "mode", wanted.mode),
+        ("runs.started_by = :started_by", "started_by", wanted.started_by),
+        ("runs.queued_at >= :since", "since", wanted.since),
+        ("runs.queued_at < :until", "until", wanted.until),
+    ):
+        if value is not None:
+            where.append(condition)
+            args[name] = value
+    if after:
+        where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
+        args |= {"at": after[0], "id": after[1]}
+    return await tx.all(
+        f"SELECT {COLUMNS} FROM runs"
+        f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
+        args,
+    )
+
+
+async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
+    """Notes what a running run is doing now; shown only, and may be lost (engine 3.5)."""
+    await tx.execute(
+        "UPDATE runs SET current_step = :step"
+        " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'",
+        {"org": org, "run": run, "epoch": epoch, "step": json.dumps(step)},
+    )
+
+
+async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
+    """How many runs wait for approval, and how many are queued."""
+    row = await tx.one(
+        "SELECT count(CASE WHEN status = 'waiting_approval' THEN 1 END) AS waiting,"
+        " count(CASE WHEN status = 'queued' THEN 1 END) AS queued"
+        " FROM runs WHERE org_id = :org AND status IN ('queued', 'waiting_approval')",
+        {"org": org},
+    )
+    return (row["waiting"], row["queued"]) if row else (0, 0)
+
+
+def record(row: Row) -> Run:
+    """The run of a row of `COLUMNS`."""
+    status = _STATUSES[row["status"]]
+    event = (
+        EventRef(row["event_id"], row["event_topic"], at(row["event_received_at"]))
+        if row["event_id"] is not None
+        else None
+    )
+    shown = status is RunStatus.RUNNING and row["current_step"] is not None
+    return Run(
+        org=OrgId(row["org_id"]),
+        id=RunId(row["id"]),
+        automation_id=AutomationId(row["automation_id"]),
+        automation_name=row["automation_name"],
+        automation_version=row["automation_version"],
+        template_id=row["template_id"],
+        template_version=row["template_version"],
+        plan_version=row["plan_version"],
+        mode=_MODES[row["mode"]],
+        started_by=_STARTERS[row["started_by"]],
+        status=status,
+        code=row["code"],
+        message=row["message"],
+        slot_at=at_or_none(row["slot_at"]),
+        event=event,
+        idempotency_key=row["idempotency_key"],
+        queued_at=at(row["queued_at"]),
+        started_at=at_or_none(row["started_at"]),
+        waiting_since=at_or_none(row["waiting_since"]),
+        finished_at=at_or_none(row["finished_at"]),
+        cancel_requested_at=at_or_none(row["cancel_at"]),
+        expires_at=at_or_none(row["expires_at"]),
+        approval_id=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
+        current_step=_decoded(row["current_step"]) if shown else None,
+        last_seq=row["last_seq"],
+        summary=_decoded(row["summary"]) if row["summary"] else None,
+        result=_decoded(row["result"]) if row["result"] else None,
+        maker=Maker(
+            PersonId(row["created_by"]) if row["created_by"] is not None else None,
+            _VIAS[row["created_via"]] if row["created_via"] else None,
+            row["api_client_id"],
+        ),
+    )
+
+
+async def take_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
+    """From its start on a run has the versions it runs with (contract 3.2)."""
+    await tx.execute(
+        "UPDATE runs SET automation_version = :automation, template_version = :template"
+        " WHERE org_id = :org AND id = :run",
+        {"org": org, "run": run, "automation": automation, "template": template},
+    )

@@ -1,0 +1,230 @@
+"""A run's journal: public step rows, append-only, and the values a resumed run replays from (engine 10)."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from steward.database.engine.base import Both, Json, Row, Tx
+from steward.model.ids import OrgId, RunId
+from steward.model.json import JsonValue
+
+OUTPUT_BYTES = 8 * 1024 * 1024
+RUN_BYTES = 64 * 1024 * 1024
+
+
+class ValueState(StrEnum):
+    """How far an execution is (engine 3.5)."""
+
+    DONE = "done"
+    HELD = "held"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+class StepRow(NamedTuple):
+    """One public row, as written: `wire` is the step as answered but for its changes."""
+
+    seq: int
+    name: str
+    iteration: str
+    attempt: int
+    status: str
+    finished_at: datetime
+    changes_total: int
+    wire: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepValue:
+    """What an execution left behind."""
+
+    name: str
+    iteration: str
+    seq: int
+    state: ValueState
+    output: JsonValue
+    unknown_paths: tuple[str, ...] = ()
+    kept_bytes: int = 0
+
+    @property
+    def handed_on(self) -> JsonValue:
+        """What steps after it read; of a held one what it will hand on when all its changes are made."""
+        if self.state is not ValueState.HELD:
+            return self.output
+        assert isinstance(self.output, dict)
+        handed_on: JsonValue = self.output["output"]
+        return handed_on
+
+
+def execution_key(name: str, iteration: str) -> str:
+    """Returns how an execution stands in a run's journal: a step's name, and which of its runs it is."""
+    return f"{name}\x00{iteration}" if iteration else name
+
+
+class TooMuchData(Exception):
+    """A step's output over 8 MiB, or a run's over 64 MiB."""
+
+
+# Below this, compressing costs more than it saves. What is kept plain is told from zlib by its first byte:
+# no JSON text begins with 0x78.
+PLAIN_BYTES = 1024
+_ZLIB = 0x78
+
+
+class NotJson(ValueError):
+    """An output a resumed run would find changed: a time, a set, a tuple, a number that is none."""
+
+
+def packed(value: JsonValue) -> bytes:
+    """An output as kept. Raises TooMuchData, and NotJson naming the type of what is no JSON."""
+    text = msgspec.json.encode(value)
+    if len(text) > OUTPUT_BYTES:
+        raise TooMuchData
+    # It makes texts and lists of times, sets and such without a word; none that refuses them is as quick.
+    if msgspec.json.decode(text) != value:
+        raise NotJson(
+            f"A step's output holds {_not_json(value) or 'a key that is no text'}, which is no JSON."
+        )
+    return text if len(text) < PLAIN_BYTES else zlib.compress(text, 1)
+
+
+def _not_json(value: object) -> str | None:
+    """The type of the first value that is no JSON; what it holds is a merchant's, and no log's."""
+    if isinstance(value, dict | list):
+        items = value.values() if isinstance(value, dict) else value
+        return next((found for item in items if (found := _not_json(item))), None)
+    try:
+        is_json = msgspec.json.decode(msgspec.json.encode(value)) == value
+    except (TypeError, ValueError):
+        is_json = False
+    return None if is_json else f"a value of type {type(value).__name__}"
+
+
+def unpacked(kept: bytes) -> JsonValue:
+    """A kept output as the step gave it."""
+    value: JsonValue = json.loads(zlib.decompress(kept) if kept[0] == _ZLIB else kept)
+    return value
+
+
+APPEND = (
+    "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
+    " wire)"
+    " VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at, :total, :wire)"
+)
+KEEP_VALUE = (
+    "INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)"
+    " VALUES (:org, :run, :name, :iteration, :seq, :output, :unknown, :state)"
+    " ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE"
+    " SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,"
+    " state = excluded.state"
+)
+
+
+# SQLite alone: a short output lies in the row of its step, which is then all that a step writes.
+LIES_IN_ROW = PLAIN_BYTES
+APPEND_WITH_OUTPUT = APPEND.replace(" wire)", " wire, output, state)").replace(
+    ":wire)", ":wire, :output, :state)"
+)
+_VALUES = "SELECT name, iteration, seq, output, unknown_paths, state FROM step_values" + (
+    " WHERE org_id = :org AND run_id = :run"
+)
+_JOURNAL = Both(
+    f"SELECT 0 AS in_row, v.* FROM ({_VALUES}) AS v UNION ALL"
+    " SELECT 1, name, iteration, seq, output, NULL, state FROM steps"
+    " WHERE org_id = :org AND run_id = :run AND output IS NOT NULL ORDER BY seq, name, iteration, in_row",
+    f"{_VALUES} ORDER BY seq, name, iteration",
+)
+
+
+async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
+    """Writes one row of the log, for good."""
+    await tx.execute(
+        APPEND,
+        {
+            "org": org,
+            "run": run,
+            "seq": row.seq,
+            "name": row.name,
+            "iteration": row.iteration,
+            "attempt": row.attempt,
+            "status": row.status,
+            "finished_at": row.finished_at,
+            "total": row.changes_total,
+            "wire": row.wire,
+        },
+    )
+
+
+async def keep_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
+    """Keeps what an execution left behind, in place of what it left while held."""
+    await tx.execute(
+        KEEP_VALUE,
+        {
+            "org": org,
+            "run": run,
+            "name": value.name,
+            "iteration": value.iteration,
+            "seq": value.seq,
+            "output": output,
+            "unknown": Json(list(value.unknown_paths)) if value.unknown_paths else None,
+            "state": value.state,
+        },
+    )
+
+
+async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
+    """The journal of a run, in the order its executions ended; of each what it left last."""
+    found: dict[tuple[str, str], StepValue] = {}
+    for row in await tx.all(_JOURNAL, {"org": org, "run": run}):
+        execution = (row["name"], row["iteration"])
+        found.pop(execution, None)
+        found[execution] = StepValue(
+            name=row["name"],
+            iteration=row["iteration"],
+            seq=row["seq"],
+            state=ValueState(row["state"]),
+            output=unpacked(row["output"]),
+            unknown_paths=tuple(json.loads(row["unknown_paths"])) if row["unknown_paths"] else (),
+            kept_bytes=len(row["output"]),
+        )
+    return list(found.values())
+
+
+async def attempts(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str, str]]:
+    """Name, iteration and status of every row so far, in order."""
+    rows = await tx.all(
+        "SELECT name, iteration, status FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
+        {"org": org, "run": run},
+    )
+    return [(row["name"], row["iteration"], row["status"]) for row in rows]
+
+
+async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
+    """Every row of a run as answered, in order."""
+    rows = await tx.all(
+        "SELECT wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq", {"org": org, "run": run}
+    )
+    return [row["wire"] for row in rows]
+
+
+async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:
+    """(iteration as the journal has it, the row as answered) of every row of a run, in order."""
+    rows = await tx.all(
+        "SELECT iteration, wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
+        {"org": org, "run": run},
+    )
+    return [(row["iteration"], row["wire"]) for row in rows]
+
+
+async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[Row]:
+    """`name`, `iteration`, `changes_total` and `wire` of the rows after `seq`, ascending, at most `limit`."""
+    return await tx.all(
+        "SELECT name, iteration, changes_total, wire FROM steps"
+        " WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit",
+        {"org": org, "run": run, "seq": seq, "limit": limit},
+    )

@@ -1,0 +1,358 @@
+"""A run's moves between queue, workers and its end, each guarded by status, epoch or both (engine 6)."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.database.due_rows import NOT_PUT_OFF
+from steward.database.engine.base import Both, Row, Tx, at, at_or_none
+from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
+from steward.model.json import JsonObject
+from steward.model.run import Mode, Queue, RunStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A run in a worker's hands; the epoch fences whoever lost it. A fresh one has not begun yet."""
+
+    org: OrgId
+    run: RunId
+    epoch: int
+    attempt: int
+    is_fresh: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """The run's own row, as the workers need it."""
+
+    automation: AutomationId
+    mode: Mode
+    status: RunStatus
+    queue: Queue
+    last_seq: int
+    attempt: int
+    plan_version: int | None
+    slot_at: datetime | None
+    queued_at: datetime
+    started_at: datetime | None
+    approval: ApprovalId | None
+    cancel_at: datetime | None
+    cancel_code: str | None
+    leased_ms: int
+
+
+# Losses of a run that lie further apart have nothing to do with each other.
+LOSSES_APART = timedelta(hours=1)
+_text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
+_FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
+
+
+def _fenced(lease: Lease, **more: object) -> dict[str, object]:
+    return {"org": lease.org, "run": lease.run, "epoch": lease.epoch, **more}
+
+
+async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> list[tuple[Lease, int]]:
+    """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps.
+
+    On PostgreSQL the present moves with it (store/fair.py).
+    """
+    rows = await tx.all(
+        Both(
+            "UPDATE runs SET queue = 'leased', worker_id = :worker, epoch = runs.epoch + 1"
+            " FROM (SELECT org_id, id FROM runs"
+            "  WHERE queue = 'ready' AND org_id NOT IN (:full)"
+            "  AND EXISTS (SELECT 1 FROM workers WHERE worker_id = :worker AND state = 'alive'"
+            "   AND lease_until > {now})"
+            "  ORDER BY vt, id LIMIT :free) AS taken"
+            " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
+            " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh",
+            "SELECT org_id, id, vt, epoch, attempt, is_fresh"
+            " FROM queue_lease(:worker, :free, :full, :test_now)",
+        ),
+        {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
+    )
+    found = [
+        (
+            Lease(
+                OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"], bool(row["is_fresh"])
+            ),
+            int(row["vt"]),
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda pair: pair[1])
+
+
+async def full(tx: Tx, cap: int) -> list[OrgId]:
+    """Organisations with `cap` or more runs in workers' hands."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
+            "SELECT org_id FROM queue_full(:cap)",
+        ),
+        {"cap": cap},
+    )
+    return [OrgId(row["org_id"]) for row in rows]
+
+
+async def hot(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> Hot | None:
+    """The run's own row; locked on PostgreSQL only by who has its lane already (engine 2, "Lock order")."""
+    row = await tx.one(
+        "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
+        " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
+        f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
+        {"org": org, "run": run},
+    )
+    return hot_of(row) if row else None
+
+
+def hot_of(row: Row) -> Hot:
+    """A run's own row, as `hot` gives it."""
+    return Hot(
+        automation=AutomationId(row["automation_id"]),
+        mode=Mode(row["mode"]),
+        status=RunStatus(row["status"]),
+        queue=Queue(row["queue"]),
+        last_seq=row["last_seq"],
+        attempt=row["attempt"],
+        plan_version=row["plan_version"],
+        slot_at=at_or_none(row["slot_at"]),
+        queued_at=at(row["queued_at"]),
+        started_at=at_or_none(row["started_at"]),
+        approval=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
+        cancel_at=at_or_none(row["cancel_at"]),
+        cancel_code=row["cancel_code"],
+        leased_ms=row["leased_ms"],
+    )
+
+
+async def start(tx: Tx, lease: Lease) -> bool:
+    """A judged run becomes running; False when it was cancelled or lost meanwhile."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'running', started_at = coalesce(started_at, {now})"
+        + _FENCE
+        + " AND status = 'queued'",
+        _fenced(lease),
+    )
+    return touched == 1
+
+
+async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
+    """Takes step number `seq`: whether the run is still ours, and the code of a wish to cancel it."""
+    row = await tx.one(
+        "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
+        _fenced(lease, seq=seq, before=seq - 1),
+    )
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
+async def held_by(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+    """Whether the run is still ours (locked on PostgreSQL), and the code of a wish to cancel it."""
+    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
+async def wish(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+    """Returns as `held_by`, and locks nothing."""
+    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
+    return (True, row["cancel_code"]) if row else (False, None)
+
+
+async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
+    """The run waits for approval as a row only; False when it was lost or somebody wants it to stop."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
+        " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"
+        " leased_ms = leased_ms + :leased_ms" + _FENCE + " AND cancel_at IS NULL",
+        _fenced(lease, approval=approval, expires_at=expires_at, leased_ms=leased_ms),
+    )
+    return touched == 1
+
+
+async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int, settles: bool) -> bool:
+    """The run sleeps until an instant, holding its lane and no memory; False when it was lost.
+
+    A run that is to be cancelled is ready at once instead (engine 15), unless it `settles`: an open write
+    has to be looked at when its time has come, whatever else is wanted (engine 11.4).
+    """
+    stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
+    touched = await tx.execute(
+        f"UPDATE runs SET queue = CASE WHEN {stays} THEN 'sleeping' ELSE 'ready' END,"
+        f" wake_at = CASE WHEN {stays} THEN CAST(:until AS bigint) END, worker_id = NULL,"
+        " leased_ms = leased_ms + :leased_ms" + _FENCE,
+        _fenced(lease, until=until, leased_ms=leased_ms, settles=settles),
+    )
+    return touched == 1
+
+
+async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
+    """The run ends; False when it was lost."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, finished_at = :now,"
+        " expires_at = NULL" + _FENCE,
+        _fenced(lease, status=status),
+    )
+    return touched == 1
+
+
+async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
+    """Ends a run no worker writes to; False when its status is no longer `since`.
+
+    A leased but unstarted run may end too: the raised epoch fences its worker. One that has begun and is
+    queued again is ended by the worker that takes it, which settles its open writes first.
+    """
+    touched = await tx.execute(
+        "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
+        " finished_at = :now, epoch = epoch + 1,"
+        " expires_at = CASE WHEN :status = 'expired' THEN expires_at END"
+        " WHERE org_id = :org AND id = :run AND status = :since"
+        " AND (status <> 'queued' OR started_at IS NULL)",
+        {"org": org, "run": run, "status": status, "since": since},
+    )
+    return touched == 1
+
+
+async def ask_to_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
+    """Notes the wish to cancel a run that has begun and wakes a sleeping one; False when it has not."""
+    touched = await tx.execute(
+        "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
+        " queue = CASE WHEN queue = 'sleeping' THEN 'ready' ELSE queue END,"
+        " vt = CASE WHEN queue = 'sleeping' THEN :vt ELSE vt END, wake_at = NULL"
+        " WHERE org_id = :org AND id = :run"
+        " AND (status = 'running' OR (status = 'queued' AND started_at IS NOT NULL))",
+        {"org": org, "run": run, "code": code, "vt": vt},
+    )
+    return touched == 1
+
+
+async def promote(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
+    """A blocked run may be taken."""
+    await tx.execute(
+        "UPDATE runs SET queue = 'ready', vt = :vt WHERE org_id = :org AND id = :run AND queue = 'blocked'",
+        {"org": org, "run": run, "vt": vt},
+    )
+
+
+async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: int) -> bool:
+    """A decided run goes on; False when it no longer waits for this approval."""
+    touched = await tx.execute(
+        "UPDATE runs SET status = 'running', queue = 'ready', expires_at = NULL, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND status = 'waiting_approval' AND approval_id = :approval",
+        {"org": org, "run": run, "approval": approval, "vt": vt},
+    )
+    return touched == 1
+
+
+async def requeue(
+    tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
+) -> bool:
+    """Takes a run out of a worker's hands, if they hold it under this epoch.
+
+    `lost` uses up an attempt; handing back does not. Attempts are counted anew when the loss before lies more
+    than an hour back: the run then goes on as at its second attempt, for what was begun has to be settled.
+    """
+    touched = await tx.execute(
+        "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
+        " attempt = CASE WHEN NOT CAST(:lost AS boolean) THEN attempt WHEN lost_at < {now} - :apart THEN 2"
+        " ELSE attempt + 1 END,"
+        " lost_at = CASE WHEN CAST(:lost AS boolean) THEN {now} ELSE lost_at END, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased' AND worker_id = :worker",
+        {
+            "org": org,
+            "run": run,
+            "epoch": epoch,
+            "worker": worker,
+            "vt": vt,
+            "lost": lost,
+            "apart": int(LOSSES_APART.total_seconds() * 1000),
+        },
+    )
+    return touched == 1
+
+
+async def forget_losses(tx: Tx, lease: Lease) -> None:
+    """The run got further since it was last lost: the next loss is counted as its first."""
+    await tx.execute("UPDATE runs SET lost_at = 0" + _FENCE + " AND lost_at > 0", _fenced(lease))
+
+
+async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
+    """Sleeping runs whose time has come, of every organisation; without those put off (engine 16)."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
+            f"{NOT_PUT_OFF.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
+            "SELECT org_id, id FROM queue_wake(:most, :test_now)",
+        ),
+        {"most": most, "test_now": tx.test_now},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
+    """A sleeping run may be taken again."""
+    await tx.execute(
+        "UPDATE runs SET queue = 'ready', wake_at = NULL, vt = :vt"
+        " WHERE org_id = :org AND id = :run AND queue = 'sleeping' AND wake_at <= {now}",
+        {"org": org, "run": run, "vt": vt},
+    )
+
+
+async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[OrgId, RunId]]:
+    """Runs no worker has taken within `limit` by the database's clock, of every organisation; without those
+    put off (engine 16)."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
+            " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
+            f"{NOT_PUT_OFF.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
+            "SELECT org_id, id FROM queue_unstarted(:before, :most)",
+        ),
+        {"before": tx.now - limit, "most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def set_facts(
+    tx: Tx,
+    org: OrgId,
+    run: RunId,
+    *,
+    code: str | None,
+    message: str | None,
+    summary: JsonObject | None = None,
+    result: JsonObject | None = None,
+) -> None:
+    """Keeps why and how a run ended or waits; a summary or result that is None stays as it was."""
+    await tx.execute(
+        "UPDATE runs SET code = :code, message = :message, current_step = NULL,"
+        " summary = coalesce(CAST(:summary AS text), summary),"
+        " result = coalesce(CAST(:result AS text), result)"
+        " WHERE org_id = :org AND id = :run",
+        {
+            "org": org,
+            "run": run,
+            "code": code,
+            "message": message,
+            "summary": kept(summary),
+            "result": kept(result),
+        },
+    )
+
+
+def kept(value: JsonObject | None) -> str | None:
+    """A summary or result as it is kept."""
+    return None if value is None else _text(value)
+
+
+async def ids_of(
+    tx: Tx, org: OrgId, automation: AutomationId, status: RunStatus
+) -> list[tuple[RunId, str, Queue]]:
+    """The automation's runs of one status with what started them, oldest first."""
+    rows = await tx.all(
+        "SELECT id, started_by, queue FROM runs"
+        " WHERE org_id = :org AND automation_id = :automation AND status = :status"
+        " ORDER BY queued_at, id",
+        {"org": org, "automation": automation, "status": status},
+    )
+    return [(RunId(row["id"]), row["started_by"], Queue(row["queue"])) for row in rows]

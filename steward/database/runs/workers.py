@@ -1,0 +1,115 @@
+"""Worker rows: the lease belongs to the worker (engine 5)."""
+
+from dataclasses import dataclass
+
+from steward.database.engine.base import Both, Tx
+from steward.model.ids import OrgId, RunId, WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One worker process."""
+
+    id: WorkerId
+    name: str
+
+
+async def register(tx: Tx, name: str, *, version: str, slots: int, lease_ms: int) -> WorkerId:
+    """Adds a living worker; its id."""
+    row = await tx.one(
+        "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
+        " VALUES (:name, :version, 'alive', {now} + :lease, {now}, :slots) RETURNING worker_id",
+        {"name": name, "version": version, "slots": slots, "lease": lease_ms},
+    )
+    assert row is not None
+    return WorkerId(row["worker_id"])
+
+
+async def heartbeat(tx: Tx, worker: WorkerId, lease_ms: int) -> bool:
+    """Extends the lease; False when the worker was declared dead."""
+    touched = await tx.execute(
+        "UPDATE workers SET lease_until = {now} + :lease"
+        " WHERE worker_id = :worker AND state IN ('alive', 'stopping')",
+        {"worker": worker, "lease": lease_ms},
+    )
+    return touched == 1
+
+
+async def stopping(tx: Tx, worker: WorkerId) -> None:
+    """Marks a worker that takes nothing more."""
+    await tx.execute(
+        "UPDATE workers SET state = 'stopping' WHERE worker_id = :worker AND state = 'alive'",
+        {"worker": worker},
+    )
+
+
+async def remove(tx: Tx, worker: WorkerId) -> None:
+    """Takes away the row of a worker that has nothing in hand."""
+    await tx.execute("DELETE FROM workers WHERE worker_id = :worker", {"worker": worker})
+
+
+async def remove_dead(tx: Tx) -> int:
+    """Takes away rows dead for a day: their runs were requeued when they were declared dead."""
+    return await tx.execute("DELETE FROM workers WHERE state = 'dead' AND lease_until < {now} - 86400000")
+
+
+async def others(tx: Tx, own: WorkerId | None) -> list[WorkerRow]:
+    """Every other worker not known dead."""
+    rows = await tx.all(
+        "SELECT worker_id, name FROM workers"
+        " WHERE worker_id <> :own AND state IN ('alive', 'stopping') ORDER BY worker_id",
+        {"own": own or 0},
+    )
+    return [WorkerRow(WorkerId(row["worker_id"]), row["name"]) for row in rows]
+
+
+async def expired(tx: Tx, own: WorkerId, most: int = 10) -> list[WorkerId]:
+    """Other workers whose lease has ended."""
+    rows = await tx.all(
+        "SELECT worker_id FROM workers"
+        " WHERE worker_id <> :own AND state IN ('alive', 'stopping') AND lease_until < {now}"
+        " ORDER BY worker_id LIMIT :most",
+        {"own": own, "most": most},
+    )
+    return [WorkerId(row["worker_id"]) for row in rows]
+
+
+async def expire_now(tx: Tx, worker: WorkerId) -> None:
+    """Ends the lease of a worker whose process is known to be gone."""
+    await tx.execute(
+        "UPDATE workers SET lease_until = {now} - 1"
+        " WHERE worker_id = :worker AND state IN ('alive', 'stopping')",
+        {"worker": worker},
+    )
+
+
+async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
+    """Declares a worker dead if its lease is still ended; False when another did or it came back."""
+    touched = await tx.execute(
+        "UPDATE workers SET state = 'dead'"
+        " WHERE worker_id = :worker AND state IN ('alive', 'stopping') AND lease_until < {now}",
+        {"worker": worker},
+    )
+    return touched == 1
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRun:
+    """A run in a worker's hands, as its own row says; the epoch tells this hold from a later one."""
+
+    org: OrgId
+    id: RunId
+    epoch: int
+
+
+async def runs_of(tx: Tx, worker: WorkerId, most: int = 1000) -> list[HeldRun]:
+    """The runs a worker has leased, of every organisation."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"
+            " ORDER BY org_id, id LIMIT :most",
+            "SELECT org_id, id, epoch FROM queue_held(:worker, :most)",
+        ),
+        {"worker": worker, "most": most},
+    )
+    return [HeldRun(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"]) for row in rows]

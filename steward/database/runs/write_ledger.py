@@ -1,0 +1,200 @@
+"""The ledger of writes: an intent before a byte leaves, its outcome after (engine 11)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from steward.database.due_rows import NOT_PUT_OFF
+from steward.database.engine.base import Both, Json, Row, Tx, at
+from steward.model.change import Recovery
+from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
+
+
+class EffectState(StrEnum):
+    """How far an effect is; `not_sent`: nothing left, a new attempt may follow."""
+
+    INTENT = "intent"
+    DONE = "done"
+    REFUSED = "refused"
+    CONFLICT = "conflict"
+    UNKNOWN = "unknown"
+    NOT_SENT = "not_sent"
+
+
+OPEN = (EffectState.INTENT, EffectState.UNKNOWN)
+_COLUMNS = (
+    "effect_key, run_id, change_id, part, batch_key, integration_id, class, state, attempt,"
+    " request_sha256, intent_at, settle_after, message"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One part's write."""
+
+    key: str
+    run: RunId
+    change: ChangeId
+    part: int
+    batch_key: str | None
+    integration: IntegrationId | None
+    recovery: Recovery
+    state: EffectState
+    attempt: int
+    request_sha256: str
+    intent_at: datetime
+    settle_after: datetime
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What is about to be sent for one part."""
+
+    key: str
+    change: ChangeId
+    part: int
+    batch_key: str
+    integration: IntegrationId | None
+    recovery: Recovery
+    request_sha256: str
+    deadline_ms: int
+    quiet_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectOutcome:
+    """What became of one effect, and the words about it."""
+
+    key: str
+    state: EffectState
+    message: str | None
+
+
+_INTENT_HEAD = (
+    "INSERT INTO effects (org_id, effect_key, run_id, change_id, part, batch_key, integration_id, class,"
+    " state, epoch, attempt, request_sha256, intent_at, call_deadline_at, settle_after)"
+)
+_INTENT_TAIL = (
+    " ON CONFLICT (org_id, effect_key) DO UPDATE"
+    " SET state = 'intent', epoch = excluded.epoch, attempt = effects.attempt + 1,"
+    " batch_key = excluded.batch_key, intent_at = excluded.intent_at,"
+    " call_deadline_at = excluded.call_deadline_at, settle_after = excluded.settle_after"
+    " WHERE effects.state = 'not_sent' AND effects.attempt < 5"
+    " AND effects.request_sha256 = excluded.request_sha256"
+    " RETURNING effect_key"
+)
+_INTEND = Both(
+    sqlite=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
+    " r.value ->> 4, r.value ->> 5, 'intent', :epoch, 1, r.value ->> 6, {now}, {now} + (r.value ->> 7),"
+    " {now} + (r.value ->> 7) + (r.value ->> 8) FROM json_each(:rows) AS r WHERE true" + _INTENT_TAIL,
+    postgresql=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, (r.value ->> 2)::bigint,"
+    " r.value ->> 3, (r.value ->> 4)::bigint, r.value ->> 5, 'intent', :epoch, 1, r.value ->> 6, {now},"
+    " {now} + (r.value ->> 7)::bigint, {now} + (r.value ->> 7)::bigint + (r.value ->> 8)::bigint"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _INTENT_TAIL,
+)
+_SETTLE = (
+    "UPDATE effects SET state = r.value ->> 1, message = r.value ->> 2,"
+    " settled_at = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_at ELSE CAST(:now AS bigint) END,"
+    " settled_by = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_by ELSE CAST(:by AS text) END"
+    " FROM {rows} AS r"
+    " WHERE org_id = :org AND effect_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
+)
+_SETTLE_ALL = Both(
+    # Without the list of keys SQLite would walk all effects of the organisation.
+    sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
+    + " AND effect_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
+    postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
+)
+
+
+async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
+    """Stores intents, or the next attempt of those that were not sent; returns the keys of those stored.
+
+    An effect that is settled or still open is never intended again, nor one after its fifth attempt, nor one
+    whose request differs: the caller has to look at each key that is not among the returned ones.
+    """
+    rows = [
+        [
+            intent.key,
+            intent.change,
+            intent.part,
+            intent.batch_key,
+            intent.integration,
+            intent.recovery,
+            intent.request_sha256,
+            intent.deadline_ms,
+            intent.quiet_ms,
+        ]
+        for intent in intents
+    ]
+    kept = await tx.all(_INTEND, {"org": org, "run": run, "epoch": epoch, "rows": Json(rows)})
+    return {row["effect_key"] for row in kept}
+
+
+async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
+    """Stores the outcomes of open effects; returns how many were still open."""
+    rows = [[outcome.key, outcome.state, outcome.message] for outcome in outcomes]
+    return await tx.execute(_SETTLE_ALL, {"org": org, "by": by, "rows": Json(rows)})
+
+
+async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
+    """Looks at an open effect again later."""
+    await tx.execute(
+        "UPDATE effects SET settle_after = :until"
+        " WHERE org_id = :org AND effect_key = :key AND state IN ('intent', 'unknown')",
+        {"org": org, "key": key, "until": until},
+    )
+
+
+async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
+    """Every effect of a run."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
+        {"org": org, "run": run},
+    )
+    return [_effect(row) for row in rows]
+
+
+async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
+    """The effects of a change, one for each of its parts that was begun."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND change_id = :change ORDER BY part",
+        {"org": org, "change": change},
+    )
+    return [_effect(row) for row in rows]
+
+
+async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
+    """Finished runs that have open effects whose time to be looked at has come; without those put off."""
+    rows = await tx.all(
+        Both(
+            "SELECT DISTINCT org_id, run_id FROM effects AS e"
+            " WHERE state IN ('intent', 'unknown') AND settle_after <= {now} AND EXISTS"
+            " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"
+            f"{NOT_PUT_OFF.format(tick='settle', key='e.run_id')} LIMIT :most",
+            "SELECT DISTINCT org_id, run_id FROM queue_settle(:most)",
+        ),
+        {"most": most},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
+
+
+def _effect(row: Row) -> Effect:
+    integration = row["integration_id"]
+    return Effect(
+        key=row["effect_key"],
+        run=RunId(row["run_id"]),
+        change=ChangeId(row["change_id"]),
+        part=row["part"],
+        batch_key=row["batch_key"],
+        integration=IntegrationId(integration) if integration is not None else None,
+        recovery=Recovery(row["class"]),
+        state=EffectState(row["state"]),
+        attempt=row["attempt"],
+        request_sha256=row["request_sha256"],
+        intent_at=at(row["intent_at"]),
+        settle_after=at(row["settle_after"]),
+        message=row["message"],
+    )

@@ -1,0 +1,17 @@
+"""Named points at which the crash tests stop the service; free when off."""
+
+from collections.abc import Callable
+
+_watch: Callable[[str], None] | None = None
+
+
+def failpoint(name: str) -> None:
+    """Tells the watcher, if there is one, that the point `name` was reached; the watcher may raise."""
+    if _watch is not None:
+        _watch(name)
+
+
+def watch(watcher: Callable[[str], None] | None) -> None:
+    """Sets or takes away the watcher; only crash tests call this."""
+    global _watch
+    _watch = watcher

@@ -1,0 +1,220 @@
+"""The seeded shop: products, tags, orders, customers; equal seeds give equal shops (contract 9.1)."""
+
+import random
+from datetime import datetime, timedelta
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.seed import dice
+from steward.fake_platforms.woocommerce import blank, orders, stock, terms
+from steward.fake_platforms.woocommerce.shop import Shop, slug
+
+PRODUCTS, VARIABLE, VARIATIONS, ORDERS, CUSTOMERS = 50, 10, 3, 40, 20
+_CATEGORIES = ("Tea", "Coffee", "Mugs", "Books", "Gifts")
+_KINDS = ("Green Tea", "Filter Coffee", "Stoneware Mug", "Brewing Guide", "Gift Box")
+_LINES = ("Alder", "Birch", "Cedar", "Dune", "Elder", "Fjord", "Grove", "Harbour", "Iris", "Juniper")
+_TAGS = ("Bestseller", "Clearance", "New", "Organic", "Seasonal")
+_SIZES = ("Small", "Medium", "Large")
+_FIRST = ("Ada", "Ben", "Cleo", "Dora", "Emil", "Fay", "Gus", "Hana", "Ivo", "Jule")
+_LAST = ("Adler", "Brandt", "Castell", "Dietz", "Engel", "Falk", "Gruber", "Hauser", "Ibsen", "Jensen")
+_TOWNS = (
+    ("Berlin", "10115", "DE"),
+    ("Hamburg", "20095", "DE"),
+    ("Wien", "1010", "AT"),
+    ("Lyon", "69001", "FR"),
+)
+_PAYMENTS = (("bacs", "Direct bank transfer"), ("paypal", "PayPal"), ("cod", "Cash on delivery"))
+# Of each ten orders: the states, so that every template finds some.
+_STATES: tuple[str, ...] = (
+    "completed",
+    "completed",
+    "processing",
+    "completed",
+    "pending",
+    "completed",
+    "on-hold",
+    "processing",
+)
+_STATES += ("cancelled", "completed")
+
+
+def _aged(shop: Shop, row: Row, at: datetime) -> None:
+    shop.mark_created(row, at)
+
+
+def fill(shop: Shop, seed: int, start: datetime) -> None:
+    """Fills an empty shop; every date is counted back from `start`."""
+    for name in ("Uncategorized", *_CATEGORIES):
+        terms.add(shop, "categories", {"name": name})
+    for name in _TAGS:
+        terms.add(shop, "tags", {"name": name})
+    _fill_products(shop, dice(seed, "products"), start)
+    _fill_customers(shop, dice(seed, "customers"), start)
+    _fill_orders(shop, dice(seed, "orders"), start)
+
+
+def _price(chance: random.Random) -> str:
+    return f"{chance.randint(4, 59)}.{chance.choice(('00', '25', '50', '90', '95'))}"
+
+
+def _term(shop: Shop, kind: str, name: str) -> Row:
+    found = next(term for term in shop.terms[kind].values() if term["name"] == name)
+    return {column: found[column] for column in ("id", "name", "slug")}
+
+
+def _fill_products(shop: Shop, chance: random.Random, start: datetime) -> None:
+    for number in range(1, PRODUCTS + 1):
+        place = (number - 1) % len(_CATEGORIES)
+        row = blank.product()
+        row["id"] = shop.next_id("post")
+        row["name"] = f"{_LINES[(number - 1) // len(_CATEGORIES)]} {_KINDS[place]}"
+        row["sku"] = f"{_CATEGORIES[place][:3].upper()}-{number:03d}"
+        row["slug"] = slug(row["name"])
+        row["permalink"] = f"{shop.url}/product/{row['slug']}/"
+        row["categories"] = [_term(shop, "categories", _CATEGORIES[place])]
+        row["tags"] = [
+            _term(shop, "tags", name) for name in sorted(chance.sample(_TAGS, chance.randint(0, 2)))
+        ]
+        _aged(shop, row, start - timedelta(days=chance.randint(20, 400), seconds=chance.randint(0, 86_399)))
+        if chance.random() < 0.8:
+            row["description"] = f"{row['name']}, made in small batches."
+            row["weight"] = f"0.{chance.randint(1, 9)}"
+        if chance.random() < 0.7:
+            row["global_unique_id"] = f"40{chance.randint(10**10, 10**11 - 1)}"
+            row["images"] = [_image(shop, row)]
+        shop.products[row["id"]] = row
+        if number % (PRODUCTS // VARIABLE) == 0:
+            _make_variable(shop, row, chance)
+        else:
+            _make_simple(row, chance, number)
+        stock.derive(shop, row)
+
+
+def _image(shop: Shop, row: Row) -> Row:
+    dates = {name: row[name] for name in row if name.startswith("date_") and "sale" not in name}
+    src = f"{shop.url}/wp-content/uploads/{row['slug']}.jpg"
+    return {"id": shop.next_id("post"), **dates, "src": src, "name": row["slug"], "alt": ""}
+
+
+def _make_simple(row: Row, chance: random.Random, number: int) -> None:
+    prices = {"regular_price": _price(chance)}
+    if number % 9 == 0:
+        prices["sale_price"] = f"{float(prices['regular_price']) * 0.8:.2f}"
+    stock.set_prices(row, prices)
+    if number % 12 != 0:
+        quantity = 0 if number % 8 == 0 else chance.randint(1, 60)
+        stock.set_stock(row, {"manage_stock": True, "stock_quantity": quantity})
+
+
+def _make_variable(shop: Shop, parent: Row, chance: random.Random) -> None:
+    parent["type"] = "variable"
+    size: Row = {"id": 0, "name": "Size", "slug": "Size", "position": 0, "visible": True, "variation": True}
+    parent["attributes"] = [{**size, "options": list(_SIZES)}]
+    base = float(_price(chance))
+    for place, option in enumerate(_SIZES[:VARIATIONS]):
+        row = blank.variation()
+        row |= {"id": shop.next_id("post"), "parent_id": parent["id"], "name": option}
+        row["sku"] = f"{parent['sku']}-{option[0]}"
+        row["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": option}]
+        row["permalink"] = f"{parent['permalink']}?attribute_size={option}"
+        row["menu_order"] = place + 1
+        for name in ("date_created", "date_created_gmt", "date_modified", "date_modified_gmt"):
+            row[name] = parent[name]
+        stock.set_prices(row, {"regular_price": f"{base * (1 + place / 2):.2f}"})
+        stock.set_stock(row, {"manage_stock": True, "stock_quantity": chance.randint(0, 30)})
+        stock.derive(shop, row)
+        shop.variations[row["id"]] = row
+        parent["variations"].append(row["id"])
+
+
+def _fill_customers(shop: Shop, chance: random.Random, start: datetime) -> None:
+    for number in range(CUSTOMERS):
+        row = blank.customer()
+        first, last = _FIRST[number % len(_FIRST)], _LAST[(number * 3 + number // 10) % len(_LAST)]
+        row["id"] = shop.next_id("user")
+        row["username"] = f"{first}.{last}{number + 1}".lower()
+        row["email"] = f"{row['username']}@shop.example"
+        row["first_name"], row["last_name"] = first, last
+        town, code, country = chance.choice(_TOWNS)
+        place: Row = {"first_name": first, "last_name": last, "address_1": f"Example Street {number + 1}"}
+        place |= {"city": town, "postcode": code, "country": country}
+        row["billing"] = {
+            **row["billing"],
+            **place,
+            "email": row["email"],
+            "phone": f"+49 30 555 {number:04d}",
+        }
+        row["shipping"] = {**row["shipping"], **place}
+        _aged(shop, row, start - timedelta(days=chance.randint(90, 700)))
+        shop.customers[row["id"]] = row
+
+
+def _fill_orders(shop: Shop, chance: random.Random, start: datetime) -> None:
+    for number in range(ORDERS):
+        # The oldest first, some on each of the last sixty days, the newest an hour ago.
+        back = timedelta(hours=1 + (ORDERS - 1 - number) * 36, minutes=chance.randint(0, 59))
+        add_order(shop, chance, start - back, status=_STATES[number % len(_STATES)])
+
+
+def add_order(shop: Shop, chance: random.Random, at: datetime, *, status: str) -> Row:
+    """A new order of a known customer; stock is left as it is, so that nothing else changes beside it."""
+    buyer = shop.customers[chance.choice(sorted(shop.customers))] if shop.customers else blank.customer()
+    row = blank.order()
+    row |= {"id": shop.next_id("post"), "customer_id": buyer["id"], "created_via": "checkout"}
+    row["number"] = str(row["id"])
+    row["billing"], row["shipping"] = dict(buyer["billing"]), dict(buyer["shipping"])
+    row["payment_method"], row["payment_method_title"] = chance.choice(_PAYMENTS)
+    row["order_key"] = f"wc_order_{chance.getrandbits(52):013x}"
+    pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
+    row["payment_url"] = pay
+    _aged(shop, row, at)
+    sellable = [one for one in sorted(shop.products) if shop.products[one]["status"] == "publish"]
+    for product_id in chance.sample(sellable, min(len(sellable), chance.randint(1, 3))):
+        choices = shop.products[product_id]["variations"]
+        ask = {"product_id": product_id, "quantity": chance.randint(1, 4)}
+        if choices:
+            ask["variation_id"] = chance.choice(choices)
+        row["line_items"].append(orders.line(shop, ask))
+    row["status"] = status
+    later = [*shop.stamp(at + timedelta(minutes=chance.randint(5, 50)))]
+    if status == "completed" or (status == "processing" and row["payment_method"] != "cod"):
+        row["date_paid"], row["date_paid_gmt"] = later
+    if status == "completed":
+        row["date_completed"], row["date_completed_gmt"] = later
+    if status in ("completed", "cancelled"):
+        row["date_modified"], row["date_modified_gmt"] = later
+    orders.derive(shop, row)
+    if row["date_paid"] and buyer["id"]:
+        buyer["is_paying_customer"] = True
+    shop.orders[row["id"]] = row
+    return row
+
+
+def load_products(shop: Shop, count: int, seed: int, start: datetime) -> None:
+    """Replaces the catalogue by `count` products, each tenth variable with three variations: for tests."""
+    shop.products.clear()
+    shop.variations.clear()
+    chance = dice(seed, f"catalogue of {count}")
+    category = [_term(shop, "categories", "Tea")]
+    for number in range(1, count + 1):
+        row = blank.product()
+        row["id"] = shop.next_id("post")
+        row["name"], row["sku"], row["slug"] = (
+            f"Product {number:05d}",
+            f"P-{number:05d}",
+            f"product-{number:05d}",
+        )
+        row["permalink"] = f"{shop.url}/product/{row['slug']}/"
+        row["categories"] = category
+        _aged(shop, row, start - timedelta(minutes=count - number + 1))
+        shop.products[row["id"]] = row
+        if number % 10 == 0:
+            _make_variable(shop, row, chance)
+        else:
+            _make_simple(row, chance, number)
+        stock.derive(shop, row)
+
+
+def priced(shop: Shop) -> list[Row]:
+    """Everything that is sold: simple products and variations, by id."""
+    simple = [row for row in shop.products.values() if row["type"] == "simple"]
+    return sorted((*simple, *shop.variations.values()), key=lambda row: int(row["id"]))

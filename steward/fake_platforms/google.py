@@ -1,0 +1,245 @@
+"""Google as far as spreadsheets need it: tokens, sign-in, and who may see which spreadsheet."""
+
+import base64
+import binascii
+import functools
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from steward.fake_platforms import sheets
+from steward.fake_platforms.exchange import Answer, Asked, Row, Touched, answer_json, answer_text
+from steward.fake_platforms.seed import Keys
+from steward.fake_platforms.sheets import Book, SheetError
+
+TOKEN_SECONDS = 3600
+CODE_SECONDS = 600
+SKEW_SECONDS = 300
+_AUDIENCE = "https://oauth2.googleapis.com/token"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_BOOK = re.compile(r"/sheets/v4/spreadsheets/(?P<id>[^/:]+)(?P<rest>/values.*|:batchUpdate)?", re.DOTALL)
+
+
+class TokenError(Exception):
+    """A refused token request: `{error, error_description}`."""
+
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.status, self.row = status, {"error": error, "error_description": description}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token; `address` is the service account, None a person who owns every sheet here."""
+
+    address: str | None
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a sign-in code stands for, once."""
+
+    redirect_uri: str
+    challenge: str
+    scope: str
+    until: datetime
+
+
+@functools.cache
+def _public_key(private_key: str) -> rsa.RSAPublicKey:
+    """What the key of the pretend account is checked with; to read it takes longer than to check."""
+    private = serialization.load_pem_private_key(private_key.encode(), None)
+    assert isinstance(private, rsa.RSAPrivateKey)
+    return private.public_key()
+
+
+def _unpadded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+class Google:
+    """Spreadsheets, and the tokens that open them."""
+
+    def __init__(self, url: str, keys: Keys, now: Callable[[], datetime], books: list[Book]) -> None:
+        self.url = url
+        self.books = {book.id: book for book in books}
+        self._keys, self._now = keys, now
+        self._tokens: dict[str, Token] = {}
+        self._codes: dict[str, Code] = {}
+        self._refresh: dict[str, str] = {}
+
+    def revoke(self) -> None:
+        """Ends every token, refresh tokens too, as a person does who takes the right back: for tests."""
+        self._tokens.clear()
+        self._refresh.clear()
+
+    # Tokens
+
+    def authorize(self, asked: Asked) -> Answer:
+        """`GET /google/authorize`: redirects at once with a code; without PKCE with an error."""
+        redirect, state = asked.first("redirect_uri"), asked.first("state")
+        if asked.first("client_id") != self._keys.client_id:
+            return answer_text(401, "Error 401: invalid_client")
+        if not redirect or not redirect.startswith(("http://", "https://")):
+            return answer_text(400, "Error 400: redirect_uri_mismatch")
+        challenge, scope = asked.first("code_challenge"), asked.first("scope") or ""
+        kind = asked.first("response_type") == "code" and asked.first("code_challenge_method") == "S256"
+        if not challenge or not kind:
+            told = {"error": "invalid_request"}
+        else:
+            code = "4/" + secrets.token_urlsafe(24)
+            until = self._now() + timedelta(seconds=CODE_SECONDS)
+            self._codes[code] = Code(redirect, challenge, scope, until)
+            told = {"code": code, "scope": scope}
+        query = urlencode({**({"state": state} if state is not None else {}), **told})
+        return Answer(302, b"", {"location": redirect + ("&" if "?" in redirect else "?") + query})
+
+    def token(self, asked: Asked) -> Answer:
+        """`POST /google/token`: JWT bearer, code with PKCE, refresh."""
+        try:
+            form = self._form(asked)
+            match form.get("grant_type"):
+                case grant if grant == JWT_BEARER:
+                    return answer_json(200, self._by_assertion(form.get("assertion", "")))
+                case "authorization_code":
+                    return answer_json(200, self._by_code(form))
+                case "refresh_token":
+                    return answer_json(200, self._by_refresh(form))
+            raise TokenError("unsupported_grant_type", "Invalid grant_type")
+        except TokenError as refusal:
+            return answer_json(refusal.status, refusal.row)
+
+    def _form(self, asked: Asked) -> dict[str, str]:
+        if "json" in asked.headers.get("content-type", ""):
+            found = asked.json()
+            form = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+        else:
+            form = dict(parse_qsl(asked.body.decode("utf-8", "replace"), keep_blank_values=True))
+        kind, _, text = asked.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "basic":
+            try:
+                name, _, secret = base64.b64decode(text).decode().partition(":")
+            except (binascii.Error, UnicodeDecodeError):
+                raise TokenError("invalid_client", "Unauthorized", 401) from None
+            form |= {"client_id": unquote(name), "client_secret": unquote(secret)}
+        return form
+
+    def _grant(self, address: str | None) -> Row:
+        token = "ya29." + secrets.token_urlsafe(32)
+        self._tokens[token] = Token(address, self._now() + timedelta(seconds=TOKEN_SECONDS))
+        return {"access_token": token, "expires_in": TOKEN_SECONDS - 1, "token_type": "Bearer"}
+
+    def _by_assertion(self, assertion: str) -> Row:
+        parts = assertion.split(".")
+        try:
+            head, claims = (json.loads(_unpadded(part)) for part in parts[:2])
+            signed, mark = f"{parts[0]}.{parts[1]}".encode(), _unpadded(parts[2])
+        except (ValueError, IndexError, binascii.Error):
+            raise TokenError("invalid_grant", "Bad Request: the assertion is not a JWT") from None
+        if not isinstance(head, dict) or not isinstance(claims, dict) or len(parts) != 3:
+            raise TokenError("invalid_grant", "Bad Request: the assertion is not a JWT")
+        account = self._keys.service_account
+        if claims.get("iss") != account["client_email"]:
+            raise TokenError("invalid_grant", "Invalid grant: account not found")
+        if head.get("alg") != "RS256" or not self._is_signed(signed, mark):
+            raise TokenError("invalid_grant", "Invalid JWT Signature.")
+        self._check_claims(claims)
+        return self._grant(account["client_email"])
+
+    def _is_signed(self, signed: bytes, mark: bytes) -> bool:
+        public = _public_key(self._keys.service_account["private_key"])
+        try:
+            public.verify(mark, signed, padding.PKCS1v15(), hashes.SHA256())
+        except InvalidSignature:
+            return False
+        return True
+
+    def _check_claims(self, claims: Row) -> None:
+        # Google's own clients name its address whatever address they call.
+        if claims.get("aud") not in (f"{self.url}/google/token", _AUDIENCE):
+            raise TokenError("invalid_grant", "Invalid JWT: Failed audience check.")
+        issued, ends, now = claims.get("iat"), claims.get("exp"), self._now().timestamp()
+        if (
+            not isinstance(issued, int | float)
+            or not isinstance(ends, int | float)
+            or not issued - SKEW_SECONDS <= now < ends + SKEW_SECONDS
+            or ends - issued > TOKEN_SECONDS
+        ):
+            words = "Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
+            raise TokenError("invalid_grant", f"Invalid JWT: {words}")
+        scopes = str(claims.get("scope", "")).split()
+        if not any("/auth/spreadsheets" in scope or "/auth/drive" in scope for scope in scopes):
+            raise TokenError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
+
+    def _check_client(self, form: dict[str, str]) -> None:
+        given = form.get("client_id", ""), form.get("client_secret", "")
+        if given != (self._keys.client_id, self._keys.client_secret):
+            raise TokenError("invalid_client", "The OAuth client was not found.", 401)
+
+    def _by_code(self, form: dict[str, str]) -> Row:
+        self._check_client(form)
+        code = self._codes.pop(form.get("code", ""), None)
+        if code is None or code.until <= self._now():
+            raise TokenError("invalid_grant", "Malformed auth code.")
+        if form.get("redirect_uri") != code.redirect_uri:
+            raise TokenError("redirect_uri_mismatch", "Bad Request")
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != code.challenge.rstrip("="):
+            raise TokenError("invalid_grant", "Invalid code verifier.")
+        refresh = "1//" + secrets.token_urlsafe(32)
+        self._refresh[refresh] = code.scope
+        return {**self._grant(None), "refresh_token": refresh, "scope": code.scope}
+
+    def _by_refresh(self, form: dict[str, str]) -> Row:
+        self._check_client(form)
+        scope = self._refresh.get(form.get("refresh_token", ""))
+        if scope is None:
+            raise TokenError("invalid_grant", "Token has been expired or revoked.")
+        return {**self._grant(None), "scope": scope}
+
+    # Spreadsheets
+
+    def _seen_by(self, asked: Asked, book_id: str) -> Book:
+        kind, _, text = asked.headers.get("authorization", "").partition(" ")
+        token = self._tokens.get(text.strip()) if kind.lower() == "bearer" else None
+        if token is None or token.until <= self._now():
+            words = "Request had invalid authentication credentials. Expected OAuth 2 access token."
+            raise SheetError(401, "UNAUTHENTICATED", words)
+        book = self.books.get(book_id)
+        if book is None:
+            raise SheetError(404, "NOT_FOUND", "Requested entity was not found.")
+        if token.address is not None and token.address not in book.shared_with:
+            raise SheetError(403, "PERMISSION_DENIED", "The caller does not have permission")
+        return book
+
+    def spreadsheets(self, asked: Asked) -> Answer:
+        """Everything below `/sheets/v4/spreadsheets` (contract 9.1)."""
+        match = _BOOK.fullmatch(asked.path)
+        if match is None:
+            return SheetError(404, "NOT_FOUND", "Requested entity was not found.").answer()
+        rest = match["rest"] or ""
+        try:
+            book = self._seen_by(asked, match["id"])
+            told: tuple[Any, tuple[Touched, ...]]
+            if rest == ":batchUpdate" and asked.method == "POST":
+                told = sheets.book_batch(book, asked)
+            elif rest.startswith("/values"):
+                told = sheets.values_call(book, rest[len("/values") :], asked)
+            elif not rest and asked.method in ("GET", "HEAD"):
+                told = sheets.about(book), ()
+            else:
+                raise SheetError(404, "NOT_FOUND", "Method not found.")
+        except SheetError as refusal:
+            return refusal.answer()
+        return answer_json(200, told[0], touched=told[1])

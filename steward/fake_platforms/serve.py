@@ -1,0 +1,122 @@
+"""Serves a pretend world on a socket, and closes connections without an answer when a fault says so."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.world import DROP, World, create
+
+Ready = Callable[[Row], None]
+
+
+class DroppingProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, with the one thing ASGI has no word for: closing without any answer.
+
+    An application that ends without answering makes uvicorn send 500, which is an answer.
+    """
+
+    def on_message_begin(self) -> None:
+        """Hands the application the means to close the connection."""
+        super().on_message_begin()
+        scope = cast(dict[str, Any], self.scope)
+        scope["extensions"] = {**(scope.get("extensions") or {}), DROP: self._close}
+
+    def _close(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """Tells when it is ready, and leaves the signals of the process alone when it is not its own."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *, own_signals: bool) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._own_signals = own_signals
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """uvicorn's handlers, unless whoever started it has some."""
+        if self._own_signals:
+            with super().capture_signals():
+                yield
+        else:
+            yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts listening, then says so."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._ready()
+
+
+def refuse_production() -> None:
+    """Raises RuntimeError when this process was told to be a production one (contract 9)."""
+    if os.environ.get("STEWARD_ENV") == "production":
+        raise RuntimeError(
+            "The sandbox is a pretend outside world and does not start where STEWARD_ENV is production."
+        )
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A bound socket; port 0 takes a free one. Raises OSError when the address is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def address(bound: socket.socket) -> str:
+    """The http address of a bound socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server(world: World, ready: Callable[[], None], *, own_signals: bool = True) -> uvicorn.Server:
+    """A server of a world that is not yet running: `await server.serve(sockets=[…])`.
+
+    Without `own_signals` the caller ends it by `should_exit`.
+    """
+    config = uvicorn.Config(
+        world,
+        http=DroppingProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        # A caller that keeps a connection shall not find it closed just as it sends a write.
+        timeout_keep_alive=300,
+        timeout_graceful_shutdown=1,
+    )
+    return _Server(config, ready, own_signals=own_signals)
+
+
+def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:
+    """Serves until interrupted; calls `ready` once with the answer of `GET /sandbox`. Prints nothing.
+
+    Raises RuntimeError in production (contract 9), OSError when the address is taken.
+    """
+    refuse_production()
+    with listening(host, port) as bound:
+        world = create(seed, address(bound))
+
+        def tell() -> None:
+            if ready is not None:
+                ready(world.described())
+
+        asyncio.run(server(world, tell).serve(sockets=[bound]))

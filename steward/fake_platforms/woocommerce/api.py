@@ -1,0 +1,387 @@
+"""The pretend shop's REST server: routes, keys and rights, errors; the resources do the rest."""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from steward.fake_platforms.exchange import Answer, Asked, Row, answer_json, answer_text
+from steward.fake_platforms.woocommerce import (
+    customers,
+    errors,
+    order_parts,
+    orders,
+    products,
+    settings,
+    terms,
+    variations,
+    webhooks,
+)
+from steward.fake_platforms.woocommerce.batch import batch
+from steward.fake_platforms.woocommerce.errors import ShopError
+from steward.fake_platforms.woocommerce.listing import Result, only_fields
+from steward.fake_platforms.woocommerce.shop import Shop
+
+_READS = ("GET", "HEAD", "OPTIONS")
+_WRITES = ("POST", "PUT", "PATCH")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a route: the ids of its path, the query, the body."""
+
+    shop: Shop
+    ids: tuple[int, ...]
+    words: tuple[str, ...]
+    query: Row
+    body: Row
+    force: bool
+
+
+Act = Callable[[Call], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path and what each method does there; `made` says where a created object lies."""
+
+    pattern: re.Pattern[str]
+    acts: dict[str, Act]
+    allow: str
+    made: str | None = None
+
+
+def _route(path: str, *, made: str | None = None, **acts: Act) -> Route:
+    by_method: dict[str, Act] = {}
+    for name, act in acts.items():
+        methods = {"update": _WRITES, "batch": _WRITES}.get(name, (name.upper(),))
+        by_method |= dict.fromkeys(methods, act)
+    pattern = path.replace("{id}", r"(?P<id{n}>\d+)")
+    for number in range(3):
+        pattern = pattern.replace("{n}", str(number), 1)
+    pattern = pattern.replace("{name}", r"(?P<name>[\w-]+)").replace("{group}", r"(?P<group>[\w-]+)")
+    return Route(re.compile(pattern + "/?"), by_method, ", ".join(by_method), made)
+
+
+def _term_routes(kind: str) -> list[Route]:
+    def made(call: Call, body: Row) -> Row:
+        return terms.show_one(call.shop, kind, terms.create(call.shop, kind, body))
+
+    def changed(call: Call, term_id: int, body: Row) -> Row:
+        return terms.show_one(call.shop, kind, terms.update(call.shop, kind, term_id, body))
+
+    return [
+        _route(
+            f"products/{kind}",
+            made=f"products/{kind}/",
+            get=lambda c: terms.listed(c.shop, kind, c.query),
+            post=lambda c: made(c, c.body),
+        ),
+        _route(
+            f"products/{kind}/{{id}}",
+            get=lambda c: terms.show_one(c.shop, kind, terms.find(c.shop, kind, c.ids[0])),
+            update=lambda c: changed(c, c.ids[0], c.body),
+            delete=lambda c: terms.delete(c.shop, kind, c.ids[0], force=c.force),
+        ),
+        _route(
+            f"products/{kind}/batch",
+            batch=lambda c: batch(
+                c.body,
+                c.query,
+                create=lambda item: made(c, item),
+                update=lambda one, item: changed(c, one, item),
+                delete=lambda one: terms.delete(c.shop, kind, one, force=True),
+            ),
+        ),
+    ]
+
+
+def _resource(name: str, module: Any, get: Act) -> list[Route]:
+    return [
+        _route(
+            name,
+            made=f"{name}/",
+            get=lambda c: module.listed(c.shop, c.query),
+            post=lambda c: module.create(c.shop, c.body),
+        ),
+        _route(
+            f"{name}/{{id}}",
+            get=get,
+            update=lambda c: module.update(c.shop, c.ids[0], c.body),
+            delete=lambda c: module.delete(c.shop, c.ids[0], force=c.force),
+        ),
+        _route(
+            f"{name}/batch",
+            batch=lambda c: batch(
+                c.body,
+                c.query,
+                create=lambda item: module.create(c.shop, item, loose=True),
+                update=lambda one, item: module.update(c.shop, one, item, loose=True),
+                delete=lambda one: module.delete(c.shop, one, force=True),
+            ),
+        ),
+    ]
+
+
+def _variation_routes() -> list[Route]:
+    root = "products/{id}/variations"
+    return [
+        _route(
+            root,
+            # The shop really answers this address with its own pattern in it (variations recording).
+            made="products/(?P<product_id>[\\d]+)/variations/",
+            get=lambda c: variations.listed(c.shop, c.ids[0], c.query),
+            post=lambda c: variations.create(c.shop, c.ids[0], c.body),
+        ),
+        _route(
+            root + "/{id}",
+            get=lambda c: variations.show(c.shop, variations.find(c.shop, *c.ids)),
+            update=lambda c: variations.update(c.shop, c.ids[0], c.ids[1], c.body),
+            delete=lambda c: variations.delete(c.shop, *c.ids, force=c.force),
+        ),
+        _route(
+            root + "/batch",
+            batch=lambda c: batch(
+                c.body,
+                c.query,
+                create=lambda item: variations.create(c.shop, c.ids[0], item, loose=True),
+                update=lambda one, item: variations.update(c.shop, c.ids[0], one, item, loose=True),
+                delete=lambda one: variations.delete(c.shop, c.ids[0], one, force=True),
+            ),
+        ),
+    ]
+
+
+def _order_part_routes() -> list[Route]:
+    return [
+        _route(
+            "orders/{id}/notes",
+            made="orders/{order}/notes/",
+            get=lambda c: order_parts.notes_listed(c.shop, c.ids[0], c.query),
+            post=lambda c: order_parts.note_created(c.shop, c.ids[0], c.body),
+        ),
+        _route(
+            "orders/{id}/notes/{id}",
+            get=lambda c: order_parts.note_found(c.shop, *c.ids),
+            delete=lambda c: order_parts.note_deleted(c.shop, *c.ids, force=c.force),
+        ),
+        _route(
+            "orders/{id}/refunds",
+            made="orders/(?P<order_id>[\\d]+)/refunds/",
+            get=lambda c: order_parts.refunds_listed(c.shop, c.ids[0], c.query),
+            post=lambda c: order_parts.refund_created(c.shop, c.ids[0], c.body),
+        ),
+        _route(
+            "orders/{id}/refunds/{id}",
+            get=lambda c: order_parts.refund_found(c.shop, *c.ids),
+            delete=lambda c: order_parts.refund_deleted(c.shop, *c.ids, force=c.force),
+        ),
+    ]
+
+
+def _setting_routes() -> list[Route]:
+    def one(call: Call) -> Row:
+        return settings.one(call.shop, *call.words)
+
+    return [
+        _route("system_status", get=lambda c: Result(200, settings.system_status(c.shop))),
+        _route("settings/{group}", get=lambda c: Result(200, settings.group_listed(c.shop, c.words[0]))),
+        _route("settings/{group}/{name}", get=one),
+        _route("data/currencies/current", get=lambda c: settings.current_currency(c.shop)),
+    ]
+
+
+ROUTES: list[Route] = [
+    *_term_routes("tags"),
+    *_term_routes("categories"),
+    *_resource("products", products, lambda c: products.get(c.shop, c.ids[0])),
+    *_variation_routes(),
+    _route("variations", get=lambda c: variations.listed_of_all(c.shop, c.query)),
+    *_resource("orders", orders, lambda c: orders.show(c.shop, orders.find(c.shop, c.ids[0], 404))),
+    *_order_part_routes(),
+    *_resource(
+        "customers", customers, lambda c: customers.show(c.shop, customers.find(c.shop, c.ids[0], 404))
+    ),
+    *_resource("webhooks", webhooks, lambda c: webhooks.get(c.shop, c.ids[0])),
+    *_setting_routes(),
+]
+
+
+def _credentials(asked: Asked) -> tuple[str, str] | None:
+    kind, _, text = asked.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "basic":
+        try:
+            key, _, secret = base64.b64decode(text, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            return None
+        return key, secret
+    key_there, secret_there = asked.first("consumer_key"), asked.first("consumer_secret")
+    if asked.scheme == "https" and key_there and secret_there:
+        return key_there, secret_there
+    return None
+
+
+def _refuse(shop: Shop, asked: Asked, *, one: bool) -> None:
+    """Rights as recorded: an unknown key sees nothing (401 cannot_view), a known one learns what it lacks."""
+    verb = "cannot_view" if asked.method in _READS else _VERBS[asked.method]
+    words = "Sorry, you cannot list resources."
+    if verb != "cannot_view":
+        words = "Sorry, you are not allowed to " + _WORDS[verb] + " resources."
+    elif one:
+        words = "Sorry, you cannot view this resource."
+    given = _credentials(asked)
+    key = shop.keys.get(given[0]) if given else None
+    if given is None or key is None:
+        raise ShopError(401, f"woocommerce_rest_{verb}", words)
+    code = "woocommerce_rest_authentication_error"
+    if key.secret != given[1]:
+        raise ShopError(401, code, "Consumer secret is invalid.")
+    lacking = "write" if asked.method not in _READS and key.rights == "read" else ""
+    lacking = "read" if asked.method in _READS and key.rights == "write" else lacking
+    if lacking:
+        raise ShopError(401, code, f"The API key provided does not have {lacking} permissions.")
+    if key.rights == "person":
+        raise ShopError(403, f"woocommerce_rest_{verb}", words)
+
+
+_VERBS = {"POST": "cannot_create", "PUT": "cannot_edit", "PATCH": "cannot_edit", "DELETE": "cannot_delete"}
+_WORDS = {"cannot_create": "create", "cannot_edit": "edit", "cannot_delete": "delete"}
+
+
+def _body(asked: Asked) -> Row:
+    if not asked.body or asked.method in _READS:
+        return {}
+    if "json" not in asked.headers.get("content-type", ""):
+        return {}
+    try:
+        found = json.loads(asked.body)
+    except ValueError:
+        extra = {"json_error_code": 4, "json_error_message": "Syntax error"}
+        raise ShopError(400, "rest_invalid_json", "Invalid JSON body passed.", extra) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _query(asked: Asked) -> Row:
+    """Query parameters; `status[]=a&status[0]=b` become a list, as PHP reads them."""
+    read: Row = {}
+    for name, value in asked.query:
+        plain = re.sub(r"\[\d*\]$", "", name)
+        if plain != name:
+            read.setdefault(plain, [])
+            read[plain] = [*(read[plain] if isinstance(read[plain], list) else [read[plain]]), value]
+        else:
+            read[name] = value
+    return read
+
+
+def _link_to_index(shop: Shop) -> dict[str, str]:
+    return {"link": f'<{shop.url}/wp-json/>; rel="https://api.w.org/"'}
+
+
+def _called(shop: Shop, asked: Asked, path: str) -> Result:
+    for route in ROUTES:
+        match = route.pattern.fullmatch(path)
+        if match is None:
+            continue
+        act = route.acts.get("GET" if asked.method == "HEAD" else asked.method)
+        if act is None:
+            break
+        ids = tuple(int(value) for name, value in match.groupdict().items() if name.startswith("id"))
+        words = tuple(value for name, value in match.groupdict().items() if not name.startswith("id"))
+        try:
+            _refuse(shop, asked, one=bool(ids))
+        except ShopError as refusal:
+            if not (refusal.code.startswith("woocommerce_rest_cannot") and _is_unknown(shop, path)):
+                raise
+        query = _query(asked)
+        try:
+            body = _body(asked)
+            force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
+            found = act(Call(shop, ids, words, query, body, force))
+        except ShopError as refusal:
+            return Result(refusal.status, refusal.body(), {"allow": route.allow})
+        return _completed(shop, route, asked, ids, query, found)
+    raise errors.no_route()
+
+
+def _completed(
+    shop: Shop, route: Route, asked: Asked, ids: tuple[int, ...], query: Row, found: Any
+) -> Result:
+    headers = {"allow": route.allow}
+    if isinstance(found, Result):
+        value = found.value
+        if isinstance(value, dict):
+            value = only_fields(value, query.get("_fields"), keep_links=False)
+        return Result(found.status, value, headers | found.headers)
+    if asked.method == "POST" and route.made and isinstance(found, dict):
+        place = route.made.replace("{order}", str(ids[0]) if ids else "")
+        headers["location"] = f"{shop.url}/wp-json/wc/v3/{place}{found['id']}"
+        return Result(201, only_fields(found, query.get("_fields"), keep_links=True), headers)
+    if isinstance(found, dict) and not route.pattern.pattern.endswith("batch/?"):
+        found = only_fields(found, query.get("_fields"), keep_links=True)
+    return Result(200, found, headers)
+
+
+_PREFIX = "/wp-json/wc/v3/"
+# Where the shop looks up the object before it checks the key: an unknown one is refused as unknown.
+_LOOKED_FOR_FIRST = re.compile(r"(products|products/tags|products/categories|orders|customers)/(\d+)/?")
+
+
+def _is_unknown(shop: Shop, path: str) -> bool:
+    match = _LOOKED_FOR_FIRST.fullmatch(path)
+    if match is None:
+        return False
+    tables = {
+        "products": {**shop.products, **shop.variations},
+        "products/tags": shop.terms["tags"],
+        "products/categories": shop.terms["categories"],
+        "orders": shop.orders,
+        "customers": shop.customers,
+    }
+    return int(match[2]) not in tables[match[1]]
+
+
+def page_not_found(shop: Shop) -> Answer:
+    """What WordPress answers at an address it does not know: a page of the site."""
+    html = (
+        f"<!DOCTYPE html><html><head><title>Page not found – {shop.title}</title></head><body></body></html>"
+    )
+    return answer_text(404, html, kind="text/html; charset=UTF-8")
+
+
+def _by_query(shop: Shop, route: str) -> Result:
+    """The form `/?rest_route=…`, which all sites have. The key is not read there (store_info recording)."""
+    if route.rstrip("/") == "":
+        return Result(200, settings.site_index(shop), {"allow": "GET"})
+    inner = route.removeprefix("/wc/v3/")
+    if inner == route or not any(known.pattern.fullmatch(inner) for known in ROUTES):
+        raise errors.no_route()
+    raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
+
+
+def _answered(shop: Shop, asked: Asked, path: str) -> Result:
+    if path == "/":
+        return _by_query(shop, asked.first("rest_route") or "/")
+    if path.rstrip("/") == "/wp-json" and asked.method in _READS:
+        index = only_fields(settings.site_index(shop), asked.first("_fields"), keep_links=False)
+        return Result(200, index, {"allow": "GET"})
+    if path.startswith(_PREFIX):
+        return _called(shop, asked, path[len(_PREFIX) :])
+    raise errors.no_route()
+
+
+def answer(shop: Shop, asked: Asked) -> Answer:
+    """Serves one request of the shop, `/wp-json/…` or the address form `/?rest_route=…`."""
+    path = asked.path.removeprefix("/index.php")
+    if path != "/" and (shop.plain_permalinks or not (path + "/").startswith("/wp-json/")):
+        return page_not_found(shop)
+    try:
+        result = _answered(shop, asked, path)
+    except ShopError as refusal:
+        result = Result(refusal.status, refusal.body())
+    touched = shop.take_touched()
+    headers = _link_to_index(shop) | result.headers
+    return answer_json(result.status, result.value, headers, touched=touched)

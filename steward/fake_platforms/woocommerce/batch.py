@@ -1,0 +1,65 @@
+"""Batches of the pretend shop: up to 100 items, each standing alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.woocommerce.errors import ShopError
+
+LIMIT = 100
+
+
+def _items(body: Row, name: str) -> list[Any]:
+    items = body.get(name)
+    return items if isinstance(items, list) else []
+
+
+def _error(item_id: Any, refusal: ShopError) -> Row:
+    return {"id": item_id, "error": refusal.body()}
+
+
+def batch(
+    body: Row,
+    query: Row,
+    *,
+    create: Callable[[Row], Row],
+    update: Callable[[int, Row], Row],
+    delete: Callable[[int], Row],
+) -> Any:
+    """Creates, updates and deletes in this order; an item that fails is an `error` in its place (recorded).
+
+    More than 100 items: 413 and nothing is done. `_fields` empties the answer although the writes happened.
+    """
+    wanted = {name: _items(body, name) for name in ("create", "update", "delete")}
+    if sum(len(items) for items in wanted.values()) > LIMIT:
+        words = f"Unable to accept more than {LIMIT} items for this request."
+        raise ShopError(413, "woocommerce_rest_request_entity_too_large", words)
+
+    def one_update(item: Any) -> Row:
+        ask = item if isinstance(item, dict) else {}
+        try:
+            return update(_number(ask.get("id")), ask)
+        except ShopError as refusal:
+            return _error(ask.get("id"), refusal)
+
+    def one_create(item: Any) -> Row:
+        try:
+            return create(item if isinstance(item, dict) else {})
+        except ShopError as refusal:
+            return _error(0, refusal)
+
+    def one_delete(item: Any) -> Row:
+        try:
+            return delete(_number(item))
+        except ShopError as refusal:
+            return _error(item, refusal)
+
+    acts = {"create": one_create, "update": one_update, "delete": one_delete}
+    done = {name: [acts[name](item) for item in items] for name, items in wanted.items() if items}
+    return [] if not done or query.get("_fields") else done
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(value) if isinstance(value, str) and value.isdigit() else 0

@@ -1,0 +1,149 @@
+"""Lists of the pretend shop: filters all resources share, order, pages, totals, `Link`, `_fields`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.woocommerce.arguments import Arg, checked, moment
+
+LIST_ARGS: dict[str, Arg] = {
+    "page": Arg("integer", least=1),
+    "per_page": Arg("integer", least=1, most=100),
+    "search": Arg("string"),
+    "after": Arg("date"),
+    "before": Arg("date"),
+    "modified_after": Arg("date"),
+    "modified_before": Arg("date"),
+    "dates_are_gmt": Arg("boolean"),
+    "exclude": Arg("integers"),
+    "include": Arg("integers"),
+    "offset": Arg("integer"),
+    "order": Arg("string", ("asc", "desc")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a route of the shop gives back: a status, a value for JSON, headers."""
+
+    status: int
+    value: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def only_fields(row: Row, wanted: str | None, *, keep_links: bool) -> Row:
+    """The part of an answer that `_fields` names; single objects keep their links, lists do not."""
+    if not wanted:
+        return row
+    names = {name.strip() for name in wanted.split(",") if name.strip()}
+    if keep_links:
+        names.add("_links")
+    whole = {name for name in names if "." not in name}
+    deep: dict[str, set[str]] = {}
+    for name in names - whole:
+        top, _, rest = name.partition(".")
+        deep.setdefault(top, set()).add(rest)
+    kept: Row = {}
+    for key, value in row.items():
+        if key in whole:
+            kept[key] = value
+        elif key in deep and isinstance(value, dict):
+            kept[key] = only_fields(value, ",".join(deep[key]), keep_links=False)
+    return kept
+
+
+def _instant(text: str, *, gmt: bool, zone: ZoneInfo) -> str:
+    found = moment(text)
+    assert found is not None, "checked by LIST_ARGS"
+    if found.tzinfo is not None:
+        return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    shown = found if gmt else found.replace(tzinfo=zone).astimezone(UTC)
+    return shown.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _dated(rows: Iterable[Row], asked: Row, zone: ZoneInfo) -> Iterable[Row]:
+    gmt = asked.get("dates_are_gmt", False)
+    for name, column, later in (
+        ("after", "date_created_gmt", True),
+        ("before", "date_created_gmt", False),
+        ("modified_after", "date_modified_gmt", True),
+        ("modified_before", "date_modified_gmt", False),
+    ):
+        if name in asked:
+            edge = _instant(asked[name], gmt=gmt, zone=zone)
+            rows = [r for r in rows if r[column] and (r[column] > edge if later else r[column] < edge)]
+    return rows
+
+
+def _ordered(rows: list[Row], asked: Row, keys: dict[str, str], *, default: str) -> list[Row]:
+    by = asked.get("orderby", default)
+    if by == "include" and asked.get("include"):
+        place = {wanted: n for n, wanted in enumerate(asked["include"])}
+        return sorted(rows, key=lambda row: place[row["id"]])
+    column = keys.get(by, "id")
+    down = asked.get("order", "asc" if default in ("name", "") else "desc") == "desc"
+    if column == "id":
+        return sorted(rows, key=lambda row: int(row["id"]), reverse=down)
+    if column == "price":
+        return sorted(rows, key=lambda row: (float(row["price"] or 0), row["id"]), reverse=down)
+    return sorted(rows, key=lambda row: (row[column] or "", row["id"]), reverse=down)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How one resource is listed: its own arguments, its sort columns, its default order."""
+
+    args: dict[str, Arg]
+    sort: dict[str, str]
+    default: str
+    zone: ZoneInfo
+    text: tuple[str, ...] = ("name",)
+
+    def read(self, query: Row) -> Row:
+        """The arguments, checked; raises ShopError."""
+        allowed = Arg("string", (*self.sort, "include"))
+        return checked(query, {**LIST_ARGS, "orderby": allowed, **self.args})
+
+    def answer(
+        self, rows: Iterable[Row], asked: Row, query: Row, *, url: str, show: Callable[[Row], Row]
+    ) -> Result:
+        """One page of `rows` after the shared filters, shown by `show`, with totals and links."""
+        if asked.get("include"):
+            wanted = set(asked["include"])
+            rows = [row for row in rows if row["id"] in wanted]
+        if asked.get("exclude"):
+            unwanted = set(asked["exclude"])
+            rows = [row for row in rows if row["id"] not in unwanted]
+        if asked.get("search"):
+            needle = asked["search"].casefold().split()
+            rows = [row for row in rows if self._matches(row, needle)]
+        chosen = _ordered(list(_dated(rows, asked, self.zone)), asked, self.sort, default=self.default)
+        size, page = asked.get("per_page", 10), asked.get("page", 1)
+        start = max(asked.get("offset", (page - 1) * size), 0)
+        fields = query.get("_fields")
+        value = [only_fields(show(row), fields, keep_links=False) for row in chosen[start : start + size]]
+        pages = -(-len(chosen) // size)
+        headers = {"x-wp-total": str(len(chosen)), "x-wp-totalpages": str(pages)}
+        return Result(200, value, headers | _links(url, query, page, pages))
+
+    def _matches(self, row: Row, needle: list[str]) -> bool:
+        text = " ".join(str(row.get(name, "")) for name in self.text).casefold()
+        return all(word in text for word in needle)
+
+
+def _links(url: str, query: Row, page: int, pages: int) -> dict[str, str]:
+    links: list[str] = []
+    for name, number in (("prev", min(page - 1, pages)), ("next", page + 1)):
+        if 1 <= number <= pages and pages > 0:
+            links.append(f'<{url}?{urlencode({**query, "page": number})}>; rel="{name}"')
+    return {"link": ", ".join(links)} if links else {}
+
+
+def stamp(now: datetime, zone: ZoneInfo) -> tuple[str, str]:
+    """A moment as the shop shows it: in its own zone and in GMT, whole seconds."""
+    local = now.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
+    return local, now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")

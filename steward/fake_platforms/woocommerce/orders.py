@@ -1,0 +1,368 @@
+"""Orders of the pretend shop: list, get, create, update, delete."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.woocommerce import blank, errors, stock
+from steward.fake_platforms.woocommerce.arguments import Arg, checked, taken_loosely
+from steward.fake_platforms.woocommerce.listing import Listing, Result
+from steward.fake_platforms.woocommerce.shop import Shop
+
+STATES: tuple[str, ...] = (
+    "auto-draft",
+    "pending",
+    "processing",
+    "on-hold",
+    "completed",
+    "cancelled",
+    "refunded",
+    "failed",
+)
+STATES += ("checkout-draft",)
+TAKES_STOCK = ("processing", "completed", "on-hold")
+META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
+ADDRESS = {name: Arg() for name in blank.address(email=False)} | {"email": Arg("email")}
+_BILLING = ADDRESS | {"email": Arg("email", nullable=True)}
+_LINE = {
+    "id": Arg("integer"),
+    "name": Arg(),
+    "sku": Arg(),
+    "product_id": Arg("any"),
+    "variation_id": Arg("integer"),
+    "quantity": Arg("integer"),
+    "subtotal": Arg(),
+    "total": Arg(),
+}
+ARGS: dict[str, Arg] = {
+    "parent_id": Arg("integer"),
+    "created_via": Arg(),
+    "status": Arg("string", STATES),
+    "currency": Arg(),
+    "customer_id": Arg("integer"),
+    "customer_note": Arg(),
+    "billing": Arg("object", inside=_BILLING),
+    "shipping": Arg("object", inside=ADDRESS),
+    "payment_method": Arg(),
+    "payment_method_title": Arg(),
+    "transaction_id": Arg(),
+    "meta_data": META,
+    "line_items": Arg("objects", inside=_LINE),
+    "shipping_lines": Arg("objects", inside={"total": Arg()}),
+    "fee_lines": Arg("objects", inside={"total": Arg()}),
+    "set_paid": Arg("boolean"),
+}
+_PLAIN: tuple[str, ...] = (
+    "parent_id",
+    "created_via",
+    "currency",
+    "customer_id",
+    "customer_note",
+    "payment_method",
+)
+_PLAIN += ("payment_method_title", "transaction_id")
+_SORT = {
+    "date": "date_created_gmt",
+    "id": "id",
+    "title": "number",
+    "slug": "number",
+    "modified": "date_modified_gmt",
+}
+_LIST = {
+    "status": Arg("texts", ("any", "trash", *STATES)),
+    "customer": Arg("integer"),
+    "product": Arg("integer"),
+    "dp": Arg("integer"),
+}
+_WORDS = {"pending": "Pending payment", "on-hold": "On hold"}
+
+
+def find(shop: Shop, order_id: int, status: int) -> Row:
+    """The order; raises ShopError with the given status."""
+    if order_id not in shop.orders:
+        raise errors.invalid_id("shop_order", status)
+    return shop.orders[order_id]
+
+
+def show(shop: Shop, row: Row) -> Row:
+    """An order as the shop answers it."""
+    links = shop.links(f"orders/{row['id']}", collection="orders")
+    href = f"{links['self'][0]['href']}/actions/email_templates"
+    links["email_templates"] = [{"embeddable": True, "href": href}]
+    if row["customer_id"]:
+        links["customer"] = [{"href": f"{shop.url}/wp-json/wc/v3/customers/{row['customer_id']}"}]
+    return {**row, "_links": links}
+
+
+def listed(shop: Shop, query: Row) -> Result:
+    """The list of orders; the trash is left out unless asked for."""
+    listing = Listing(_LIST, _SORT, "date", shop.zone, ("number", "billing"))
+    asked = listing.read(query)
+    states = set(asked.get("status") or ["any"])
+    rows: Iterable[Row] = shop.orders.values()
+    if "any" in states:
+        rows = [row for row in rows if row["status"] != "trash"]
+    else:
+        rows = [row for row in rows if row["status"] in states]
+    if "customer" in asked:
+        rows = [row for row in rows if row["customer_id"] == asked["customer"]]
+    if "product" in asked:
+        wanted = asked["product"]
+        rows = [row for row in rows if any(line["product_id"] == wanted for line in row["line_items"])]
+    url = f"{shop.url}/wp-json/wc/v3/orders"
+    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+
+
+def money(value: float) -> str:
+    """An amount with two decimals."""
+    return f"{value:.2f}"
+
+
+def _product_meant(shop: Shop, ask: Row) -> Row | None:
+    """The product or variation a line names, by SKU, then by variation, then by product; None when the shop
+    has none such, which it does not refuse. Raises ShopError when the line names nothing."""
+    if ask.get("sku"):
+        return next(shop.with_sku(str(ask["sku"])), None)
+    number = ask.get("variation_id") or ask.get("product_id")
+    if not number:
+        words = "Product ID or SKU is required."
+        raise errors.ShopError(400, "woocommerce_rest_required_product_reference", words)
+    key = int(number) if isinstance(number, int | float) or str(number).isdigit() else 0
+    return shop.variations.get(key) or shop.products.get(key)
+
+
+def line(shop: Shop, ask: Row) -> Row:
+    """A new order line; one for an unknown product is empty (recorded by its totals of 0.00)."""
+    sold = _product_meant(shop, ask)
+    is_variation = sold is not None and sold["type"] == "variation"
+    parent = shop.products[sold["parent_id"]] if sold is not None and is_variation else sold
+    name = "" if parent is None else parent["name"]
+    if sold is not None and is_variation:
+        name = f"{name} - {sold['name']}"
+    quantity = int(ask.get("quantity", 1))
+    price = (stock.number(sold["price"]) or 0.0) if sold is not None else 0.0
+    total = _amount(ask, "total", price * quantity)
+    subtotal = max(_amount(ask, "subtotal", price * quantity), total)
+    return {
+        "id": shop.next_id("line"),
+        "name": str(ask.get("name") or name),
+        "product_id": 0 if parent is None else parent["id"],
+        "variation_id": sold["id"] if sold is not None and is_variation else 0,
+        "quantity": quantity,
+        "tax_class": "",
+        "subtotal": money(subtotal),
+        "subtotal_tax": "0.00",
+        "total": money(total),
+        "total_tax": "0.00",
+        "taxes": [],
+        "meta_data": [],
+        "sku": None if sold is None else sold["sku"],
+        "global_unique_id": None if sold is None else sold["global_unique_id"],
+        "price": _unit(total, quantity),
+        "image": {"id": 0 if sold is None else "", "src": ""},
+        "parent_name": parent["name"] if parent is not None and is_variation else None,
+    }
+
+
+def _amount(ask: Row, name: str, otherwise: float) -> float:
+    return (stock.number(str(ask[name])) or 0.0) if name in ask else otherwise
+
+
+def _unit(total: float, quantity: int) -> float | int:
+    unit = round(total / quantity, 6) if quantity else 0
+    return int(unit) if unit == int(unit) else unit
+
+
+def _set_lines(shop: Shop, row: Row, wanted: list[Row]) -> None:
+    """Lines as written: with an id changed, without one ADDED, each time anew (recorded)."""
+    lines: list[Row] = [dict(line) for line in row["line_items"]]
+    for ask in wanted:
+        is_removed = ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
+        held = next((one for one in lines if one["id"] == ask.get("id")), None)
+        if held is None and (ask.get("id") or is_removed):
+            words = "Order item ID provided is not associated with order."
+            raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
+        if held is None:
+            lines.append(line(shop, ask))
+        elif is_removed:
+            lines.remove(held)
+        else:
+            _change_line(held, ask)
+    row["line_items"] = lines
+
+
+def _change_line(held: Row, ask: Row) -> None:
+    """Takes over what an ask names of a line; a quantity alone leaves the total as it was."""
+    total = _amount(ask, "total", float(held["total"]))
+    subtotal = max(_amount(ask, "subtotal", float(held["subtotal"])), total)
+    quantity = int(ask["quantity"] if "quantity" in ask else held["quantity"])
+    held |= {"quantity": quantity, "total": money(total), "subtotal": money(subtotal)}
+    held["price"] = _unit(total, quantity)
+    if ask.get("name"):
+        held["name"] = str(ask["name"])
+
+
+def needs_processing(shop: Shop, row: Row) -> bool:
+    """Whether something is to be shipped: a line with a product that is not both virtual and downloadable."""
+    sold = [shop.sellable(each["product_id"], each["variation_id"]) for each in row["line_items"]]
+    return any(one is not None and not (one["virtual"] and one["downloadable"]) for one in sold)
+
+
+def _paid_status(shop: Shop, row: Row) -> str:
+    """The status a payment leads to: cash on delivery counts as paid once completed (recorded)."""
+    ships = row["payment_method"] != "cod" and needs_processing(shop, row)
+    return "processing" if ships else "completed"
+
+
+def derive(shop: Shop, row: Row) -> None:
+    """Totals and what may be done with the order."""
+    parts = [*row["line_items"], *row["shipping_lines"], *row["fee_lines"]]
+    total = sum((stock.number(line.get("total", "")) or 0.0) for line in parts)
+    row["total"] = money(total)
+    row["shipping_total"] = money(
+        sum((stock.number(line.get("total", "")) or 0.0) for line in row["shipping_lines"])
+    )
+    row["is_editable"] = row["status"] in ("pending", "on-hold", "auto-draft")
+    row["needs_payment"] = row["status"] in ("pending", "failed") and total > 0
+    row["needs_processing"] = needs_processing(shop, row)
+
+
+def reduce_stock(shop: Shop, row: Row) -> None:
+    """Takes stock once for each line (recorded: when the order becomes processing, completed or on hold)."""
+    for line in row["line_items"]:
+        sold = shop.sellable(line["product_id"], line["variation_id"])
+        taken = any(entry["key"] == "_reduced_stock" for entry in line["meta_data"])
+        if sold is not None and not taken and stock.move_stock(shop, sold, -line["quantity"]):
+            shown = str(line["quantity"])
+            entry = {"id": shop.next_id("meta"), "key": "_reduced_stock", "value": shown}
+            line["meta_data"] = [{**entry, "display_key": "_reduced_stock", "display_value": shown}]
+
+
+def _restore_stock(shop: Shop, row: Row) -> None:
+    for line in row["line_items"]:
+        sold = shop.sellable(line["product_id"], line["variation_id"])
+        taken = [entry for entry in line["meta_data"] if entry["key"] == "_reduced_stock"]
+        if taken and sold is not None:
+            stock.move_stock(shop, sold, int(taken[0]["value"]))
+            line["meta_data"] = [entry for entry in line["meta_data"] if entry not in taken]
+
+
+def add_note(shop: Shop, order_id: int, text: str, *, customer_note: bool = False) -> Row:
+    """A note on an order."""
+    local, gmt = shop.stamp()
+    note = {"id": shop.next_id("comment"), "author": "WooCommerce", "date_created": local}
+    note |= {"date_created_gmt": gmt, "note": text, "customer_note": customer_note}
+    shop.notes.setdefault(order_id, []).append(note)
+    return note
+
+
+def set_status(shop: Shop, row: Row, status: str, *, noted: bool = True) -> None:
+    """Moves an order: dates, stock and a note follow."""
+    old, row["status"] = row["status"], status
+    local, gmt = shop.stamp()
+    if status in (_paid_status(shop, row), "completed") and not row["date_paid_gmt"]:
+        row["date_paid"], row["date_paid_gmt"] = local, gmt
+    if status == "completed" and old != "completed":
+        row["date_completed"], row["date_completed_gmt"] = local, gmt
+    if status in TAKES_STOCK:
+        reduce_stock(shop, row)
+    elif status in ("cancelled", "pending"):
+        _restore_stock(shop, row)
+    if noted and old != status:
+        names = [_WORDS.get(state, state.capitalize()) for state in (old, status)]
+        add_note(shop, row["id"], f"Order status changed from {names[0]} to {names[1]}.")
+
+
+def _apply(shop: Shop, row: Row, values: Row) -> None:
+    if values.get("customer_id") and values["customer_id"] not in shop.customers:
+        raise errors.ShopError(400, "woocommerce_rest_invalid_customer_id", "Customer ID is invalid.")
+    if "line_items" in values:
+        _set_lines(shop, row, values["line_items"])
+    for name in _PLAIN:
+        if name in values:
+            row[name] = values[name]
+    for name in ("billing", "shipping"):
+        known = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
+        row[name] = {**row[name], **known}
+    for name in ("shipping_lines", "fee_lines"):
+        if name in values:
+            row[name] = [{"id": shop.next_id("line"), **line} for line in values[name]]
+    if "meta_data" in values:
+        shop.merge_meta(row, values["meta_data"])
+
+
+def _values(body: Row, *, loose: bool) -> Row:
+    if not loose:
+        return checked(body, ARGS)
+    values = taken_loosely(body, ARGS, fallback="pending")
+    return values | ({"status": "trash"} if body.get("status") == "trash" else {})
+
+
+def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
+    """A new order; nothing hinders a second one by the same words (recorded); raises ShopError."""
+    values = _values(body, loose=loose)
+    row = blank.order()
+    shop.mark_created(row)
+    _apply(shop, row, values)
+    row["id"] = shop.next_id("post")
+    row["number"] = str(row["id"])
+    secret = hashlib.sha256(f"{shop.url} order {row['id']}".encode()).hexdigest()[:13]
+    row["order_key"] = f"wc_order_{secret}"
+    pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
+    row["payment_url"] = pay
+    shop.orders[row["id"]] = row
+    wanted = values.get("status") or "pending"
+    if values.get("set_paid") and wanted in ("pending", "on-hold", "failed", "cancelled"):
+        wanted = _paid_status(shop, row)
+    shop.touch("order", row["id"], None, {**row, "status": wanted}, _written(values))
+    shop.tell("order.created", row["id"])
+    shop.tell("order.updated", row["id"])
+    set_status(shop, row, wanted)
+    derive(shop, row)
+    return show(shop, row)
+
+
+def _written(values: Row) -> Iterable[Any]:
+    return [name for name in values if name != "set_paid"]
+
+
+def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes an order; metadata alone does not move its modified time where orders are posts (recorded)."""
+    values = _values(body, loose=loose)
+    row = find(shop, order_id, 400)
+    before, draft = dict(row), dict(row)
+    _apply(shop, draft, values)
+    row.update(draft)
+    status = values.get("status") or None
+    if values.get("set_paid"):
+        derive(shop, row)
+        is_open = (status or row["status"]) in ("pending", "failed")
+        status = _paid_status(shop, row) if is_open and float(row["total"]) > 0 else status
+    shop.touch("order", order_id, before, {**row, "status": status or row["status"]}, _written(values))
+    shop.tell("order.updated", order_id)
+    if status is not None:
+        set_status(shop, row, status)
+    derive(shop, row)
+    if shop.orders_in_own_tables or set(values) - {"meta_data"}:
+        shop.mark_modified(row)
+    return show(shop, row)
+
+
+def delete(shop: Shop, order_id: int, *, force: bool) -> Row:
+    """Trashes an order, or removes it for good; where orders are posts a false product.deleted goes out."""
+    row = find(shop, order_id, 404)
+    shown, before = show(shop, dict(row)), dict(row)
+    if force:
+        del shop.orders[order_id]
+        shop.touch("order", order_id, before, None, ("status",))
+        return shown
+    if row["status"] == "trash":
+        raise errors.already_trashed("shop_order")
+    row["status"] = "trash"
+    shop.mark_modified(row)
+    shop.touch("order", order_id, before, row, ("status",))
+    shop.tell("order.deleted", order_id)
+    if not shop.orders_in_own_tables:
+        shop.tell("product.deleted", order_id)
+    return shown

@@ -1,0 +1,108 @@
+"""Prices and stock of products and variations: what follows from what was written."""
+
+from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.woocommerce.shop import Shop, price_html, price_text
+
+
+def number(text: str) -> float | None:
+    """A stored price as a number, or None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def set_prices(row: Row, values: Row) -> None:
+    """Takes over regular and sale price; a sale price that is not lower is dropped (recorded)."""
+    if row["type"] == "variable":
+        return
+    for name in ("regular_price", "sale_price"):
+        if name in values:
+            row[name] = price_text(values[name])
+    regular, sale = number(row["regular_price"]), number(row["sale_price"])
+    if sale is not None and (regular is None or sale >= regular):
+        row["sale_price"] = ""
+
+
+def derive_price(row: Row, *, today: str) -> None:
+    """price, on_sale and purchasable from the regular and the sale price."""
+    starts, ends = row["date_on_sale_from_gmt"], row["date_on_sale_to_gmt"]
+    within = (not starts or starts <= today) and (not ends or ends >= today)
+    row["on_sale"] = row["sale_price"] != "" and within
+    row["price"] = row["sale_price"] if row["on_sale"] else row["regular_price"]
+    row["purchasable"] = row["price"] != ""
+
+
+def set_stock(row: Row, values: Row) -> None:
+    """Takes over stock fields: a quantity counts only where stock is managed, and then decides (recorded)."""
+    if "manage_stock" in values:
+        row["manage_stock"] = values["manage_stock"] is True
+    if "backorders" in values:
+        row["backorders"] = values["backorders"]
+    if "low_stock_amount" in values:
+        row["low_stock_amount"] = values["low_stock_amount"]
+    if row["manage_stock"]:
+        row["stock_quantity"] = values.get("stock_quantity", row["stock_quantity"]) or 0
+    else:
+        row |= {"stock_quantity": None, "low_stock_amount": None, "backorders": "no"}
+        row["stock_status"] = values.get("stock_status", row["stock_status"])
+    derive_stock(row)
+
+
+def derive_stock(row: Row) -> None:
+    """stock_status and the backorder flags from the quantity."""
+    row["backorders_allowed"] = row["backorders"] != "no"
+    if row["manage_stock"]:
+        left = (row["stock_quantity"] or 0) > 0
+        short = "onbackorder" if row["backorders_allowed"] else "outofstock"
+        row["stock_status"] = "instock" if left else short
+    quantity = row["stock_quantity"] or 0
+    row["backordered"] = row["backorders_allowed"] and row["manage_stock"] and quantity < 0
+
+
+def derive_parent(shop: Shop, parent: Row) -> None:
+    """A variable product's price is its lowest variation's, its status that of any variation (recorded)."""
+    rows = [shop.variations[one] for one in parent["variations"]]
+    live = [row for row in rows if row["status"] == "publish"]
+    priced = [(found, row["price"]) for row in live if (found := number(row["price"])) is not None]
+    parent["price"] = min(priced)[1] if priced else ""
+    parent["regular_price"] = parent["sale_price"] = ""
+    parent["on_sale"] = any(row["on_sale"] for row in live)
+    parent["purchasable"] = True
+    parent["has_options"] = True
+    if not parent["manage_stock"] and live:
+        states = {row["stock_status"] for row in live}
+        parent["stock_status"] = next((s for s in ("instock", "onbackorder") if s in states), "outofstock")
+    if priced and min(priced)[1] != max(priced)[1]:
+        low, high = (price_html(found[1], hidden=True) for found in (min(priced), max(priced)))
+        parent["price_html"] = f'{low} <span aria-hidden="true">&ndash;</span> {high}'
+    else:
+        parent["price_html"] = price_html(parent["price"])
+
+
+def derive(shop: Shop, row: Row) -> None:
+    """Everything that follows, after any write of a product or a variation."""
+    derive_stock(row)
+    if row["type"] == "variable":
+        derive_parent(shop, row)
+        return
+    derive_price(row, today=shop.stamp()[1])
+    if "price_html" in row:
+        row["price_html"] = price_html(row["price"])
+
+
+def move_stock(shop: Shop, row: Row, by: int) -> bool:
+    """Takes (or with a positive number gives back) stock for an order; False where it is not managed."""
+    holder = row
+    if not row["manage_stock"] and row["type"] == "variation":
+        holder = shop.products[row["parent_id"]]
+    if not holder["manage_stock"]:
+        return False
+    before = dict(holder)
+    holder["stock_quantity"] = (holder["stock_quantity"] or 0) + by
+    derive_stock(holder)
+    shop.mark_modified(holder)
+    kind = "variation" if holder["type"] == "variation" else "product"
+    shop.touch(kind, holder["id"], before, holder, ("stock_quantity", "stock_status"))
+    shop.tell("product.updated", holder["id"])
+    return True

@@ -1,0 +1,195 @@
+"""Makes a run's summary: its numbers from its steps and recorded changes, its text from its template."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from steward import templates
+from steward.database.engine.base import Tx
+from steward.database.runs import changes, steps
+from steward.database.runs import records as runs
+from steward.database.runs.steps import StepValue, ValueState, execution_key
+from steward.model.change import Outcome
+from steward.model.ids import OrgId, RunId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import PlanStep, StepKind
+from steward.model.run import Counts, Mode, RunStatus
+from steward.templates.base import OTHER_OUTCOMES, Ended, LastWords, Template, sentences
+
+START = "@start"
+# Codes of runs that walked to the end of their plan, and failed by what became of their changes.
+VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
+# The round of messages that are sent at their step: no approval's set holds them.
+NEVER_ASKED = 0
+_SETTLED = (ValueState.DONE, ValueState.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is recorded of a run: what its steps counted and handed on, and the outcome of each change.
+
+    Steps and changes are held by execution (`execution_key`). Without a template the text tells in general
+    words: of a workflow, and of a template that is no longer offered.
+    """
+
+    mode: Mode
+    template: Template | None
+    inputs: JsonObject
+    journal: Mapping[str, StepValue]
+    executions: Collection[str]
+    counted: Counts  # by the steps themselves, without their changes
+    outcomes: Mapping[str, Sequence[Outcome]]
+    sends: Collection[str]  # the executions whose changes are messages
+
+    def counts(self) -> Counts:
+        """Returns the run's numbers."""
+        total = self.counted
+        for execution, outcomes in self.outcomes.items():
+            tally = Counter(outcomes)
+            total = total.plus(change_counts(tally, sends=execution in self.sends))
+            total = total.plus(Counts(proposed=len(outcomes)))
+        return total
+
+    def last_words(self) -> LastWords:
+        """Returns text and result of a run that waits, or that walked to the end of its plan."""
+        if self.template is None:
+            return self._general()
+        ended = Ended(
+            mode=self.mode,
+            inputs=self.inputs,
+            outputs=outputs(self.journal),
+            counts=self.counts(),
+            outcomes=self.outcomes,
+        )
+        return self.template.finish(ended)
+
+    def summary(self, status: RunStatus, code: str | None, message: str | None) -> JsonObject:
+        """Returns the summary of a run that ends with this status, or that waits."""
+        return {"text": self._text(status, code, message), "counts": self.counts().wire()}
+
+    def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
+        lead = message if status is RunStatus.FAILED and code not in VERDICTS else None
+        if self._is_judged():
+            return sentences(lead, self.last_words().text)
+        word = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
+        return sentences(lead, f"{word} {self._place()}; {self._undone()}.")
+
+    def _is_judged(self) -> bool:
+        """Whether the template's deciding steps have run: before, it knows nothing worth telling."""
+        if self.template is None:
+            return True
+        deciding = [step for step in self.template.plan.steps if step.kind is StepKind.DECIDE]
+        return all(self._has_ended(step) for step in deciding)
+
+    def _has_ended(self, step: PlanStep) -> bool:
+        value = self.journal.get(step.name)
+        return value is not None and value.state in _SETTLED
+
+    def _place(self) -> str:
+        """Returns where in its plan the run was, such as `while reading the products`."""
+        assert self.template is not None
+        step = next(each for each in self.template.plan.steps if not self._has_ended(each))
+        verb, _, what = step.title.partition(" ")
+        return f"while reading {what}" if verb == "Read" and what else f"at the step “{step.title}”"
+
+    def _undone(self) -> str:
+        assert self.template is not None
+        kinds = {step.kind for step in self.template.plan.steps}
+        verbs = ["compared" if StepKind.CHANGE in kinds else "worked out"]
+        verbs += ["changed"] if StepKind.CHANGE in kinds else []
+        verbs += ["sent"] if StepKind.SEND in kinds else []
+        first, *more = [f"nothing was {verb}" for verb in verbs]
+        return " and ".join([", ".join([first, *more[:-1]]), *more[-1:]])
+
+    def _general(self) -> LastWords:
+        """Returns the run in one sentence, and how often its steps ran."""
+        counts = self.counts()
+        tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
+        waiting = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED]
+        numbers = [
+            (counts.read, "read"),
+            (counts.applied, "changed"),
+            (counts.sent, "sent"),
+            (counts.unchanged, "already so"),
+            (tally[Outcome.REFUSED_TEST], "would change"),
+            (waiting, "proposed"),
+        ]
+        rest = {each: words for each, words in OTHER_OUTCOMES.items() if each is not Outcome.UNCHANGED}
+        numbers += [(tally[each], words) for each, words in rest.items()]
+        told = ", ".join(f"{number} {words}" for number, words in numbers if number)
+        ran = len(self.executions)
+        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {told}." if told else ".")
+        names = sorted({execution.partition("\x00")[0] for execution in self.executions})
+        return LastWords(text, {"steps_run": ran, "steps": names[:200]})
+
+
+def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
+    """Returns what steps so far have handed on, by execution; of held ones what they will hand on."""
+    return {
+        name: value.handed_on
+        for name, value in journal.items()
+        if not name.startswith("@") and not (value.state is ValueState.FAILED and value.output is None)
+    }
+
+
+def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
+    """Returns what became of a step's changes, in numbers; a message that went out counts as sent."""
+    done = tally.get(Outcome.APPLIED, 0)
+    return Counts(
+        applied=0 if sends else done,
+        sent=done if sends else 0,
+        unchanged=tally.get(Outcome.UNCHANGED, 0),
+        declined=tally.get(Outcome.DECLINED, 0),
+        conflicts=tally.get(Outcome.CONFLICT, 0),
+        failed=tally.get(Outcome.FAILED, 0),
+        unknown=tally.get(Outcome.UNKNOWN, 0),
+    )
+
+
+def step_counts(row: Counts, *, status: str, has_changes: bool) -> Counts:
+    """Returns the numbers of a step's row without those of its changes, which their own records give."""
+    tells_outcomes = has_changes and status not in ("held", "refused")
+    return Counts(read=row.read, matched=row.matched, unchanged=0 if tells_outcomes else row.unchanged)
+
+
+async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False) -> RunRecord:
+    """Reads the record of a run that has started; `in_general`: for a text that asks no template."""
+    run = await runs.get(tx, org, run_id)
+    kept = [] if in_general else await steps.values(tx, org, run_id)
+    journal = {execution_key(value.name, value.iteration): value for value in kept}
+    outcomes, sends = await outcomes_of(tx, org, run_id)
+    counted = Counts()
+    executions = {name for name in journal if not name.startswith("@")}
+    for iteration, wire in await steps.rows_of(tx, org, run_id):
+        row = msgspec.json.decode(wire)
+        execution = execution_key(row["name"], iteration)
+        executions.add(execution)
+        own = step_counts(Counts(**row["counts"]), status=row["status"], has_changes=execution in outcomes)
+        counted = counted.plus(own)
+        if row["kind"] == StepKind.SEND:
+            sends.add(execution)
+    start = journal.get(START)
+    return RunRecord(
+        mode=run.mode,
+        template=None if in_general else templates.offered(run.template_id),
+        inputs=start.output["inputs"] if start is not None and isinstance(start.output, dict) else {},
+        journal=journal,
+        executions=executions,
+        counted=counted,
+        outcomes=outcomes,
+        sends=sends,
+    )
+
+
+async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Outcome]], set[str]]:
+    """Returns the outcomes of a run's changes by execution, and which executions sent at their step."""
+    outcomes: dict[str, list[Outcome]] = {}
+    sends: set[str] = set()
+    for one in await changes.outcomes(tx, org, run):
+        execution = execution_key(one.name, one.iteration)
+        outcomes.setdefault(execution, []).append(one.outcome)
+        if one.round == NEVER_ASKED:
+            sends.add(execution)
+    return outcomes, sends

@@ -1,0 +1,131 @@
+"""The process that runs foreign code: limits first, then one message after another.
+
+Started as `python -I -S child.py <kind> <folder>…` with an empty environment: pipes, no secret, no file.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+Operation = Callable[[dict[str, Any], str], Iterator[object]]
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# How deeply values may be nested; the parent, which reads the answers, has a deeper stack.
+_DEEPEST = 700
+
+
+def main(kind: str, folders: list[str]) -> NoReturn:
+    """Loads the engine of `kind`, closes the door, says which walls stand, and serves."""
+    sys.path[:0] = folders
+    os.environ["TZ"] = "UTC0"
+    time.tzset()
+    from steward.sandbox import walls
+    from steward.sandbox.protocol import NO_NONCE, READY, compact, frame
+
+    walls.limit()
+    operations = _operations(kind)
+    network, user = walls.isolate()
+    calls = walls.close_door()
+    _write(frame(NO_NONCE, READY, compact({"network": network, "calls": calls, "user": user})))
+    serve(operations)
+
+
+def _operations(kind: str) -> dict[str, Operation]:
+    if kind == "bare":
+        return {}
+    if kind == "liquid":
+        from steward.sandbox.liquid_text import LiquidText
+
+        return LiquidText().operations
+    from pathlib import Path
+
+    from steward.sandbox.javascript import JavaScript
+    from steward.sandbox.zones import Zones
+
+    sys.setrecursionlimit(_DEEPEST)
+    places = [Path(folder) / "tzdata" for folder in sys.path]
+    return JavaScript(Zones(next(place for place in places if (place / "zones").exists()))).operations
+
+
+def serve(operations: dict[str, Operation]) -> NoReturn:
+    """One message in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
+    from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, Stopped, frame
+
+    reader = _Frames()
+    while True:
+        nonce, asked = reader.next()
+        _, data = reader.next()
+        try:
+            answer = frame(nonce, RESULT, _answered(operations, nonce, asked, data))
+        except Stopped as end:
+            answer = frame(nonce, STOPPED, end.code.encode())
+        except MemoryError:
+            answer = frame(nonce, STOPPED, MEMORY.encode())
+        except Exception:  # a fault of ours must not look into files that are closed to it
+            answer = frame(nonce, STOPPED, CRASHED.encode())
+        _write(answer)
+
+
+def _answered(operations: dict[str, Operation], nonce: bytes, asked: bytes, data: bytes) -> bytes:
+    """The parts of an answer as one JSON list, with a PROGRESS frame after each. Raises Stopped."""
+    from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, PROGRESS, frame, stopped
+
+    request = json.loads(asked)
+    parts: list[bytes] = []
+    size = 0
+    for part in operations[request["op"]](request, data.decode()):
+        parts.append(_encoded(part))
+        size += len(parts[-1])
+        if size > MESSAGE_BYTES:
+            raise stopped(MEMORY)
+        _write(frame(nonce, PROGRESS))
+    return b"[" + b",".join(parts) + b"]"
+
+
+def _encoded(value: object) -> bytes:
+    """Encodes a value as JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text).encode()
+
+
+class _Frames:
+    """Frames of the first descriptor."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def next(self) -> tuple[bytes, bytes]:
+        """The next frame's nonce and body; the process ends where the pipe does."""
+        from steward.sandbox.protocol import HEADER
+
+        nonce, _, length = HEADER.unpack(self._exactly(HEADER.size))
+        return nonce, self._exactly(length)
+
+    def _exactly(self, count: int) -> bytes:
+        parts = [self._held]
+        size = len(self._held)
+        while size < count:
+            part = os.read(0, 1 << 20)
+            if not part:
+                os._exit(0)
+            parts.append(part)
+            size += len(part)
+        whole = b"".join(parts)
+        self._held = whole[count:]
+        return whole[:count]
+
+
+def _write(answer: bytes) -> None:
+    while answer:
+        answer = answer[os.write(1, answer) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,174 @@
+"""One confined process and its two pipes; ended for certain, whatever was cancelled meanwhile."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import IO, Final, NamedTuple, SupportsIndex
+
+from steward.sandbox.protocol import FRAME_BYTES, HEADER
+
+_NICE: Final = 10
+_CLOCK_OF_PROCESS: Final = 2  # Linux: the clock of process p is number ~p << 3 | 2
+
+
+class BadFrame(Exception):
+    """A child wrote something other than an answer to its message, and cannot be trusted again."""
+
+
+class Frame(NamedTuple):
+    """What a child said: a kind of protocol.py and its body."""
+
+    kind: bytes
+    body: bytes
+
+
+class _Counted(asyncio.StreamReader):
+    """A stream that knows how much of it nobody has read yet."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=FRAME_BYTES)
+        self.unread = 0
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        """Takes in what the pipe brings."""
+        held = bytes(data)
+        self.unread += len(held)
+        super().feed_data(held)
+
+    async def taken(self, count: int) -> bytes:
+        """The next `count` bytes. Raises IncompleteReadError where the stream ends before."""
+        data = await self.readexactly(count)
+        self.unread -= count
+        return data
+
+
+class ChildProcess:
+    """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
+
+    def __init__(self, process: subprocess.Popen[bytes], reader: _Counted) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.ReadTransport | None = None
+        self._yields = False
+        self.pid = process.pid
+
+    @classmethod
+    async def start(cls, command: Sequence[str], folder: str) -> "ChildProcess":
+        """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
+        loop = asyncio.get_running_loop()
+        process = _opened(command, folder)
+        child = cls(process, _Counted())
+        try:
+            reader = child._reader
+            child._reading, _ = await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), _pipe(process.stdout)
+            )
+            writing, flow = await loop.connect_write_pipe(
+                asyncio.streams.FlowControlMixin, _pipe(process.stdin)
+            )
+            child._writer = asyncio.StreamWriter(writing, flow, None, loop)
+        except BaseException:
+            child.kill()
+            raise
+        return child
+
+    def cpu(self) -> float | None:
+        """Seconds of CPU it has used so far; None where the machine does not tell."""
+        with contextlib.suppress(OSError):
+            return time.clock_gettime(~self.pid << 3 | _CLOCK_OF_PROCESS)
+        return None
+
+    def yield_to_others(self) -> None:
+        """Lets everything else of this machine go first, for good.
+
+        On Linux it is the policy that lets one who wakes go at once; a low weight alone has it wait. It
+        counts among the processes of one session, which the kernel may weigh as a whole: a child therefore
+        stays in the service's.
+        """
+        if self._yields:
+            return
+        self._yields = True
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self.pid, _NICE)
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(self.pid, os.SCHED_IDLE, os.sched_param(0))
+
+    @property
+    def unread(self) -> bool:
+        """Whether it has written something that nobody has read."""
+        return self._reader.unread > 0
+
+    async def frame(self, nonce: bytes) -> Frame:
+        """Reads and returns the next frame.
+
+        Raises BadFrame where the process has ended, the frame answers another message, is too long or has a
+        line break in it.
+        """
+        try:
+            echoed, kind, length = HEADER.unpack(await self._reader.taken(HEADER.size))
+            if echoed != nonce or length > FRAME_BYTES:
+                raise BadFrame
+            body = await self._reader.taken(length)
+        except asyncio.IncompleteReadError as end:
+            raise BadFrame from end
+        if b"\n" in body:
+            raise BadFrame
+        return Frame(kind, body)
+
+    async def send(self, message: bytes) -> None:
+        """Writes a message; a process that is no more is found out by its silence."""
+        if self._writer is None:
+            return
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(message)
+            await self._writer.drain()
+
+    async def end(self) -> None:
+        """Kills the process and waits until it has gone: its end of the pipe closes with it."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        try:
+            with contextlib.suppress(ValueError, ConnectionError):
+                while await self._reader.read(1 << 20):
+                    pass
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """The same at once, for where nothing can be awaited any more."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        for transport in (self._reading, self._writer):
+            if transport is not None:
+                transport.close()
+        if self._reading is None:
+            _pipe(self._process.stdout).close()
+        if self._writer is None:
+            _pipe(self._process.stdin).close()
+
+
+def _opened(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env={},
+        close_fds=True,
+        process_group=0,  # a signal from the terminal is the service's; its session: yield_to_others
+        bufsize=0,
+    )
+
+
+def _pipe(end: IO[bytes] | None) -> IO[bytes]:
+    if end is None:
+        raise OSError(os.strerror(32))
+    return end

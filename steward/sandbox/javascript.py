@@ -1,0 +1,189 @@
+"""JavaScript of imported workflows on QuickJS, with dates, Intl in English and zones (safety 8)."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import _quickjs as quickjs  # the package around it starts a thread, which a child may not have
+
+from steward.sandbox.protocol import CRASHED, MEMORY, MIB, TIMEOUT, Stopped, stopped
+from steward.sandbox.zones import Zones
+
+MEMORY_BYTES: Final = 128 * MIB
+STACK_BYTES: Final = MIB
+EXPRESSION_SECONDS: Final = 1
+SCRIPT_SECONDS: Final = 10
+BLOCK_ITEMS: Final = 100
+_GROUND: Final = 8  # files that come before the date library, which finds Intl there
+_JOBS: Final = 1_000_000
+_BEFORE: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
+
+_RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mode returns; else items
+
+_HERE = Path(__file__).parent
+_DATES = ("DateTime", "Duration", "Interval", "$now", "$today")
+
+
+class Sources:
+    """The engine's own JavaScript, read once; `dates` False leaves the date library out."""
+
+    def __init__(self) -> None:
+        files = sorted((_HERE / "js").glob("*.js"))
+        parts = [file.read_text("utf-8") for file in files]
+        built = {name: (_HERE / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")}
+        ground, rest = "\n".join(parts[:_GROUND]), "\n".join(parts[_GROUND:])
+        query = (
+            f"const jmespath = (() => {{ const exports = {{}};\n{built['jmespath']}\nreturn exports; }})();"
+        )
+        luxon = f"const luxon = (() => {{\n{built['luxon']}\nreturn luxon; }})();"
+        self._whole = self._joined(ground, luxon, query, rest)
+        self._bare = self._joined(ground, "const luxon = null;", query, rest)
+
+    @staticmethod
+    def _joined(*parts: str) -> str:
+        return _BEFORE + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
+
+    def text(self, dates: bool) -> str:
+        """All of it as one script."""
+        return self._whole if dates else self._bare
+
+
+class Engine:
+    """One engine: the frozen one of expressions, or a fresh one of one script."""
+
+    def __init__(self, sources: Sources, zones: Zones, dates: bool = True, frozen: bool = False) -> None:
+        self._zones = zones
+        self._context = quickjs.Context()
+        self._context.set_memory_limit(MEMORY_BYTES)
+        self._context.set_max_stack_size(STACK_BYTES)
+        self._context.eval(sources.text(dates))
+        names = json.loads(self._context.eval("JSON.stringify(Object.keys($own$))"))
+        self._own: dict[str, Callable[..., Any]] = {
+            name: self._context.eval(f"$own$.{name}") for name in names
+        }
+        self._context.eval("delete globalThis.$own$")
+        self._missing = set(zones.names)
+        self._own["setZones"](json.dumps(zones.names))
+        if frozen:
+            self._own["freezeAll"]()
+
+    def limit(self, seconds: float) -> None:
+        """CPU seconds each further call may take."""
+        self._context.set_time_limit(seconds)
+
+    def call(self, name: str, *given: str | int) -> str:
+        """What one of our own functions answers. Raises Stopped."""
+        try:
+            return str(self._own[name](*given))
+        except quickjs.StackOverflow as end:
+            raise stopped(CRASHED) from end
+        except quickjs.JSException as end:
+            raise _end_of(end) from end
+        except MemoryError as end:
+            raise stopped(MEMORY) from end
+
+    def zoned(self, act: Callable[[], str]) -> str:
+        """Does something again until it asks for no time zone it has not been given; there are some 600."""
+        while True:
+            answer = act()
+            asked = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
+            if not asked:
+                return answer
+            for name in asked:
+                self.call("addZone", name, self._zones.table(name))
+            self._missing -= asked
+
+    def jobs(self) -> None:
+        """Runs what promises left to be done. Raises Stopped."""
+        try:
+            for _ in range(_JOBS):
+                if not self._context.execute_pending_job():
+                    return
+        except quickjs.JSException as end:
+            raise _end_of(end) from end
+        raise stopped(TIMEOUT)
+
+
+def _end_of(error: Exception) -> Stopped:
+    words = str(error)
+    if words.startswith("InternalError: interrupted"):
+        return stopped(TIMEOUT)
+    if words.startswith("InternalError: out of memory") or words.startswith("null"):
+        return stopped(MEMORY)
+    return stopped(CRASHED)
+
+
+def _parsed(answer: str) -> Any:
+    """What an engine's JSON says. Raises Stopped where it is none: then a script has a hand in it."""
+    try:
+        return json.loads(answer, parse_constant=_refuse)
+    except (ValueError, RecursionError) as end:
+        raise stopped(CRASHED) from end
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and the infinities are no JSON
+
+
+class JavaScript:
+    """The operations a child offers on JavaScript: each takes its data as JSON text and gives values.
+
+    What an engine answers is parsed here and encoded anew by child.py, so that no text a script had a hand in
+    reaches the pipe.
+    """
+
+    def __init__(self, zones: Zones) -> None:
+        self._zones = zones
+        self._sources = Sources()
+        self._expressions = Engine(self._sources, zones, frozen=True)
+        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
+            "evaluate": self._evaluate,
+            "script": self._script,
+            "check": self._check,
+            "match": self._match,
+        }
+
+    def _evaluate(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        """Blocks of items; between two of them the clock begins anew."""
+        engine = self._expressions
+        engine.limit(SCRIPT_SECONDS)
+        engine.call("begin", given)
+        engine.limit(EXPRESSION_SECONDS)
+        for start in range(0, int(asked["places"]), BLOCK_ITEMS):
+            end = min(start + BLOCK_ITEMS, int(asked["places"]))
+            yield _parsed(engine.zoned(partial(engine.call, "evaluateBlock", start, end)))
+
+    def _script(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        # Half a character, which no engine takes, is written as a question mark.
+        text, mode = str(asked["text"]).encode("utf-8", "replace").decode(), str(asked["mode"])
+        engine = Engine(self._sources, self._zones, dates=any(name in text for name in _DATES))
+        engine.limit(SCRIPT_SECONDS)
+
+        def act() -> str:
+            engine.call("begin", given)
+            engine.call("scriptStart", mode, text)
+            engine.jobs()
+            return engine.call("scriptEnd")
+
+        end = engine.zoned(act)
+        lines = _parsed(engine.call("scriptLines"))
+        try:
+            answer = _parsed(engine.call("scriptAnswer"))
+        except Stopped as unwritable:
+            if unwritable.code != CRASHED:
+                raise
+            end, answer = "refused", "The script returns a value that cannot be written down."
+        if end == "done":
+            yield {_RETURNED.get(mode, "items"): answer, "lines": lines}
+        else:
+            yield {"failed": answer, "thrown": end == "failed", "lines": lines}
+
+    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        self._expressions.limit(SCRIPT_SECONDS)
+        yield _parsed(self._expressions.call("checkAll", given))
+
+    def _match(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        self._expressions.limit(EXPRESSION_SECONDS)
+        yield _parsed(self._expressions.call("matchAll", given))

@@ -1,0 +1,192 @@
+"""Liquid of the store product's texts, strict and within limits, with our filters (imports 8.4, safety 8)."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+from liquid import BoundTemplate, Environment, RenderContext, Undefined
+from liquid.builtin.output import Output, OutputNode
+from liquid.builtin.tags.echo_tag import EchoNode, EchoTag
+from liquid.exceptions import LiquidError, LiquidTypeError
+
+from steward.sandbox.liquid_filters import dates, hashes, money
+from steward.sandbox.protocol import MIB
+
+LOOPS: Final = 100_000
+DEPTH: Final = 30
+RANGE: Final = 10_000
+TEXT_BYTES: Final = MIB
+# Tags that load other texts.
+_TAKEN_AWAY: Final = ("include", "render")
+
+
+class _Shown(RenderContext):
+    """Paths as the store's product has them: a member of a list is that member of each of its items."""
+
+    def get_item(self, obj: Any, key: Any) -> Any:
+        if isinstance(obj, list):
+            if isinstance(key, int):
+                raise LiquidTypeError("items of a list have no numbers here; use a for loop", token=None)
+            return len(obj) if key == "size" else self._of_list(obj, key)
+        if isinstance(obj, Mapping):
+            return len(obj) if key == "size" and key not in obj else obj[key]
+        return super().get_item(obj, key)
+
+    def _of_list(self, items: list[Any], key: str) -> Any:
+        if key in ("first", "last"):
+            return items[0 if key == "first" else -1] if items else None
+        found: list[Any] = []
+        for item in items:
+            try:
+                value = self.get_item(item, key)
+            except (KeyError, TypeError):
+                continue
+            found += value if isinstance(value, list) else [value]
+        return found
+
+
+class _Bound(BoundTemplate):
+    context_class = _Shown
+
+
+def _refuse_list(value: object) -> None:
+    if isinstance(value, list | tuple | Mapping | range) and not isinstance(value, Undefined):
+        raise LiquidTypeError("a list or an object cannot be put out; name one of its fields", token=None)
+
+
+class _Scalar(OutputNode):
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        _refuse_list(self.expression.evaluate(context))
+        return super().render_to_output(context, buffer)
+
+
+class _ScalarEcho(EchoNode):
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        _refuse_list(self.expression.evaluate(context))
+        return super().render_to_output(context, buffer)
+
+
+class _Output(Output):
+    node_class = _Scalar
+
+
+class _Echo(EchoTag):
+    node_class = _ScalarEcho
+
+
+class _Bounded(Environment):
+    """Liquid with every limit set, no files, no clock of its own."""
+
+    context_depth_limit = DEPTH
+    block_nesting_limit = DEPTH
+    loop_iteration_limit = LOOPS
+    local_namespace_limit = TEXT_BYTES
+    output_stream_limit = TEXT_BYTES
+    template_class = _Bound
+
+    def __init__(self) -> None:
+        super().__init__(undefined=Undefined, strict_filters=True, autoescape=False)
+        self.moment = datetime(1970, 1, 1, tzinfo=UTC)
+        self.add_tag(_Output)
+        self.add_tag(_Echo)
+        for name in _TAKEN_AWAY:
+            self.tags.pop(name, None)
+        self.filters.update(dates(lambda: self.moment) | hashes() | {"money": money})
+        for name, act in list(self.filters.items()):
+            self.filters[name] = _guarded(act)
+
+
+def _guarded(act: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that takes no range and gives no text past the limits."""
+
+    def guarded(*given: Any, **named: Any) -> Any:
+        if any(isinstance(value, range) and len(value) > RANGE for value in given):
+            raise LiquidTypeError(f"a range has at most {RANGE} numbers here", token=None)
+        made = act(*given, **named)
+        if isinstance(made, str) and len(made) > TEXT_BYTES:
+            raise LiquidTypeError("the text is too long", token=None)
+        return made
+
+    for mark in ("with_context", "with_environment"):
+        if getattr(act, mark, False):
+            setattr(guarded, mark, True)
+    return guarded
+
+
+class LiquidText:
+    """The operations a child offers on Liquid; each takes its data as JSON text and gives values."""
+
+    def __init__(self) -> None:
+        self._environment = _Bounded()
+        self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
+            "render": self._render,
+            "check": self._check,
+        }
+        self._warm()
+
+    def _warm(self) -> None:
+        """Loads whatever the library loads late: no file can be opened afterwards."""
+        text = (
+            "{% assign a = 'b,c' | split: ',' %}{% for x in a %}{{ x | upcase | escape }}{% endfor %}"
+            "{{ 1.5 | times: 2 | round }}{{ 'x' | strip_html | url_encode | base64_encode | md5 | blake3 }}"
+            "{% capture z %}{% case 1 %}{% when 1 %}{{ 'now' | date: '%Y %B' }}{% endcase %}{% endcapture %}"
+            "{% if a contains 'b' and nope.nope %}{% endif %}{{ 2 | money }}{{ 'k' | hmac_sha256: 'v' }}"
+        )
+        self._one(text, {})
+        self._one("{{ 'x' | nope }}{{ (1..3) | join: ',' }}", {})
+        self._problems("{{ a | nope }}{% for %}")
+        self._problems("{{ a | nope }}{{ a.b[0] }}")
+
+    def _render(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        message = json.loads(given)
+        self._environment.moment = datetime.fromtimestamp(message["now"] / 1000, UTC)
+        for text in message["texts"]:
+            yield self._one(text, message["environment"])
+
+    def _one(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
+        """[text, None], or [None, what is wrong]."""
+        try:
+            return [self._environment.from_string(text).render(**_named(environment)), None]
+        except LiquidError as error:
+            return [None, _words(error)]
+        except RecursionError:
+            return [None, "it is nested too deeply"]
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
+            return [None, "a filter was given a value it cannot work with"]
+
+    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+        for text in json.loads(given):
+            yield self._problems(text)
+
+    def _problems(self, text: str) -> list[str]:
+        try:
+            parsed = self._environment.from_string(text)
+            found = parsed.analyze()
+        except LiquidError as error:
+            return [_words(error)]
+        except RecursionError:
+            return ["it is nested too deeply"]
+        unknown = [
+            f"unknown filter “{name}”" for name in found.filters if name not in self._environment.filters
+        ]
+        return unknown + [
+            f"“{path}” takes an item of a list by its number" for path in _numbered(found.variables)
+        ]
+
+
+def _named(environment: Mapping[str, object]) -> dict[str, Any]:
+    return {str(name): value for name, value in environment.items()}
+
+
+def _numbered(variables: Mapping[str, Iterable[Any]]) -> list[str]:
+    return [
+        str(variable)
+        for uses in variables.values()
+        for variable in uses
+        if any(isinstance(segment, int) for segment in getattr(variable, "segments", ()))
+    ]
+
+
+def _words(error: LiquidError) -> str:
+    return str(error).splitlines()[0][:300] if str(error) else "it cannot be read"

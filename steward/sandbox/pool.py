@@ -1,0 +1,370 @@
+"""Starts, lends, times and kills the processes that run foreign code; one owner each (safety 8).
+
+A child is lent for one message. It may serve further messages of the same owner, which is an organisation's
+run; for any other it is killed and a fresh one started. Nothing here knows what an owner is.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from steward.sandbox.child_process import BadFrame, ChildProcess, Frame
+from steward.sandbox.protocol import (
+    ASK,
+    CRASHED,
+    DATA,
+    MEMORY,
+    MESSAGE_BYTES,
+    NO_NONCE,
+    NONCE_BYTES,
+    PROGRESS,
+    READY,
+    REFUSED,
+    RESULT,
+    STOPPED,
+    TIMEOUT,
+    Stopped,
+    compact,
+    frame,
+    stopped,
+)
+
+# Whose a child is: the organisation, then the run. Waiting is fair between organisations.
+Owner: TypeAlias = tuple[str, str]
+
+JAVASCRIPT: Final = "javascript"
+LIQUID: Final = "liquid"
+BARE: Final = "bare"  # without an engine: it says which walls stand, and starts in a tenth of the time
+START_SECONDS: Final = 30.0
+_REMEMBERED: Final = 1000
+# A child's CPU time is limited for its life: one that has used this much serves nobody any more.
+CPU_SECONDS: Final = 12.0
+MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
+# A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
+# take this many times as long.
+PATIENCE: Final = 6
+YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
+_LOOK_SECONDS: Final = 0.1
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """Which of the walls that depend on the machine stand around a child.
+
+    `network`: it has namespaces of its own; `calls`: its system calls are filtered; `user`: it is neither
+    root nor has any capability.
+    """
+
+    network: bool
+    calls: bool
+    user: bool
+
+    @property
+    def confine(self) -> bool:
+        """Whether more than limits stands between foreign code and what the service's user may do."""
+        return self.network or self.calls
+
+
+@dataclass(slots=True)
+class Used:
+    """Seconds that messages took with their children: of CPU where the machine tells them, else of wall time.
+
+    Waiting for a turn is not among them.
+    """
+
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Child:
+    process: ChildProcess
+    kind: str
+    walls: Walls
+    owner: Owner | None = None
+    busy: bool = False
+    spent: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    owner: Owner
+    turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Children:
+    """At most `count` confined processes of this service process; a message waits its turn.
+
+    None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
+    a new owner need not wait for a start. With `must_confine`, no foreign code runs where neither a filter of
+    system calls nor namespaces can be had.
+    """
+
+    def __init__(self, count: int, *, must_confine: bool = False) -> None:
+        self._count = count
+        self._must_confine = must_confine
+        self._live: list[_Child] = []
+        self._starting = 0
+        self._waiting: list[_Waiting] = []
+        self._turns: dict[str, None] = {}
+        self._spares: set[asyncio.Task[None]] = set()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._closed = False
+
+    @property
+    def live(self) -> int:
+        """How many processes there are now, the spare one among them."""
+        return len(self._live) + self._starting
+
+    async def ask(
+        self,
+        owner: Owner,
+        kind: str,
+        asked: dict[str, object],
+        given: bytes,
+        seconds: float,
+        used: Used | None = None,
+    ) -> bytes:
+        """The answer's JSON to one message. `seconds` is the time of each of its parts (see PATIENCE); what
+        it took is added to `used`.
+
+        Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
+        gets another.
+        """
+        if len(given) > MESSAGE_BYTES:
+            raise stopped(MEMORY)
+        child = await self._lend(owner, kind)
+        kept, clock = False, _Clock(child.process)
+        try:
+            exchange = _exchange(child.process, compact(asked), given, seconds)
+            answer = await asyncio.wait_for(exchange, MESSAGE_SECONDS)
+            child.spent += clock.spent()
+            kept = child.spent < CPU_SECONDS
+            return answer
+        except TimeoutError as end:
+            raise stopped(TIMEOUT) from end
+        finally:
+            if used is not None:
+                used.seconds += clock.spent()
+            if not kept:
+                await self._end(child)
+            child.busy = False
+            self._next()
+            self._keep_spare(kind)
+
+    async def walls(self, kind: str = BARE) -> Walls:
+        """Returns which walls stand here, as a child of its own finds. Raises Stopped."""
+        process = await _spawn(kind, self._place())
+        try:
+            return (await _ready(process, kind)).walls
+        finally:
+            await process.end()
+
+    async def close(self) -> None:
+        """Ends every child."""
+        self._closed = True
+        for task in list(self._spares):
+            task.cancel()
+        await asyncio.gather(*self._spares, return_exceptions=True)
+        for child in list(self._live):
+            await self._end(child)
+        if self._folder is not None:
+            os.chmod(self._folder.name, 0o700)
+            self._folder.cleanup()
+            self._folder = None
+
+    async def _lend(self, owner: Owner, kind: str) -> _Child:
+        while True:
+            await self._end_untrusted()
+            child = self._mine(owner, kind)
+            if child is None and not self._must_wait(owner):
+                try:
+                    child = await self._fresh(kind)
+                except BaseException:
+                    self._next()  # the place that was taken for it is free again
+                    raise
+            if child is not None:
+                child.busy, child.owner = True, owner
+                self._note(owner[0])
+                return child
+            waiting = _Waiting(owner)
+            self._waiting.append(waiting)
+            try:
+                await waiting.turn
+            finally:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+
+    async def _end_untrusted(self) -> None:
+        """Ends every idle child that wrote more than its answer.
+
+        Looks for the next one after each, because other tasks end them at the same time.
+        """
+        while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
+            await self._end(untrusted[0])
+
+    def _mine(self, owner: Owner, kind: str) -> _Child | None:
+        """A child that has served this owner already, or, where nobody else goes first, none yet."""
+        idle = [child for child in self._live if child.kind == kind and not child.busy]
+        own = next((child for child in idle if child.owner == owner), None)
+        if own is not None or self._must_wait(owner):
+            return own
+        return next((child for child in idle if child.owner is None), None)
+
+    def _must_wait(self, owner: Owner) -> bool:
+        """No second child for an organisation while another waits for its first (safety 8)."""
+        serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
+        others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
+        return owner[0] in serving and bool(others - serving)
+
+    async def _fresh(self, kind: str) -> _Child | None:
+        """A new child, in the place of an idle one where all places are taken; None: all are busy."""
+        if self.live < self._count:
+            return await self._start(kind)
+        idle = next((child for child in self._live if not child.busy), None)
+        return None if idle is None else await self._start(kind, instead=idle)
+
+    async def _start(self, kind: str, instead: _Child | None = None) -> _Child:
+        """Takes a place at once, before anything is awaited, then starts a process."""
+        self._starting += 1
+        try:
+            if instead is not None:
+                await self._end(instead)
+            process = await _spawn(kind, self._place())
+            try:
+                child = await _ready(process, kind)
+                if self._must_confine and not child.walls.confine:
+                    raise stopped(REFUSED)
+            except BaseException:
+                await process.end()
+                raise
+            self._live.append(child)
+            return child
+        finally:
+            self._starting -= 1
+
+    def _place(self) -> str:
+        """An empty folder nobody writes to: where children stand."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="steward-confined-")
+            os.chmod(self._folder.name, 0o500)
+        return self._folder.name
+
+    async def _end(self, child: _Child) -> None:
+        if child in self._live:
+            self._live.remove(child)
+        await child.process.end()
+
+    def _note(self, organization: str) -> None:
+        """Remembers whose turn it was last, of the organisations of late."""
+        self._turns.pop(organization, None)
+        self._turns[organization] = None
+        if len(self._turns) > _REMEMBERED:
+            del self._turns[next(iter(self._turns))]
+
+    def _next(self) -> None:
+        """Wakes those who wait, whoever had a turn longest ago first; each looks again for itself."""
+        places = {organization: place for place, organization in enumerate(self._turns)}
+        for waiting in sorted(self._waiting, key=lambda one: places.get(one.owner[0], -1)):
+            if not waiting.turn.done():
+                waiting.turn.set_result(None)
+
+    def _keep_spare(self, kind: str) -> None:
+        unused = any(child.owner is None and child.kind == kind for child in self._live)
+        if self._closed or unused or self._spares or self._waiting or self.live >= self._count:
+            return
+        task = asyncio.ensure_future(self._spare(kind))
+        self._spares.add(task)
+        task.add_done_callback(self._spares.discard)
+
+    async def _spare(self, kind: str) -> None:
+        with contextlib.suppress(Stopped):
+            if self.live < self._count:
+                await self._start(kind)
+                self._next()
+
+
+async def _spawn(kind: str, place: str) -> ChildProcess:
+    """A fresh interpreter that knows where the engines are, and nothing of its surroundings."""
+    script = str(Path(__file__).with_name("child.py"))
+    return await ChildProcess.start([sys.executable, "-I", "-S", script, kind, *_folders()], place)
+
+
+def _folders() -> Sequence[str]:
+    return list(dict.fromkeys([str(_ROOT), sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]))
+
+
+async def _ready(process: ChildProcess, kind: str) -> _Child:
+    try:
+        said = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
+        if said.kind != READY:
+            raise BadFrame
+        told = json.loads(said.body)
+    except (TimeoutError, BadFrame) as end:
+        raise Stopped(
+            CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
+        ) from end
+    return _Child(process, kind, Walls(bool(told["network"]), bool(told["calls"]), bool(told["user"])))
+
+
+async def _exchange(process: ChildProcess, asked: bytes, given: bytes, seconds: float) -> bytes:
+    """Writes a message and reads the result of its answer, which is a stranger's. Raises Stopped."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    sending = asyncio.ensure_future(process.send(frame(nonce, ASK, asked) + frame(nonce, DATA, given)))
+    try:
+        kind = PROGRESS
+        while kind == PROGRESS:
+            kind, body = await _next_frame(process, nonce, seconds)
+    except TimeoutError as end:
+        raise stopped(TIMEOUT) from end
+    except BadFrame as end:
+        raise stopped(CRASHED) from end
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    if kind == RESULT and not process.unread:
+        return body
+    code = body.decode("ascii", "replace")
+    raise stopped(code if kind == STOPPED and code in (TIMEOUT, MEMORY) else CRASHED)
+
+
+async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Frame:
+    """The next frame of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
+    clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
+    try:
+        while not (await asyncio.wait({reading}, timeout=min(seconds, _LOOK_SECONDS)))[0]:
+            spent = clock.spent()
+            if spent >= seconds or clock.wall() >= PATIENCE * seconds:
+                raise TimeoutError
+            if spent >= YIELD_SECONDS:
+                process.yield_to_others()
+        return reading.result()
+    finally:
+        reading.cancel()  # and gone before anybody else reads: two may not wait at one pipe
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class _Clock:
+    """How long a child has been at something."""
+
+    def __init__(self, process: ChildProcess) -> None:
+        self._process, self._loop = process, asyncio.get_running_loop()
+        self._began, self._cpu = self._loop.time(), process.cpu()
+
+    def wall(self) -> float:
+        """Seconds of wall time."""
+        return self._loop.time() - self._began
+
+    def spent(self) -> float:
+        """Seconds of the child's CPU; of wall time where the machine does not tell."""
+        now = self._process.cpu()
+        return self.wall() if now is None or self._cpu is None else now - self._cpu

@@ -1,0 +1,162 @@
+"""The limits a confined process puts on itself before it meets foreign code."""
+
+import contextlib
+import ctypes
+import os
+import resource
+import struct
+import sys
+from typing import Final
+
+from steward.sandbox.protocol import MIB
+
+LIMITS: Final = (
+    (resource.RLIMIT_AS, 1024 * MIB),
+    (resource.RLIMIT_CPU, 30),
+    (resource.RLIMIT_NOFILE, 16),
+    (resource.RLIMIT_NPROC, 0),
+    (resource.RLIMIT_FSIZE, 0),
+    (resource.RLIMIT_CORE, 0),
+)
+
+_NO_NEW_PRIVILEGES: Final = 38
+_SECCOMP: Final = 22
+_FILTER: Final = 2
+_NEW_NETWORK: Final = 0x40000000
+_NEW_USER: Final = 0x10000000
+_DROP_BOUND: Final = 24
+_AMBIENT: Final = 47
+_CLEAR_AMBIENT: Final = 4
+_CAPABILITIES_3: Final = 0x20080522
+_KILL_OTHERS: Final = 5
+_NOBODY: Final = 65_534
+_FIRST_OWN_USER: Final = 1_879_048_192  # beyond those that systems give out; a process number is added
+
+# Reading, writing, memory, clocks, locks, signals and the end; by architecture (the kernel's own numbers).
+_CALLS: Final = {
+    "x86_64": (
+        0xC000003E,
+        {
+            "read": 0, "write": 1, "close": 3, "fstat": 5, "poll": 7, "lseek": 8, "mmap": 9, "mprotect": 10,
+            "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
+            "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "gettimeofday": 96, "getrusage": 98,
+            "times": 100,
+            "sigaltstack": 131, "gettid": 186, "time": 201, "futex": 202, "restart_syscall": 219,
+            "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "getrandom": 318, "membarrier": 324,
+            "rseq": 334,
+        },
+    ),
+    "aarch64": (
+        0xC00000B7,
+        {
+            "close": 57, "lseek": 62, "read": 63, "write": 64, "ppoll": 73, "fstat": 80, "exit": 93,
+            "exit_group": 94, "futex": 98, "clock_gettime": 113, "clock_getres": 114, "restart_syscall": 128,
+            "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153,
+            "getrusage": 165, "gettimeofday": 169, "getpid": 172, "gettid": 178, "brk": 214, "munmap": 215,
+            "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233, "getrandom": 278, "membarrier": 283,
+            "rseq": 293,
+        },
+    ),
+}  # fmt: skip
+
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _KILL = 0x7FFF0000, 0x80000000
+_X32_BIT: Final = 0x40000000
+
+
+def limit() -> None:
+    """Sets the resource limits; a limit that is lower already stays."""
+    for kind, value in LIMITS:
+        _, hard = resource.getrlimit(kind)
+        kept = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (kept, kept))
+
+
+def isolate() -> tuple[bool, bool]:
+    """Leaves the network and gives up root's user and group and every capability.
+
+    Returns whether the process has a network namespace of its own, with nothing in it, and whether it is
+    neither root nor has a capability.
+    """
+    if not sys.platform.startswith("linux"):
+        return False, os.getuid() != 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    has_own_network = libc.unshare(_NEW_NETWORK) == 0
+    if os.getuid() == 0 and _permitted(libc) >> _KILL_OTHERS & 1:
+        _give_up_root(libc)
+    # A user namespace comes last: within it root could not give up its user, and would not look like root.
+    is_root = os.getuid() == 0
+    has_own_network = has_own_network or libc.unshare(_NEW_USER | _NEW_NETWORK) == 0
+    _give_up_bounds(libc)  # those of a namespace are its own
+    libc.capset(_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
+    return has_own_network, not is_root and _permitted(libc) == 0
+
+
+def _give_up_root(libc: ctypes.CDLL) -> None:
+    """Takes a user and a group that nobody else has, so that children cannot reach each other.
+
+    Where the machine does not know them, as in a container with few users, takes those called nobody. Root
+    that may not signal others must keep its user, because it could not end the child.
+    """
+    _give_up_bounds(libc)
+    for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):
+        with contextlib.suppress(OSError):
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            return
+
+
+def _give_up_bounds(libc: ctypes.CDLL) -> None:
+    """No program started later could get a capability back; needs a right that goes with the user."""
+    libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
+    for capability in range(64):
+        if libc.prctl(_DROP_BOUND, capability, 0, 0, 0) != 0:
+            return
+
+
+def _permitted(libc: ctypes.CDLL) -> int:
+    """The capabilities this process may use, as bits."""
+    data = ctypes.create_string_buffer(24)
+    if libc.capget(_header(), data) != 0:
+        return 0
+    _, low, _, _, high, _ = struct.unpack("6I", data.raw)
+    return int(low | high << 32)
+
+
+def _header() -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITIES_3, 0))
+
+
+def close_door() -> bool:
+    """From here on any system call but the listed ones kills the process. True when it stands."""
+    machine = os.uname().machine
+    if not sys.platform.startswith("linux") or machine not in _CALLS:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
+        return False
+    steps = _program(*_CALLS[machine])
+    code = ctypes.create_string_buffer(b"".join(steps))
+    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    return int(libc.prctl(_SECCOMP, _FILTER, ctypes.create_string_buffer(program), 0, 0)) == 0
+
+
+def _program(architecture: int, calls: dict[str, int]) -> list[bytes]:
+    """The filter: the right architecture and a listed number pass, all else kills."""
+    numbers = sorted(calls.values())
+    steps = [
+        _step(_LOAD, 0, 0, 4),
+        _step(_JUMP_EQUAL, 1, 0, architecture),
+        _step(_RETURN, 0, 0, _KILL),
+        _step(_LOAD, 0, 0, 0),
+        _step(_JUMP_AT_LEAST, 0, 1, _X32_BIT),
+        _step(_RETURN, 0, 0, _KILL),
+    ]
+    for place, number in enumerate(numbers):
+        steps.append(_step(_JUMP_EQUAL, len(numbers) - place, 0, number))
+    return [*steps, _step(_RETURN, 0, 0, _KILL), _step(_RETURN, 0, 0, _ALLOW)]
+
+
+def _step(code: int, yes: int, no: int, value: int) -> bytes:
+    return struct.pack("HBBI", code, yes, no, value)

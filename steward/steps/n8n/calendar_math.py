@@ -1,0 +1,167 @@
+"""Dates moved, rounded down and set apart from each other, with luxon's answers to the last digit."""
+
+import math
+from calendar import monthrange
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed
+
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond")
+_HIGH = UNITS[:5]  # by the calendar; the rest by the clock
+_LOW = UNITS[5:]
+_DAY_MS = 86_400_000
+_MS: dict[str, float] = {
+    "year": 365 * _DAY_MS,
+    "quarter": 91 * _DAY_MS,
+    "month": 30 * _DAY_MS,
+    "week": 7 * _DAY_MS,
+    "day": _DAY_MS,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1000,
+    "millisecond": 1,
+}
+
+
+def _checked(unit: str) -> str:
+    if unit not in UNITS:
+        raise ItemFailed(f"The unit “{unit}” is not known.")
+    return unit
+
+
+def local(naive: datetime, before: timedelta, zone: tzinfo) -> datetime:
+    """The instant of a time on the wall, told by the offset in force before when there are two or none."""
+
+    def offset(utc: datetime) -> timedelta:
+        return utc.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
+
+    guess = naive - before
+    second = offset(guess)
+    if second != before:
+        guess = naive - second
+        third = offset(guess)
+        if third != second:
+            guess = naive - min(second, third)
+    return guess.replace(tzinfo=UTC).astimezone(zone)
+
+
+def _again(date: datetime, naive: datetime) -> datetime:
+    return local(naive, date.utcoffset() or timedelta(), date.tzinfo or UTC)
+
+
+def shifted(start: datetime, unit: str, amount: float) -> datetime:
+    """The date moved: whole units by the calendar and the clock on the wall, fractions by their length."""
+    return plus(start, {_checked(unit): amount})
+
+
+def plus(start: datetime, amounts: Mapping[str, float]) -> datetime:
+    """The date moved by several units at once. Raises ItemFailed when that is too far away."""
+    try:
+        whole = {unit: math.trunc(amounts.get(unit, 0)) for unit in _HIGH}
+        months = whole["year"] * 12 + whole["quarter"] * 3 + whole["month"]
+        naive = _by_months(start.replace(tzinfo=None, fold=0), months)
+        moved = _again(start, naive + timedelta(days=whole["day"] + 7 * whole["week"]))
+        rest = sum((amounts.get(unit, 0) - whole[unit]) * _MS[unit] for unit in _HIGH)
+        rest += sum(amounts.get(unit, 0) * _MS[unit] for unit in _LOW)
+        return (moved.astimezone(UTC) + timedelta(milliseconds=rest)).astimezone(start.tzinfo)
+    except (OverflowError, ValueError):
+        raise ItemFailed("The date lies too far away.") from None
+
+
+def _by_months(start: datetime, months: int) -> datetime:
+    year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
+    return start.replace(year=year, month=month + 1, day=min(start.day, monthrange(year, month + 1)[1]))
+
+
+def floor(date: datetime, unit: str) -> datetime:
+    """The beginning of the date's unit; weeks begin on Monday."""
+    _checked(unit)
+    wall = date.replace(tzinfo=None, fold=0)
+    if unit == "millisecond":
+        return date
+    wall = wall.replace(microsecond=0)
+    if unit in _LOW:
+        wall = wall.replace(second=0 if unit != "second" else wall.second)
+        return _again(date, wall.replace(minute=0) if unit == "hour" else wall)
+    wall = wall.replace(hour=0, minute=0, second=0)
+    if unit == "week":
+        wall -= timedelta(days=wall.weekday())
+    elif unit == "month":
+        wall = wall.replace(day=1)
+    elif unit == "quarter":
+        wall = wall.replace(day=1, month=(wall.month - 1) // 3 * 3 + 1)
+    elif unit == "year":
+        wall = wall.replace(day=1, month=1)
+    return _again(date, wall)
+
+
+def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str, float]:
+    """The time from start to end in the units, largest first; the last one has the fraction."""
+    if end < start:
+        return {unit: -value for unit, value in difference(end, start, units).items()}
+    wanted = [unit for unit in UNITS if unit in units]
+    low = [unit for unit in wanted if unit in _LOW]
+    found: dict[str, float] = {}
+    cursor = ahead = start
+    for unit in (unit for unit in wanted if unit in _HIGH):
+        found[unit] = _rough(cursor, end, unit)
+        ahead = plus(start, found)
+        if ahead <= end:
+            cursor = ahead
+            continue
+        while ahead > end:
+            last, found[unit] = ahead, found[unit] - 1
+            ahead = plus(start, found)
+        cursor, ahead = ahead, last
+    left = _apart(end, cursor)
+    if not low and wanted:
+        if ahead < end:
+            ahead = plus(cursor, {wanted[-1]: 1})
+        if ahead != cursor:
+            found[wanted[-1]] += left / _apart(ahead, cursor)
+    return {unit: js.plain_number(value) for unit, value in (found | _by_clock(left, low)).items()}
+
+
+def _rough(one: datetime, two: datetime, unit: str) -> int:
+    """How many units apart by the calendar; it may be one too many."""
+    if unit == "year":
+        return two.year - one.year
+    if unit == "quarter":
+        return (two.month - 1) // 3 - (one.month - 1) // 3 + (two.year - one.year) * 4
+    if unit == "month":
+        return two.month - one.month + (two.year - one.year) * 12
+    days = (two.date() - one.date()).days
+    return days // 7 if unit == "week" else days
+
+
+def _apart(one: datetime, two: datetime) -> int:
+    return (one.astimezone(UTC) - two.astimezone(UTC)) // timedelta(milliseconds=1)
+
+
+def _by_clock(millis: int, units: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = dict.fromkeys(units, 0)
+    for finer, coarser in zip(reversed(units), [*reversed(units[:-1]), None], strict=False):
+        if finer == units[-1]:
+            found[finer] = millis if finer == "millisecond" else millis / _MS[finer]
+        if coarser is not None:
+            size = _MS[coarser] / _MS[finer]
+            up = math.floor(found[finer] / size)
+            found[coarser], found[finer] = found[coarser] + up, found[finer] - up * size
+    return found
+
+
+def iso_duration(found: Mapping[str, float]) -> str:
+    """P1Y2M3DT4H5M6.7S; quarters are months, milliseconds a fraction of seconds."""
+    date = {
+        "Y": found.get("year", 0),
+        "M": found.get("month", 0) + 3 * found.get("quarter", 0),
+        "W": found.get("week", 0),
+        "D": found.get("day", 0),
+    }
+    seconds = found.get("second", 0) + found.get("millisecond", 0) / 1000
+    seconds = js.plain_number(math.floor(seconds * 1000 + 0.5) / 1000)
+    time = {"H": found.get("hour", 0), "M": found.get("minute", 0), "S": seconds}
+    text, clock = ("".join(f"{js.number_text(v)}{k}" for k, v in part.items() if v) for part in (date, time))
+    return "PT0S" if not text and not clock else f"P{text}{'T' + clock if clock else ''}"

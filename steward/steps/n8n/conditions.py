@@ -1,0 +1,322 @@
+"""Conditions of if, filter and switch, in their present and their older shape (imports 4); pure."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+import re2
+
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed
+
+_SINGLE = frozenset(("exists", "notExists", "empty", "notEmpty", "true", "false"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How values are compared: letter case, whether types must fit, the conversions' version, the zone."""
+
+    case_sensitive: bool
+    strict: bool
+    version: float
+    zone: tzinfo
+    matches: Mapping[tuple[str, str], bool]
+
+
+def rules_of(options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[str, str], bool]) -> Rules:
+    """The rules a filter's options name."""
+    return Rules(
+        case_sensitive=bool(options.get("caseSensitive", True)),
+        strict=options.get("typeValidation", "strict") != "loose",
+        version=float(js.number(options.get("version", 1)) or 1),
+        zone=zone,
+        matches=matches,
+    )
+
+
+def holds(conditions: Mapping[str, Any], rules: Rules) -> bool:
+    """Whether the worked-out conditions of one item hold. Raises ItemFailed on a value of a wrong type."""
+    one_is_enough = conditions.get("combinator", "and") == "or"
+    rows = conditions.get("conditions") or []
+    answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # no further than it must
+    return any(answers) if one_is_enough else all(answers)
+
+
+def condition(row: Mapping[str, Any], rules: Rules) -> bool:
+    """One comparison."""
+    given = row.get("operator")
+    operator = given if isinstance(given, Mapping) else {}
+    kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
+    left, right = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
+    if operation in ("exists", "notExists"):
+        gone = js.is_missing(left) or (isinstance(left, float) and math.isnan(left))
+        return gone is (operation == "notExists")
+    left = read(left, kind, rules)
+    single = operator.get("singleValue") is True or operation in _SINGLE
+    if not single:
+        right = read(right, str(operator.get("rightType") or kind), rules)
+    compare = _COMPARE.get(kind, {}).get(operation)
+    if compare is None:
+        raise ItemFailed(f"The comparison “{operation}” of a {kind} is not known.")
+    return compare(left, right, rules)
+
+
+def read(value: Any, kind: str, rules: Rules) -> Any:
+    """A side of a comparison as its type; null and undefined as they are. Raises ItemFailed."""
+    if js.is_missing(value):
+        return value
+    if kind == "any":
+        return value
+    if kind not in _STRICT:
+        raise ItemFailed(f"The type “{kind}” of a condition is not known.")
+    fits = _STRICT[kind](value, rules)
+    if fits is not js.UNDEFINED:
+        return fits
+    if rules.strict:
+        raise ItemFailed(f"{js.json_text(value)[:80]} is not a {kind}.")
+    found = _LOOSE[kind](value, rules)
+    if found is js.UNDEFINED:
+        raise ItemFailed(f"{js.json_text(value)[:80]} cannot be read as a {kind}.")
+    return found
+
+
+def _date(value: Any, rules: Rules) -> Any:
+    if isinstance(value, datetime):
+        return value
+    found = js_dates.parse(value, rules.zone) if isinstance(value, str) else None
+    return found if found is not None else js.UNDEFINED
+
+
+_STRICT: dict[str, Callable[[Any, Rules], Any]] = {
+    "string": lambda value, rules: value if isinstance(value, str) else js.UNDEFINED,
+    "number": lambda value, rules: value if js.is_number(value) else js.UNDEFINED,
+    "boolean": lambda value, rules: value if isinstance(value, bool) else js.UNDEFINED,
+    "array": lambda value, rules: value if js.is_list(value) else js.UNDEFINED,
+    "object": lambda value, rules: value if js.is_object(value) else js.UNDEFINED,
+    "dateTime": _date,
+}
+
+
+def _loose_number(value: Any, rules: Rules) -> Any:
+    if isinstance(value, str) and not value.strip() and rules.version >= 3:
+        return None
+    if js.is_list(value) and not value and rules.version >= 3:
+        return None
+    found = js.number(value)
+    return js.UNDEFINED if math.isnan(found) else found
+
+
+def _loose_boolean(value: Any, rules: Rules) -> Any:
+    if rules.version >= 2 and isinstance(value, str) and value.lower() in ("false", "0"):
+        return False
+    return js.truthy(value)
+
+
+def _loose_deep(kind: Callable[[object], bool]) -> Callable[[Any, Rules], Any]:
+    def read_deep(value: Any, rules: Rules) -> Any:
+        from_text = js.parsed(value) if isinstance(value, str) else js.UNDEFINED
+        return from_text if kind(from_text) else js.UNDEFINED
+
+    return read_deep
+
+
+_LOOSE: dict[str, Callable[[Any, Rules], Any]] = {
+    "string": lambda value, rules: js.json_text(value) if _deep(value) else js.text(value),
+    "number": _loose_number,
+    "boolean": _loose_boolean,
+    "array": _loose_deep(js.is_list),
+    "object": _loose_deep(js.is_object),
+    "dateTime": lambda value, rules: js.UNDEFINED,
+}
+
+
+def _deep(value: object) -> bool:
+    return js.is_object(value) or js.is_list(value)
+
+
+_Compare = Callable[[Any, Any, Rules], bool]
+
+
+def _not(compare: _Compare) -> _Compare:
+    return lambda left, right, rules: not compare(left, right, rules)
+
+
+def _said(value: Any) -> str:
+    return "" if js.is_missing(value) else str(value)
+
+
+def _texts(compare: Callable[[str, str], bool]) -> _Compare:
+    def both(left: Any, right: Any, rules: Rules) -> bool:
+        left, right = _said(left), _said(right)
+        if not rules.case_sensitive:
+            left, right = left.lower(), right.lower()
+        return compare(left, right)
+
+    return both
+
+
+def _regex(left: Any, right: Any, rules: Rules) -> bool:
+    text = _said(left) if rules.case_sensitive else _said(left).lower()
+    return matches(_said(right), text, rules.matches)
+
+
+def _same(left: Any, right: Any, rules: Rules) -> bool:
+    return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> _Compare:
+    def both(left: Any, right: Any, rules: Rules) -> bool:
+        if left is js.UNDEFINED or right is js.UNDEFINED:
+            return False
+        if left is None or right is None:  # null counts as 0 where the language orders numbers
+            left, right = (0 if one is None else one for one in (left, right))
+        return compare(left, right)
+
+    return both
+
+
+def _dates(compare: Callable[[datetime, datetime], bool]) -> _Compare:
+    return lambda left, right, rules: (
+        isinstance(left, datetime) and isinstance(right, datetime) and compare(left, right)
+    )
+
+
+def _length(compare: Callable[[float, float], bool]) -> _Compare:
+    return lambda left, right, rules: compare(
+        0 if js.is_missing(left) else len(left), 0 if js.is_missing(right) else right
+    )
+
+
+def _contains(left: Any, right: Any, rules: Rules) -> bool:
+    for one in [] if js.is_missing(left) else left:
+        if isinstance(one, str) and isinstance(right, str) and not rules.case_sensitive:
+            if one.lower() == right.lower():
+                return True
+        elif _identical(one, right):
+            return True
+    return False
+
+
+def _identical(left: Any, right: Any) -> bool:
+    if _deep(left) or _deep(right):
+        return False
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _nothing(left: Any, right: Any, rules: Rules) -> bool:
+    return js.is_missing(left)
+
+
+def _no_text(left: Any, right: Any, rules: Rules) -> bool:
+    return js.is_missing(left) or not left
+
+
+def _opposites(name: str, compare: _Compare) -> dict[str, _Compare]:
+    return {name: compare, f"not{name[0].upper()}{name[1:]}": _not(compare)}
+
+
+_EQUALS = _opposites("equals", _same)
+_COMPARE: dict[str, dict[str, _Compare]] = {
+    "string": _opposites("empty", _no_text)
+    | _opposites("equals", _texts(lambda a, b: a == b))
+    | _opposites("contains", _texts(lambda a, b: b in a))
+    | _opposites("startsWith", _texts(str.startswith))
+    | _opposites("endsWith", _texts(str.endswith))
+    | _opposites("regex", _regex),
+    "number": _opposites("empty", _nothing)
+    | _EQUALS
+    | {
+        "gt": _ordered(lambda a, b: a > b),
+        "lt": _ordered(lambda a, b: a < b),
+        "gte": _ordered(lambda a, b: a >= b),
+        "lte": _ordered(lambda a, b: a <= b),
+    },
+    "dateTime": _opposites("empty", _nothing)
+    | {
+        "equals": _dates(lambda a, b: a == b),
+        "notEquals": _dates(lambda a, b: a != b),
+        "after": _dates(lambda a, b: a > b),
+        "before": _dates(lambda a, b: a < b),
+        "afterOrEquals": _dates(lambda a, b: a >= b),
+        "beforeOrEquals": _dates(lambda a, b: a <= b),
+    },
+    "boolean": _opposites("empty", _nothing)
+    | _EQUALS
+    | {
+        "true": lambda left, right, rules: left is True,
+        "false": lambda left, right, rules: js.is_missing(left) or left is False,
+    },
+    "array": _opposites("empty", _no_text)
+    | _opposites("contains", _contains)
+    | _opposites("lengthEquals", _length(lambda a, b: a == b))
+    | {
+        "lengthGt": _length(lambda a, b: a > b),
+        "lengthLt": _length(lambda a, b: a < b),
+        "lengthGte": _length(lambda a, b: a >= b),
+        "lengthLte": _length(lambda a, b: a <= b),
+    },
+    "object": _opposites("empty", _no_text),
+}
+_COMPARE["array"]["lengthNotEquals"] = _COMPARE["array"].pop("notLengthEquals")
+
+
+def known(kind: str, operation: str) -> bool:
+    """Whether there is such a comparison."""
+    return operation in ("exists", "notExists") or operation in _COMPARE.get(kind, {})
+
+
+_SLASHED = re.compile(r"/(.*)/([a-z]*)\Z", re.DOTALL)
+
+
+def split_pattern(pattern: str) -> tuple[str, str]:
+    """A pattern as written, `/…/flags` or plain, and its flags."""
+    found = _SLASHED.match(pattern)
+    return (found[1], found[2]) if found else (pattern, "")
+
+
+def compiled(pattern: str) -> Any:
+    """The pattern for google-re2; None when it has what re2 has not, or no pattern at all."""
+    body, flags = split_pattern(pattern)
+    options = re2.Options()
+    options.case_sensitive = "i" not in flags
+    options.log_errors = False
+    options.dot_nl = "s" in flags
+    prefix = "(?m)" if "m" in flags else ""
+    try:
+        return re2.compile(prefix + body, options)
+    except re2.error:
+        return None
+
+
+def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
+    """Whether the text matches; what re2 cannot do was asked of the confined worker before."""
+    if (pattern, text) in answered:
+        return answered[(pattern, text)]
+    program = compiled(pattern)
+    if program is None:
+        raise ItemFailed(f"The pattern {pattern[:80]} cannot be read.")
+    return program.search(text) is not None
+
+
+_ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]")
+
+
+def _reads_otherwise(pattern: str, text: str) -> bool:
+    """Whether the pattern asks for blanks or any sign, and the text has some google-re2 takes otherwise."""
+    return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
+
+
+async def hard_patterns(
+    asked: Sequence[tuple[str, str]], evaluator: Evaluator
+) -> dict[tuple[str, str], bool]:
+    """Answers for the patterns google-re2 does not have; those that are none at all are left out."""
+    hard = [pair for pair in dict.fromkeys(asked) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
+    if not hard:
+        return {}
+    answers = await evaluator.matches([(*split_pattern(pattern), text) for pattern, text in hard])
+    return {pair: answer for pair, answer in zip(hard, answers, strict=True) if answer is not None}

@@ -1,0 +1,149 @@
+"""compareDatasets: two lists by keys, at four outputs: A only, same, different, B only (imports 6)."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steward.steps.n8n.nodes.lists import names_of
+from steward.steps.n8n.nodes.merge import all_there, fields_to_match, matched
+from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import Asked, Call, Params, Problem, Result, StepType
+
+
+class CompareDatasets(StepType):
+    """What is in one only is paired with its item, the rest with both."""
+
+    types = ("compareDatasets",)
+    versions = (1, 2, 2.1, 2.2, 2.3)
+    per_item = False
+    stateful = True  # what it mixes into its input's items is made again when a run is continued
+    options = frozenset(("disableDotNotation", "fuzzyCompare", "multipleMatches", "skipFields"))
+    choices = MappingProxyType(
+        {
+            "preferWhenMix": frozenset(("input1", "input2")),
+            "options.multipleMatches": frozenset(("first", "all")),
+        }
+    )
+    known = frozenset(
+        ("mergeByFields", "resolve", "fuzzyCompare", "preferWhenMix", "exceptWhenMix", "options", "infoBox")
+    )
+
+    def inputs(self, asked: Asked) -> int:
+        """A and B."""
+        return 2
+
+    def ports(self, asked: Asked) -> tuple[str, ...]:
+        """In A only, same, different, in B only."""
+        return ("out:0", "out:1", "out:2", "out:3")
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That what to do with differences is known."""
+        if asked.literal("resolve", "includeBoth") not in (
+            "includeBoth",
+            "mix",
+            "preferInput1",
+            "preferInput2",
+        ):
+            yield Problem("error", "parameter", "What it does with differences is not known. Choose again.")
+        if asked.version < 2 and asked.get("resolve") is None:
+            words = "What this older version does with differences is not said. Choose it in the tool."
+            yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """The four lists."""
+        params = call.first
+        pairs = fields_to_match(params)
+        fuzzy = params.flag("fuzzyCompare") or params.flag("options.fuzzyCompare")
+        first, second = call.inputs[0], call.inputs[1]
+        dots = not params.flag("options.disableDotNotation")
+        all_there(call.inputs, pairs, dots=dots)
+        found = matched(
+            first,
+            second,
+            pairs,
+            fuzzy=fuzzy,
+            dots=dots,
+            only_first=params.text("options.multipleMatches", "first") == "first",
+        )
+        only_a: Items = []
+        same: Items = []
+        different: Items = []
+        for place, others in enumerate(found.of_first):
+            if not others:
+                only_a.append(Item(first[place].json, ((place, 0),)))
+            for other in others:
+                links = ((place, 0), (other, 1))
+                a, b = first[place].json, second[other].json
+                if _equal(a, b, pairs, params, fuzzy=fuzzy):
+                    same.append(Item(a, links))
+                else:
+                    different.append(Item(_difference(a, b, pairs, params, fuzzy=fuzzy), links))
+        only_b = [
+            Item(item.json, ((place, 1),))
+            for place, item in enumerate(second)
+            if place not in found.of_second
+        ]
+        return Result([only_a, same, different, only_b])
+
+
+def _alike(one: Any, two: Any, *, fuzzy: bool) -> bool:
+    return (js.fuzzy_key if fuzzy else js.strict_key)(one) == (js.fuzzy_key if fuzzy else js.strict_key)(two)
+
+
+def _skipped(params: Params) -> set[str]:
+    return set(names_of(params.get("options.skipFields", "")))
+
+
+def _names(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys((*a, *b)))
+
+
+def _equal(
+    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
+) -> bool:
+    aside = _skipped(params) | {name for pair in pairs for name in pair}
+    return all(
+        _alike(a.get(name, js.UNDEFINED), b.get(name, js.UNDEFINED), fuzzy=fuzzy)
+        for name in _names(a, b)
+        if name not in aside
+    )
+
+
+def _difference(
+    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
+) -> dict[str, Any]:
+    resolve = params.text("resolve", "includeBoth")
+    if resolve == "preferInput1":
+        return dict(a)
+    if resolve == "preferInput2":
+        return dict(b)
+    if resolve == "mix":
+        best, other = (a, b) if params.text("preferWhenMix", "input1") == "input1" else (b, a)
+        # The origin mixes into the item it prefers, so the step before shows the mixture too.
+        mixed = best if isinstance(best, dict) else dict(best)
+        for name in names_of(params.get("exceptWhenMix", "")):
+            mixed[name] = js.stored(other.get(name))
+        return mixed
+    return _both(a, b, pairs, params, fuzzy=fuzzy)
+
+
+def _both(
+    a: Mapping[str, Any], b: Mapping[str, Any], pairs: list[tuple[str, str]], params: Params, *, fuzzy: bool
+) -> dict[str, Any]:
+    aside = _skipped(params)
+    same: dict[str, Any] = {}
+    different: dict[str, Any] = {}
+    skipped: dict[str, Any] = {}
+    for name in _names(a, b):
+        left, right = a.get(name, js.UNDEFINED), b.get(name, js.UNDEFINED)
+        sides = {"inputA": js.stored(left), "inputB": js.stored(right)}
+        if name in aside:
+            skipped[name] = sides
+        elif _alike(left, right, fuzzy=fuzzy):
+            same[name] = js.stored(left)
+        else:
+            different[name] = sides
+    found: dict[str, Any] = {"keys": {one: js.stored(js.at(a, one)) for one, _ in pairs}}
+    found |= {"same": same, "different": different}
+    return found | ({"skipped": skipped} if skipped else {})

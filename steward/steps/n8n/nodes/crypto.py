@@ -1,0 +1,128 @@
+"""crypto: hashes of a value, and random values from the run's seed (imports 6); paired with itself."""
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Any
+
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    same,
+)
+
+_HASHES = {
+    "MD5": "md5",
+    "SHA256": "sha256",
+    "SHA384": "sha384",
+    "SHA512": "sha512",
+    "SHA3-256": "sha3_256",
+    "SHA3-384": "sha3_384",
+    "SHA3-512": "sha3_512",
+    "SHA1": "sha1",
+}
+
+
+class Crypto(StepType):
+    """What needs a key is not here: keys are not taken from a file."""
+
+    types = ("crypto",)
+    takes_of = Takes.MORE
+    versions = (1, 2)
+    options: frozenset[str] = frozenset()
+    choices = MappingProxyType(
+        {
+            "encoding": frozenset(("hex", "base64")),
+            "encodingType": frozenset(("ascii", "base64", "hex", "uuid")),
+        }
+    )
+    known = frozenset(
+        (
+            "action",
+            "type",
+            "value",
+            "dataPropertyName",
+            "encoding",
+            "encodingType",
+            "stringLength",
+            "binaryData",
+        )
+    ) | frozenset(("secret", "privateKey", "algorithm", "binaryPropertyName"))
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Hashing and generating only."""
+        action = asked.get("action", "hash")
+        if action in ("hmac", "sign"):
+            words = "It signs with a key, and keys are not taken from a file. Remove the step."
+            yield Problem("error", "credential", words)
+        elif action not in ("hash", "generate"):
+            yield Problem("error", "parameter", "Its action is not known. Choose another one.")
+        if asked.get("binaryData"):
+            yield Problem("error", "binary", "It hashes a file, which steps do not keep here. Hash a value.")
+        kind = asked.literal("type", "MD5")
+        if action == "hash" and kind not in _HASHES:
+            yield Problem(
+                "error", "parameter", f"The hash “{str(kind)[:40]}” is not known. Choose another one."
+            )
+
+    async def run(self, call: Call) -> Result:
+        """Each item with its value."""
+        return each(call, lambda place, item: [_made(call, place, item)])
+
+
+def _made(call: Call, place: int, item: Item) -> Item:
+    params = call.params(place)
+    if params.text("action", "hash") == "generate":
+        value = _random(params, f"{call.scene.seed}|{call.step.name}|{call.run}|{place}")
+    else:
+        value = _hashed(params)
+    into: dict[str, Any] = js.copied(item.json)
+    js.put(into, params.text("dataPropertyName", "data"), value)
+    return Item(into, same(place))
+
+
+def _hashed(params: Params) -> str:
+    name = _HASHES.get(params.text("type", "MD5"))
+    if name is None:
+        raise ItemFailed("The hash is not known.")
+    value = params.get("value", "")
+    if not isinstance(value, str):
+        raise ItemFailed("What is to be hashed is no text. Turn it into one by an expression.")
+    raw = hashlib.new(name, value.encode("utf-8", "surrogatepass")).digest()
+    return _encoded(raw, params.text("encoding", "hex"))
+
+
+def _encoded(raw: bytes, encoding: str) -> str:
+    if encoding == "base64":
+        return base64.b64encode(raw).decode()
+    return raw.hex()
+
+
+def _random(params: Params, seed: str) -> str:
+    """From the run's seed, so that a continued run has the same."""
+    kind = params.text("encodingType", "uuid")
+    stream = hashlib.shake_256(seed.encode())
+    if kind == "uuid":
+        return str(uuid.UUID(bytes=stream.digest(16), version=4))
+    length = js.number(params.get("stringLength", 32))
+    if length != length or not 1 <= length <= 10_000:
+        raise ItemFailed("The length is not a number from 1 to 10,000.")
+    count = int(length)
+    raw = stream.digest(count)
+    if kind == "base64":
+        return base64.b64encode(raw).decode().replace("+", "").replace("/", "").replace("=", "")[:count]
+    if kind == "hex":
+        return raw.hex()[:count]
+    signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    return "".join(signs[one % len(signs)] for one in raw)

@@ -1,0 +1,229 @@
+"""dateTime: dates formatted, moved, taken apart and compared (imports 6); paired with itself."""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, tzinfo
+from types import MappingProxyType
+from typing import Any
+
+from steward.steps.n8n.calendar_math import UNITS, difference, floor, iso_duration, shifted
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import date_patterns as date_text
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    same,
+)
+
+_OPERATIONS = frozenset(
+    ("getCurrentDate", "addToDate", "subtractFromDate", "formatDate", "roundDate", "getTimeBetweenDates")
+) | frozenset(("extractDate",))
+
+
+class DateTime(StepType):
+    """Version 1 works in UTC as the origin's process does, version 2 in the workflow's zone."""
+
+    types = ("dateTime",)
+    takes_of = Takes.MORE
+    versions = (1, 2)
+    options = frozenset(
+        ("includeInputFields", "timezone", "isoString", "fromFormat", "fromTimezone", "toTimezone")
+    )
+    choices = MappingProxyType(
+        {
+            "mode": frozenset(("roundDown", "roundUp")),
+            "part": frozenset(("year", "month", "week", "day", "hour", "minute", "second")),
+        }
+    )
+    known = (
+        frozenset(("action", "value", "custom", "toFormat", "options", "dataPropertyName", "operation"))
+        | frozenset(
+            ("duration", "timeUnit", "magnitude", "outputFieldName", "date", "format", "customFormat")
+        )
+        | frozenset(("mode", "toNearest", "to", "part", "startDate", "endDate", "units", "includeTime"))
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """dateTime.formatDate and so on."""
+        return f"dateTime.{asked.literal('operation', 'getCurrentDate' if asked.version >= 2 else 'format')}"
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That the operation is known."""
+        if asked.version >= 2 and asked.get("operation", "getCurrentDate") not in _OPERATIONS:
+            yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
+        if asked.version < 2 and asked.get("action", "format") not in ("format", "calculate"):
+            yield Problem("error", "parameter", "Its action is not known. Choose another one.")
+        if asked.get("options.fromFormat"):
+            words = (
+                "It reads dates by a pattern of one's own, which is not carried here. Give dates as ISO text."
+            )
+            yield Problem("error", "parameter", words)
+        unknown = date_text.unknown_in(str(asked.literal("customFormat", ""))) if asked.version >= 2 else None
+        if unknown is not None and asked.get("format") == "custom":
+            words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not carried here."
+            words += " Leave it out."
+            yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """Each item with its date."""
+        if call.version < 2:
+            return each(call, lambda place, item: [_older(call.params(place), place, item)])
+        return each(call, lambda place, item: [_newer(call, place, item)])
+
+
+def _newer(call: Call, place: int, item: Item) -> Item:
+    params = call.params(place)
+    zone = js_dates.zone_of(call.scene.zone) or UTC
+    operation = params.text("operation", "getCurrentDate")
+    name, value = _RUN[operation](params, zone, call.scene.now)
+    into: dict[str, Any] = js.copied(item.json) if params.flag("options.includeInputFields") else {}
+    js.put(into, params.text("outputFieldName", name), value)
+    return Item(into, same(place))
+
+
+def read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
+    """A date from text, a number of milliseconds or seconds. Raises ItemFailed.
+
+    In `zone`; with `keep_offset` in the one written in the text, where there is one.
+    """
+    found = None
+    if js.is_number(value):
+        found = js_dates.from_millis(value if abs(value) > 1e11 else value * 1000, zone)
+    elif isinstance(value, str) and re.fullmatch(r"\d{9,10}|\d{12,13}", value):
+        found = js_dates.from_millis(float(value) * (1000 if len(value) < 11 else 1), zone)
+    elif isinstance(value, str):
+        found = js_dates.parse(value, zone)
+    if found is None:
+        raise ItemFailed(f"{js.json_text(value)[:80]} is not a date.")
+    found = js_dates.settled(found)
+    return found if keep_offset else found.astimezone(zone)
+
+
+_Answer = tuple[str, Any]
+
+
+def _now(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+    here = now.astimezone(js_dates.zone_of(params.text("options.timezone")) or zone)
+    if not params.flag("includeTime", default=True):
+        here = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    return "currentDate", js_dates.iso(here)
+
+
+def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
+    def run(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+        start = read_date(params.get("magnitude", ""), zone)
+        amount = js.number(params.get("duration", 0))
+        if amount != amount:
+            raise ItemFailed("The duration is not a number.")
+        unit = params.text("timeUnit", "days").rstrip("s")
+        return "newDate", js_dates.iso(shifted(start, unit, sign * amount))
+
+    return run
+
+
+def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+    date = read_date(params.get("date", ""), zone, keep_offset=not params.flag("options.timezone"))
+    pattern = params.text("format", "MM/dd/yyyy")
+    if pattern == "custom":
+        pattern = params.text("customFormat")
+    return "formattedDate", _written(date_text.luxon, date, pattern)
+
+
+def _written(write: Callable[[datetime, str], str], date: datetime, pattern: str) -> str:
+    try:
+        return write(date, pattern)
+    except date_text.UnknownPattern as unknown:
+        raise ItemFailed(f"The date pattern “{unknown.token}” is not known here.") from None
+
+
+def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+    date = read_date(params.get("date", ""), zone)
+    if params.text("mode", "roundDown") == "roundUp":
+        unit = params.text("to", "month")
+        return "roundedDate", js_dates.iso(shifted(floor(date, unit), unit, 1))
+    return "roundedDate", js_dates.iso(floor(date, params.text("toNearest", "month")))
+
+
+def _taken(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+    date = read_date(params.get("date", ""), zone)
+    part = params.text("part", "month")
+    if part == "week":
+        return "datePart", date.isocalendar().week
+    if part not in ("year", "month", "day", "hour", "minute", "second"):
+        raise ItemFailed(f"The part “{part}” is not known.")
+    return "datePart", getattr(date, part)
+
+
+def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+    # A time without an offset is in the process's zone here, which is UTC, not in the workflow's.
+    start = read_date(params.get("startDate", ""), UTC).astimezone(zone)
+    end = read_date(params.get("endDate", ""), UTC).astimezone(zone)
+    units = params.get("units", ["day"])
+    wanted = [unit for unit in UNITS if unit in units] if js.is_list(units) else []
+    if not wanted or len(wanted) != len(set(units)):
+        raise ItemFailed("Name the units of the time between the dates.")
+    found = difference(start, end, wanted)
+    if params.flag("options.isoString"):
+        return "timeDifference", iso_duration(found)
+    return "timeDifference", {f"{unit}s": value for unit, value in found.items()}
+
+
+_RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
+    "getCurrentDate": _now,
+    "addToDate": _moved(1),
+    "subtractFromDate": _moved(-1),
+    "formatDate": _formatted,
+    "roundDate": _rounded,
+    "extractDate": _taken,
+    "getTimeBetweenDates": _between,
+}
+
+_ROUNDED = {"year": (12, "month"), "quarter": (3, "month"), "month": (1, "month")}
+_ROUNDED |= {"week": (7, "day"), "day": (1, "day")}
+
+
+def _older(params: Params, place: int, item: Item) -> Item:
+    value = params.get("value", "")
+    into: dict[str, Any] = js.copied(item.json)
+    name = params.text("dataPropertyName", "data")
+    if params.text("action", "format") == "calculate":
+        date = _older_date(value, params.text("options.fromFormat"), UTC)
+        amount = js.number(params.get("duration", 0))
+        if amount != amount:
+            raise ItemFailed("The duration is not a number.")
+        unit = params.text("timeUnit", "days").rstrip("s")
+        if unit in _ROUNDED:  # this version has no part of a day or month; half a year is 6 months
+            amount, unit = math.floor(abs(amount * _ROUNDED[unit][0]) + 0.5), _ROUNDED[unit][1]
+            amount = amount if js.number(params.get("duration", 0)) >= 0 else -amount
+        sign = -1 if params.text("operation", "add") == "subtract" else 1
+        moved = shifted(date, unit, sign * amount)
+        js.put(into, name, js_dates.utc_iso(moved))
+        return Item(into, same(place))
+    if js.is_missing(value) or value == "":
+        return Item(into, same(place))
+    zone = js_dates.zone_of(params.text("options.fromTimezone", "UTC")) or UTC
+    date = _older_date(value, params.text("options.fromFormat"), zone)
+    wanted = params.text("options.toTimezone")
+    if wanted:
+        target = js_dates.zone_of(wanted)
+        if target is None:
+            raise ItemFailed(f"The timezone “{wanted}” is not known.")
+        date = date.astimezone(target)
+    js.put(into, name, _written(date_text.moment, date, params.text("toFormat", "MM/DD/YYYY")))
+    return Item(into, same(place))
+
+
+def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:
+    if from_format:
+        raise ItemFailed("Reading a date by a pattern of one's own is not carried here.")
+    return read_date(value, zone).astimezone(zone)

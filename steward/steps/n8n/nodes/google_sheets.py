@@ -1,0 +1,321 @@
+"""googleSheets: rows read, and rows added, changed, emptied as sends to the bound spreadsheet (imports 6)."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from steward.connectors.base.commands import AppendRows, WriteCells
+from steward.connectors.base.connector import Planned
+from steward.connectors.base.connector import Problem as Fault
+from steward.connectors.base.records import Cell, SheetTable
+from steward.model.change import Proposal
+from steward.model.json import JsonObject
+from steward.model.plan import PlanStep, StepKind
+from steward.model.run import Counts
+from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems
+from steward.steps.n8n.sheet_forms import area_problems, clear, create, delete, form_problems
+from steward.steps.n8n.sheet_places import SheetPlace, document_of, tab_of
+from steward.steps.rows import column_letters
+from steward.steps.workflow.effects import Effects
+from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    is_expression,
+    same,
+)
+
+_READS = frozenset(("read", "lookup"))
+_WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "create"))
+
+
+class GoogleSheets(StepType):
+    """Signed in to by the step's binding; what the file signs in with is not there."""
+
+    types = ("googleSheets",)
+    versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7)
+    known = frozenset(
+        re.findall(
+            r"\w+",
+            """
+            authentication resource operation documentId sheetName columns options filtersUI
+            combineFilters dataMode fieldsUi columnToMatchOn valueToMatchOn dataToSend fieldsToSend
+            sheetId range rawData lookupColumn lookupValue key keyRow dataStartRow valueInputMode clear
+            keepFirstRow startIndex toDelete numberToDelete rowsToDelete columnsToDelete title upsert
+            dataPropertyName
+            """,
+        )
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """spreadsheet.read, spreadsheet.append and so on."""
+        return f"spreadsheet.{_operation(asked)}"
+
+    def kind_of(self, asked: Asked) -> StepKind:
+        """Reading, or a send."""
+        return StepKind.READ if _operation(asked) in _READS else StepKind.SEND
+
+    def takes(self, step: PlanStep) -> Takes:
+        """Rows are found and filled by the item's fields unless the file maps every column."""
+        if step.kind is StepKind.READ:
+            return Takes.NOTHING
+        operation = step.config.get("operation")
+        columns = step.config.get("columns")
+        mapped = isinstance(columns, Mapping) and columns.get("mappingMode", "") == "defineBelow"
+        if operation in ("append", "appendOrUpdate", "update"):
+            return Takes.NOTHING if operation == "append" and mapped else Takes.FIELDS
+        return Takes.WHOLE
+
+    def needs(self, asked: Asked) -> str:
+        """A spreadsheet."""
+        return "spreadsheet"
+
+    def target(self, asked: Asked) -> JsonObject:
+        """The document and tab as the file names them; what an expression decides is null."""
+        return {"spreadsheet_id": document_of(asked.parameters), "sheet": tab_of(asked.parameters)}
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """What is carried of its operations."""
+        if is_expression(asked.get("operation")):
+            # Its class, and with it whether a person is asked, is settled here and never by data.
+            words = "Its operation is decided by an expression. Choose a fixed one."
+            yield Problem("error", "parameter", words)
+        if asked.get("resource", "sheet") != "sheet":
+            words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
+            yield Problem("error", "parameter", words)
+        elif _operation(asked) not in _READS | _WRITES:
+            words = f"Its operation “{_operation(asked)[:40]}” is not carried. Remove the step."
+            yield Problem("error", "parameter", words)
+        elif _operation(asked) in ("clear", "delete", "create"):
+            yield from form_problems(asked, _operation(asked))
+        if asked.get("rawData"):
+            yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
+        if _operation(asked) in ("append", "appendOrUpdate", "update"):
+            yield from extra_field_problems(asked, _operation(asked))
+        yield from area_problems(asked)
+
+    async def run(self, call: Call) -> Result:
+        """Rows read, or what would be written."""
+        place = SheetPlace.of(call)
+        operation = str(js.text(call.first.get("operation", "read")))
+        if operation in _READS:
+            return await _read(call, place)
+        if operation == "clear":
+            return await clear(call, place)
+        if operation == "delete":
+            return await delete(call, place)
+        if operation == "create":
+            return await create(call, place)
+        return await _write(call, place, operation)
+
+
+def _operation(asked: Asked) -> str:
+    return str(asked.literal("operation", "read"))
+
+
+def _plain(cell: Cell) -> Any:
+    if isinstance(cell, Decimal):
+        return int(cell) if cell == cell.to_integral_value() else float(cell)
+    return "" if cell is None else cell
+
+
+def _heads(table: SheetTable) -> list[str]:
+    first = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
+    return [js.text(_plain(cell)) for cell in first]
+
+
+def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
+    return {head: _plain(cells[at]) if at < len(cells) else "" for at, head in enumerate(heads) if head}
+
+
+async def _read(call: Call, place: SheetPlace) -> Result:
+    _, table = await place.table()
+    heads = _heads(table)
+    rows = [
+        {"row_number": row.number, **_row(heads, row.cells)}
+        for row in table.rows[1:]
+        if any(cell not in (None, "") for cell in row.cells)
+    ]
+    out: Items = []
+    for number in range(len(call.items)):
+        params = call.params(number)
+        wanted = [
+            (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
+        ]
+        if params.text("operation", "read") == "lookup":
+            wanted.append((params.text("lookupColumn"), params.get("lookupValue", "")))
+        any_ = params.text("combineFilters", "AND") == "OR"
+        found = [row for row in rows if _fits(row, wanted, one_is_enough=any_)]
+        if wanted and not params.flag("options.returnAllMatches") and params.flag("options.returnFirstMatch"):
+            found = found[:1]
+        call.gathered.add(*found)
+        out += [Item(_unnumbered(row, call.version), same(number)) for row in found]
+        if not wanted:
+            break  # a read without filters is made once
+    return Result([out], counts=Counts(read=len(rows)))
+
+
+def _unnumbered(row: dict[str, Any], version: float) -> dict[str, Any]:
+    return row if version >= 3 else {name: value for name, value in row.items() if name != "row_number"}
+
+
+def _fits(row: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], *, one_is_enough: bool) -> bool:
+    if not wanted:
+        return True
+    fits = [js.text(row.get(column, "")) == js.text(value) for column, value in wanted]
+    return any(fits) if one_is_enough else all(fits)
+
+
+def _cell(value: Any) -> Cell:
+    if js.is_missing(value):
+        return None
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return Decimal(js.number_text(value))
+    return js.json_text(value)
+
+
+def _mapped(call: Call, number: int) -> dict[str, Any]:
+    """The columns one item fills."""
+    params, item = call.params(number), call.items[number]
+    if call.version >= 4:
+        if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
+            return {name: value for name, value in item.json.items() if name != "row_number"}
+        given = params.get("columns.value", {})
+        return dict(given) if isinstance(given, Mapping) else {}
+    if call.version >= 3 and params.text("dataMode", "defineBelow") == "defineBelow":
+        rows = params.rows("fieldsUi.fieldValues") or params.rows("fieldsUi.values")
+        return {row.text("fieldId", row.text("column")): row.get("fieldValue", "") for row in rows}
+    return dict(item.json)
+
+
+async def _write(call: Call, place: SheetPlace, operation: str) -> Result:
+    tab, table = await place.table()
+    columns = SheetColumns.of(place, tab, table, _heads(table))
+    writing = _Writing(call, place, tab, table, columns, Effects(call))
+    written: list[_Row] = []
+    for number in range(len(call.items)):
+        try:
+            fields = _mapped(call, number)
+            at = None if operation == "append" else writing.match(number, fields, operation)
+            cells = columns.admit(call, number, fields, operation)
+        except ItemFailed as failure:
+            writing.effects.fails(number, failure.message)
+            continue
+        if at is not None or operation != "update":
+            written.append(_Row(number, fields, cells, at))
+    # Only now is it known which columns all items together add.
+    for row in written:
+        if row.at is not None:
+            writing.change(row, row.at)
+    writing.append([row for row in written if row.at is None])
+    return writing.effects.result(read=len(table.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What one item writes: its fields as mapped, the cells written, and the row they belong to, if any."""
+
+    number: int
+    fields: Mapping[str, Any]
+    cells: Mapping[str, Any]
+    at: int | None
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What one run of a writing step comes to."""
+
+    call: Call
+    place: SheetPlace
+    tab: str
+    table: SheetTable
+    columns: SheetColumns
+    effects: Effects
+
+    @property
+    def number(self) -> Any:
+        """The connection the sends go to."""
+        return self.place.account.connection.integration_id
+
+    def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
+        """The row in the sheet an item belongs to. Raises ItemFailed."""
+        params = self.call.params(number)
+        columns = params.get("columns.matchingColumns", [])
+        names = [js.text(one) for one in columns] if js.is_list(columns) else []
+        names = names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
+        values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
+        if "row_number" in names:
+            return int(js.number(self.call.items[number].json.get("row_number", row.get("row_number", 0))))
+        heads = self.columns.present
+        if self.columns.is_empty_tab and operation == "appendOrUpdate":
+            return None
+        if not all(name in heads for name in names):
+            raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
+        for one in self.table.rows[1:]:
+            there = _row(heads, one.cells)
+            if all(
+                js.text(there.get(name, "")) == js.text(value)
+                for name, value in zip(names, values, strict=True)
+            ):
+                return one.number
+        return None
+
+    def change(self, row: _Row, at: int) -> None:
+        """Proposes the cells of a row that is in the tab, with the columns added for them."""
+        there = next((one.cells for one in self.table.rows if one.number == at), ())
+        heads, present = self.columns.heads, self.columns.present
+        operation = self.place.account.changes["sheet.write_cells"]
+        proposals: list[Proposal] = []
+        problems: list[Fault] = []
+        for name, value in row.cells.items():
+            if name not in heads:
+                continue
+            column = heads.index(name)
+            before = there[column] if column < len(there) else None
+            ask = WriteCells(
+                tab=self.tab,
+                start=f"{column_letters(column)}{at}",
+                rows=((_cell(value),),),
+                before=((before,),),
+                spreadsheet_id=self.place.document,
+            )
+            planned = operation.plan([ask], integration_id=self.number)
+            is_added = name not in present
+            proposals += [self.columns.with_header(one) if is_added else one for one in planned.proposals]
+            problems += planned.problems
+        item = Item({**row.fields, "row_number": at}, same(row.number))
+        self.effects.planned(row.number, Planned(tuple(proposals), tuple(problems)), item)
+
+    def append(self, fresh: Sequence[_Row]) -> None:
+        """Proposes the new rows, all in one request, after the header cells of the columns they add."""
+        if not fresh:
+            return
+        heads = self.columns.heads
+        missing = [name for row in fresh for name in row.cells if name not in heads]
+        if missing:
+            for row in fresh:
+                words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
+                self.effects.fails(row.number, words)
+            return
+        rows = tuple(tuple(_cell(row.cells.get(head)) for head in heads) for row in fresh)
+        ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.place.document)
+        planned = self.place.account.changes["sheet.append_rows"].plan([ask], integration_id=self.number)
+        first = len(self.effects.items)
+        for row in fresh:
+            self.effects.items.append(Item(dict(row.fields), same(row.number)))
+        if planned.problems:
+            raise ItemFailed(planned.problems[0].message)
+        for proposal in planned.proposals:
+            whole = self.columns.with_header(proposal) if self.columns.added else proposal
+            self.effects.proposals.append(whole)
+            self.effects.item_of.append(first)

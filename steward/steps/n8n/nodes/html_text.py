@@ -1,0 +1,151 @@
+"""html: values taken out of a page by CSS selectors (imports 6); each paired with its page."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
+
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    each,
+    same,
+)
+
+LARGEST = 5 * 1024 * 1024
+
+
+class Html(StepType):
+    """Extracting only: what makes pages is not here."""
+
+    types = ("html",)
+    versions = (1, 1.1, 1.2)
+    options = frozenset(("trimValues", "cleanUpText"))
+    known = frozenset(("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html"))
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Values out of a field, by selectors that can be read."""
+        if asked.get("operation", "generateHtmlTemplate") != "extractHtmlContent":
+            words = "It makes a page of HTML, which is not done here. Extract values, or remove the step."
+            yield Problem("error", "parameter", words)
+        if asked.get("sourceData", "json") == "binary":
+            yield Problem("error", "binary", "It reads a file, which steps do not keep here. Read a field.")
+        rows = asked.get("extractionValues.values", [])
+        for row in rows if isinstance(rows, list) else ():
+            selector = row.get("cssSelector", "") if isinstance(row, dict) else ""
+            if (
+                isinstance(selector, str)
+                and selector
+                and not selector.startswith("=")
+                and not _reads(selector)
+            ):
+                words = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
+                yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """An item of values for each page."""
+        return each(call, lambda place, item: _extracted(call, place, item))
+
+
+def _reads(selector: str) -> bool:
+    try:
+        LexborHTMLParser("<p></p>").css(selector)
+    except (SelectolaxError, ValueError):
+        return False
+    return True
+
+
+def _extracted(call: Call, place: int, item: Item) -> list[Item]:
+    params = call.params(place)
+    source = item.json.get(params.text("dataPropertyName", "data"))
+    pages = source if isinstance(source, list) else [source]
+    found = []
+    for page in pages:
+        if not isinstance(page, str):
+            raise ItemFailed("The field with the HTML is not there or is no text.")
+        if len(page) > LARGEST:
+            raise ItemFailed("The page is larger than 5 MiB.")
+        tree = LexborHTMLParser(page)
+        json: dict[str, Any] = {}
+        for row in params.rows("extractionValues.values"):
+            js.put(json, row.text("key"), _value(tree, row, params, first_only=call.version >= 1.2))
+        found.append(Item(js.stored(json), same(place)))
+    return found
+
+
+def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool) -> Any:
+    try:
+        nodes = tree.css(row.text("cssSelector"))
+    except (SelectolaxError, ValueError):
+        raise ItemFailed(f"The selector “{row.text('cssSelector')[:80]}” cannot be read.") from None
+    trim = params.flag("options.trimValues", default=True)
+    tidy = params.flag("options.cleanUpText", default=True)
+    kind = row.text("returnValue", "text")
+    if row.flag("returnArray"):
+        return [_of(node, kind, row, trim=trim, tidy=tidy) for node in nodes]
+    if kind == "text" and not first_only:  # the older versions join the texts of all that match
+        joined = "".join(_text(node, row) for node in nodes)
+        return _tidied(joined, trim=trim, tidy=tidy)
+    if nodes:
+        return _of(nodes[0], kind, row, trim=trim, tidy=tidy)
+    return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
+
+
+def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> Any:
+    if kind == "attribute":
+        value = _attribute(node, row.text("attribute"))
+    elif kind == "html":
+        value = node.inner_html
+    elif kind == "value":
+        value = _value_of(node)
+    else:
+        return _tidied(_text(node, row), trim=trim, tidy=tidy)
+    return value.strip() if isinstance(value, str) and trim else value
+
+
+def _attribute(node: LexborNode, name: str) -> Any:
+    """An attribute's text, which is empty where it has none; UNDEFINED where there is no attribute."""
+    return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
+
+
+def _value_of(node: LexborNode) -> Any:
+    """What a field of a form holds: a text area its text, a choice its chosen option or else the first."""
+    if node.tag == "textarea":
+        return node.text()
+    if node.tag != "select":
+        return _attribute(node, "value")
+    options = node.css("option")
+    chosen = [one for one in options if "selected" in one.attributes]
+    if "multiple" in node.attributes:
+        return [value for value in (_attribute(one, "value") for one in chosen) if value is not js.UNDEFINED]
+    picked = next(iter([*chosen, *options]), None)
+    return js.UNDEFINED if picked is None else _attribute(picked, "value")
+
+
+def _text(node: LexborNode, row: Params) -> str:
+    skipped = row.text("skipSelectors")
+    if skipped:
+        copy = LexborHTMLParser(node.html or "")
+        try:
+            for one in copy.css(skipped):
+                one.decompose()
+        except (SelectolaxError, ValueError):
+            raise ItemFailed(f"The selector “{skipped[:80]}” cannot be read.") from None
+        return copy.body.text() if copy.body is not None else ""
+    return node.text()
+
+
+def _tidied(text: str, *, trim: bool, tidy: bool) -> str:
+    if trim:
+        text = text.strip()
+    if tidy and trim:
+        text = re.sub(r"[ \t]{2,}", " ", re.sub(r"[\r\n]+", " ", text))
+    return text

@@ -1,0 +1,128 @@
+"""itemLists, the older step that is all list steps in one; it does what each of them does (imports 6)."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from steward.steps.n8n.nodes import keys, lists, summarize
+from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    all_of,
+    each,
+    same,
+)
+
+_OPERATIONS = frozenset(
+    ("splitOutItems", "aggregateItems", "concatenateItems", "removeDuplicates", "sort", "limit", "summarize")
+)
+
+
+class ItemLists(StepType):
+    """By its operation; until version 2 aggregating was called aggregateItems."""
+
+    types = ("itemLists",)
+    versions = (1, 2, 2.1, 2.2, 3, 3.1)
+    options = frozenset(
+        (
+            "destinationFieldName",
+            "disableDotNotation",
+            "includeBinary",
+            "includeBinaries",
+            "mergeLists",
+            "keepMissing",
+            "removeOtherFields",
+            "outputFormat",
+            "skipEmptySplitFields",
+            "continueIfFieldNotFound",
+        )
+    )
+    choices = MappingProxyType(
+        {
+            "aggregate": frozenset(("aggregateIndividualFields", "aggregateAllItemData")),
+            "type": frozenset(("simple", "random", "code")),
+            "keep": frozenset(("firstItems", "lastItems")),
+            "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
+        }
+    )
+    known = frozenset(
+        (
+            "resource",
+            "operation",
+            "fieldToSplitOut",
+            "include",
+            "fieldsToInclude",
+            "fieldsToExclude",
+            "options",
+            "fieldsToAggregate",
+            "aggregate",
+            "destinationFieldName",
+            "compare",
+            "fieldsToCompare",
+            "type",
+            "sortFieldsUi",
+            "code",
+            "maxItems",
+            "keep",
+            "fieldsToSummarize",
+            "fieldsToSplitBy",
+        )
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """itemLists.sort and so on."""
+        return f"itemLists.{asked.literal('operation', 'splitOutItems')}"
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That the operation is known."""
+        if asked.get("operation", "splitOutItems") not in _OPERATIONS:
+            yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
+        if asked.get("operation") == "sort" and asked.get("type") == "random":
+            yield Problem("warning", "parameter", lists.RANDOM)
+        if asked.get("options.includeBinaries"):
+            yield Problem("error", "binary", lists.FILES)
+
+    async def run(self, call: Call) -> Result:
+        """As the list step of the same name."""
+        operation = call.first.text("operation", "splitOutItems")
+        if operation == "splitOutItems":
+            return each(call, lambda place, item: lists.split_out(_split_params(call, place), place, item))
+        if operation == "sort":
+            return Result([[Item(call.items[at].json, same(at)) for at in await _order(call)]])
+        return Result([_listed(call, operation)])
+
+
+def _listed(call: Call, operation: str) -> Items:
+    params = call.first
+    if operation == "limit":
+        return lists.limited(call.items, params)
+    if operation == "removeDuplicates":
+        return keys.without_duplicates(params, call.items)
+    if operation == "summarize":
+        return summarize.summarized(params, call.items)
+    if operation not in ("aggregateItems", "concatenateItems"):
+        raise ItemFailed(f"The operation “{operation}” is not known.")
+    if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
+        return [Item(lists.aggregate_all(params, call.items), all_of([call.items]))]
+    return [Item(lists.aggregate_fields(params, call.items), all_of([call.items]))]
+
+
+async def _order(call: Call) -> list[int]:
+    kind = call.first.text("type", "simple")
+    if kind == "code":
+        return await lists.ordered_by_code(call, call.first.text("code"))
+    return lists.shuffled(call) if kind == "random" else lists.ordered(call.items, call.first)
+
+
+def _split_params(call: Call, place: int) -> Params:
+    """Until version 2 the fields to include were a list of objects."""
+    params = call.params(place)
+    rows = params.rows("fieldsToInclude.fields")
+    if not rows:
+        return params
+    return Params({**params.tree, "fieldsToInclude": [row.text("fieldName") for row in rows]})

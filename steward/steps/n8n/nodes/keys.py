@@ -1,0 +1,198 @@
+"""renameKeys and removeDuplicates: other names, each item once; paired with itself (imports 6, 15)."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steward.model.plan import OnError
+from steward.steps.n8n import conditions
+from steward.steps.n8n.nodes.lists import field_at, names_of
+from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    each,
+    same,
+    tolerated,
+)
+
+
+class RenameKeys(StepType):
+    """Names one by one, then by patterns, of which the first match in a name is replaced."""
+
+    types = ("renameKeys",)
+    known = frozenset(("keys", "additionalOptions"))
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Patterns are for google-re2."""
+        rows = asked.get("additionalOptions.regexReplacement.replacements", [])
+        for row in rows if isinstance(rows, list) else ():
+            pattern = row.get("searchRegex", "") if isinstance(row, Mapping) else ""
+            if isinstance(pattern, str) and conditions.compiled(pattern) is None:
+                words = (
+                    "It renames by a pattern with look-around or back-references. Write a plainer pattern."
+                )
+                yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """The items with other names."""
+        return each(call, lambda place, item: [_renamed(call.params(place), place, item)])
+
+
+def _renamed(params: Params, place: int, item: Item) -> Item:
+    json: dict[str, Any] = js.copied(item.json)
+    for row in params.rows("keys.key"):
+        old, new = row.text("currentKey"), row.text("newKey")
+        value = js.at(json, old)
+        if not old or not new or old == new or value is js.UNDEFINED:
+            continue
+        js.put(json, new, value)
+        js.drop(json, old)
+    for row in params.rows("additionalOptions.regexReplacement.replacements"):
+        pattern = row.text("searchRegex")
+        if row.flag("options.caseInsensitive"):
+            pattern = f"/{pattern}/i"
+        program = conditions.compiled(pattern)
+        if program is None:
+            raise ItemFailed(f"The pattern {pattern[:80]} cannot be read.")
+        into = row.text("replaceRegex").replace("\\", "\\\\")
+        depth = js.number(row.get("options.depth", -1))
+        json = _by_pattern(json, program, _template(into), int(depth))
+    return Item(json, same(place))
+
+
+def _template(text: str) -> str:
+    """`$1` of the language as google-re2 writes it."""
+    out, place = "", 0
+    while place < len(text):
+        if text[place] == "$" and place + 1 < len(text) and text[place + 1].isdigit():
+            out += f"\\{text[place + 1]}"
+            place += 2
+        elif text.startswith("$&", place):
+            out += "\\0"
+            place += 2
+        else:
+            out += text[place]
+            place += 1
+    return out
+
+
+def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    moved: dict[str, Any] = {}
+    for name, value in json.items():
+        if depth != 0 and isinstance(value, Mapping):
+            value = _by_pattern(value, program, into, depth - 1)
+        elif depth < 0 and isinstance(value, list):
+            value = [
+                _by_pattern(one, program, into, depth) if isinstance(one, Mapping) else one for one in value
+            ]
+        other = program.sub(into, name, count=1)
+        (found if other == name else moved)[other] = value
+    return found | moved
+
+
+class RemoveDuplicates(StepType):
+    """The first of equal items; a compared field missing or of two types fails the step (imports 15)."""
+
+    types = ("removeDuplicates",)
+    versions = (1, 1.1, 2)
+    per_item = False
+    options = frozenset(("disableDotNotation", "removeOtherFields", "historySize"))
+    choices = MappingProxyType(
+        {
+            "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
+        }
+    )
+    known = frozenset(
+        (
+            "operation",
+            "compare",
+            "fieldsToCompare",
+            "fieldsToExclude",
+            "options",
+            "logic",
+            "dedupeValue",
+            "incrementalDedupeValue",
+            "dateDedupeValue",
+            "scope",
+        )
+    )
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """What earlier runs have seen is not kept."""
+        if asked.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
+            words = "It compares with earlier runs, which is not there. Compare within the input instead."
+            yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """Each item once."""
+        try:
+            return Result([without_duplicates(call.first, call.items)])
+        except ItemFailed as failure:
+            if call.version < 2 or call.on_error is OnError.STOP:
+                raise
+            return tolerated(call, failure.message)
+
+
+def without_duplicates(params: Params, items: Items) -> Items:
+    """The first of each set of equal items. Raises ItemFailed."""
+    dots = not params.flag("options.disableDotNotation")
+    names = _compared(params, items)
+    for name in names:
+        _check_types(name, items, dots=dots)
+    seen: set[str] = set()
+    out: Items = []
+    for place, item in enumerate(items):
+        values = [field_at(item.json, name, dots=dots) for name in names]
+        key = "\x00".join(js.strict_key(value) for value in values)
+        if key in seen:
+            continue
+        seen.add(key)
+        json = item.json
+        if params.flag("options.removeOtherFields"):
+            json = {}
+            for name, value in zip(names, values, strict=True):
+                js.put(json, name, value) if dots else json.update({name: value})
+        out.append(Item(json, same(place)))
+    return out
+
+
+def _compared(params: Params, items: Items) -> list[str]:
+    compare = params.text("compare", "allFields")
+    if compare == "selectedFields":
+        return _listed(params, "fieldsToCompare")
+    names = list(dict.fromkeys(name for item in items for name in item.json))
+    if compare == "allFieldsExcept":
+        unwanted = set(_listed(params, "fieldsToExclude"))
+        return [name for name in names if name not in unwanted]
+    return names
+
+
+def _listed(params: Params, name: str) -> list[str]:
+    """Field names as text, or in the older shape of a list of objects."""
+    value = params.get(name, "")
+    if isinstance(value, Mapping):
+        found = [row.text("fieldName") for row in params.rows(f"{name}.fields")]
+    else:
+        found = names_of(value)
+    if not found:
+        raise ItemFailed("Name the fields to compare.")
+    return found
+
+
+def _check_types(name: str, items: Items, *, dots: bool) -> None:
+    kinds = set()
+    for item in items:
+        value = field_at(item.json, name, dots=dots)
+        if value is js.UNDEFINED:
+            raise ItemFailed(f"The field “{name}” is missing from some items.")
+        kinds.add("number" if js.is_number(value) else type(value).__name__)
+    if len(kinds) > 1:
+        raise ItemFailed(f"The field “{name}” is not always of the same type.")

@@ -1,0 +1,487 @@
+"""merge: lists side by side, joined by fields or place; pairs with each item it joined (imports 3.3)."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from steward.model.plan import PlanStep
+from steward.steps.workflow.items import Item, Items, Link
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepBroke,
+    StepType,
+    Takes,
+)
+
+MOST_PAIRS = 500_000  # what each-with-each may make in the service's own memory
+
+_MODES = {
+    1: frozenset(
+        (
+            "append",
+            "keepKeyMatches",
+            "mergeByIndex",
+            "mergeByKey",
+            "multiplex",
+            "passThrough",
+            "removeKeyMatches",
+            "wait",
+        )
+    ),
+    2: frozenset(("append", "combine", "chooseBranch")),
+    3: frozenset(("append", "combine", "chooseBranch")),
+}
+
+
+_WHOLE = frozenset(("append", "chooseBranch", "passThrough", "wait"))
+
+
+class Merge(StepType):
+    """Waits for all its connected inputs; with chooseBranch it never runs without them."""
+
+    types = ("merge",)
+    versions = (1, 2, 2.1, 3, 3.1, 3.2)
+    per_item = False
+    options = frozenset(
+        ("clashHandling", "fuzzyCompare", "disableDotNotation", "multipleMatches", "includeUnpaired")
+    )
+    choices = MappingProxyType(
+        {
+            "combineBy": frozenset(("combineByFields", "combineByPosition", "combineAll")),
+            "combinationMode": frozenset(("mergeByFields", "mergeByPosition", "multiplex")),
+            "joinMode": frozenset(
+                ("keepMatches", "keepNonMatches", "keepEverything", "enrichInput1", "enrichInput2")
+            ),
+            "outputDataFrom": frozenset(("both", "input1", "input2")),
+            "join": frozenset(("left", "inner", "outer")),
+            "overwrite": frozenset(("always", "blank", "undefined")),
+            "output": frozenset(("specifiedInput", "input1", "input2", "empty")),
+            "chooseBranchMode": frozenset(("waitForAll",)),
+            "options.multipleMatches": frozenset(("all", "first")),
+            "options.clashHandling.values.mergeMode": frozenset(("deepMerge", "shallowMerge")),
+        }
+    )
+    known = frozenset(
+        (
+            "mode",
+            "join",
+            "propertyName1",
+            "propertyName2",
+            "overwrite",
+            "output",
+            "combinationMode",
+            "combineBy",
+            "mergeByFields",
+            "fieldsToMatchString",
+            "advanced",
+            "joinMode",
+            "outputDataFrom",
+            "options",
+            "chooseBranchMode",
+            "numberInputs",
+            "useDataOfInput",
+            "query",
+        )
+    )
+
+    def takes(self, step: PlanStep) -> Takes:
+        """By fields it looks into them; else it hands items on."""
+        return Takes.WHOLE if step.config.get("mode", "append") in _WHOLE else Takes.FIELDS
+
+    def inputs(self, asked: Asked) -> int:
+        """Two, or as many as the step says from version 3 on."""
+        count = asked.literal("numberInputs", 2) if asked.version >= 3 else 2
+        return count if isinstance(count, int) and 2 <= count <= 10 else 2
+
+    def demands_all(self, step: PlanStep) -> bool:
+        """Choosing a branch needs every one of them."""
+        return step.config.get("mode") in ("chooseBranch", "passThrough", "wait")
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """SQL is not there; what decides the inputs must not depend on data."""
+        mode = asked.get("mode", "append")
+        if mode == "combineBySql":
+            yield Problem("error", "parameter", "It merges by SQL. Join by fields or position instead.")
+        elif mode not in _MODES[int(asked.version)]:
+            yield Problem(
+                "error", "parameter", "Its mode is not known or an expression. Choose a fixed mode."
+            )
+        clash = asked.literal("options.clashHandling.values.resolveClash", "preferLast")
+        if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
+            words = "What it does with fields both inputs have is not known. Choose it anew."
+            yield Problem("error", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """One output."""
+        params = call.first
+        mode = params.text("mode", "append")
+        if mode == "append":
+            return Result([_append(call.inputs)])
+        if call.version < 2:
+            return Result([_OLDER[mode](call, params)])
+        if mode == "chooseBranch":
+            return Result([_chosen(call, params)])
+        by = params.text("combinationMode" if call.version < 3 else "combineBy", "combineByFields")
+        if by in ("mergeByPosition", "combineByPosition"):
+            return Result([_by_position(call, params)])
+        if by in ("multiplex", "combineAll"):
+            return Result([_all_pairs(call, params)])
+        return Result([_by_fields(call, params)])
+
+
+def _append(inputs: Sequence[Items]) -> Items:
+    return [
+        Item(item.json, ((place, number),))
+        for number, items in enumerate(inputs)
+        for place, item in enumerate(items)
+    ]
+
+
+def _one_of(call: Call, number: int) -> Items:
+    items = call.inputs[number] if number < len(call.inputs) else []
+    return [Item(item.json, ((place, number),)) for place, item in enumerate(items)]
+
+
+def _chosen(call: Call, params: Params) -> Items:
+    output = params.text("output", "specifiedInput" if call.version >= 3 else "input1")
+    if output == "empty":
+        return [Item({}, None)]
+    if output in ("input1", "input2"):
+        return _one_of(call, int(output[-1]) - 1)
+    number = js.number(params.get("useDataOfInput", 1))
+    return _one_of(call, int(number) - 1 if number == number and number >= 1 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What is done with fields that several items have: who wins, deep or not, and whether empty loses."""
+
+    resolve: str
+    deep: bool
+    fill_empty: bool
+
+    def preferred(self, count: int) -> int:
+        """The number of the input that wins."""
+        if self.resolve.startswith("preferInput"):
+            number = js.number(self.resolve.removeprefix("preferInput"))
+            return int(number) - 1 if number == number and 1 <= number <= count else count - 1
+        return count - 1
+
+    def joined(self, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The objects, in order of their inputs, as one."""
+        best = self.preferred(len(objects))
+        into: dict[str, Any] = {}
+        for one in (*objects[:best], *objects[best + 1 :], objects[best]):
+            _lay(into, one, deep=self.deep, fill_empty=self.fill_empty)
+        return into
+
+
+def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empty: bool) -> None:
+    for name, value in over.items():
+        there = into.get(name, js.UNDEFINED)
+        if fill_empty and (js.is_missing(value) or value == "") and not (js.is_missing(there) or there == ""):
+            continue
+        into[name] = _over(there, value, fill_empty=fill_empty) if deep else js.copied(value)
+
+
+def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
+    """A value over another: objects field by field, lists place by place; a list stays under an object."""
+    if isinstance(there, dict) and isinstance(value, Mapping):
+        _lay(there, value, deep=True, fill_empty=fill_empty)
+        return there
+    if isinstance(there, list) and js.is_object(value):
+        return there
+    if isinstance(there, list) and js.is_list(value):
+        laid = [_over(one, two, fill_empty=fill_empty) for one, two in zip(there, value, strict=False)]
+        return laid + there[len(laid) :] + js.copied(value[len(there) :])
+    return js.copied(value)
+
+
+def _clash(params: Params, default: str) -> Clash:
+    values = params.get("options.clashHandling.values", {})
+    values = values if isinstance(values, Mapping) else {}
+    return Clash(
+        resolve=str(values.get("resolveClash", default)),
+        deep=values.get("mergeMode", "deepMerge") != "shallowMerge",
+        fill_empty=bool(values.get("overrideEmpty", False)),
+    )
+
+
+def _suffixed(json: Mapping[str, Any], number: int) -> dict[str, Any]:
+    return {f"{name}_{number + 1}": value for name, value in json.items()}
+
+
+def _links(*places: tuple[int, int]) -> tuple[Link, ...]:
+    return tuple(places)
+
+
+def _by_position(call: Call, params: Params) -> Items:
+    clash = _clash(params, "preferLast")
+    inputs = call.inputs
+    if any(not items for items in inputs) and not params.flag("options.includeUnpaired"):
+        return []
+    lengths = [len(items) for items in inputs]
+    count = max(lengths) if params.flag("options.includeUnpaired") else min(lengths)
+    out: Items = []
+    for place in range(count):
+        there = [(number, items[place]) for number, items in enumerate(inputs) if place < len(items)]
+        objects = [item.json for _, item in there]
+        links = tuple((place, number) for number, _ in there)
+        if clash.resolve == "addSuffix":
+            into: dict[str, Any] = {}
+            for number, item in there:
+                into |= _suffixed(item.json, number)
+            into |= objects[-1] if len(there) > 1 else {}  # the last input's own names stay beside (case 3)
+            out.append(Item(into, links))
+        elif len(there) < len(inputs):
+            out.append(Item(Clash("preferLast", clash.deep, clash.fill_empty).joined(objects), links))
+        else:
+            out.append(Item(clash.joined(objects), links))
+    return out
+
+
+def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
+    """Each with each. Raises StepBroke when that is more than a run could keep, before any is made."""
+    if len(outer) * len(inner) > MOST_PAIRS:
+        words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
+        raise StepBroke(words)
+    return product(enumerate(outer), enumerate(inner))
+
+
+def _all_pairs(call: Call, params: Params) -> Items:
+    clash = _clash(params, "preferLast" if call.version >= 3 else "preferInput2")
+    first, second = call.inputs[0], call.inputs[1]
+    out: Items = []
+    swapped = clash.resolve == "preferInput1"
+    outer, inner = (second, first) if swapped else (first, second)
+    for (one, left), (two, right) in _crossed(outer, inner):
+        place1, place2 = (two, one) if swapped else (one, two)
+        json1, json2 = (right.json, left.json) if swapped else (left.json, right.json)
+        links = _links((place1, 0), (place2, 1))
+        if clash.resolve == "addSuffix":
+            out.append(Item(_suffixed(json1, 0) | _suffixed(json2, 1), links))
+        else:
+            out.append(Item(clash.joined([json1, json2]), links))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Which items of the second input belong to each of the first, by place."""
+
+    of_first: Sequence[Sequence[int]]
+    of_second: frozenset[int]
+
+
+def fields_to_match(params: Params) -> list[tuple[str, str]]:
+    """The pairs of field names two lists are joined by. Raises ItemFailed when there is none."""
+    if params.has("fieldsToMatchString") and not params.flag("advanced"):
+        names = [name.strip() for name in params.text("fieldsToMatchString").split(",")]
+        pairs = [(name, name) for name in names if name]
+    else:
+        rows = params.rows("mergeByFields.values")
+        pairs = [(row.text("field1"), row.text("field2")) for row in rows]
+    if not pairs or any(not one or not two for one, two in pairs):
+        raise ItemFailed("Name the fields by which the inputs are joined.")
+    return pairs
+
+
+def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
+    """Raises ItemFailed when a field is in no item of a list that has some."""
+    for number, items in enumerate(inputs[:2]):
+        for name in (pair[number] for pair in pairs):
+            if items and all(_at(item, name, dots=dots) is js.UNDEFINED for item in items):
+                raise ItemFailed(f"No item of input {number + 1} has the field “{name[:80]}” to join by.")
+
+
+def matched(
+    first: Items,
+    second: Items,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    fuzzy: bool,
+    dots: bool,
+    only_first: bool,
+) -> Matches:
+    """Which items belong together."""
+    keys = [_key(item, [two for _, two in pairs], fuzzy=fuzzy, dots=dots) for item in second]
+    places: dict[str, list[int]] = {}
+    for place, key in enumerate(keys):
+        if key is not None:
+            places.setdefault(key, []).append(place)
+    found: list[Sequence[int]] = []
+    for item in first:
+        key = _key(item, [one for one, _ in pairs], fuzzy=fuzzy, dots=dots)
+        there = places.get(key, []) if key is not None else []
+        found.append(there[:1] if only_first else there)
+    return Matches(found, frozenset(place for there in found for place in there))
+
+
+def _at(item: Item, name: str, *, dots: bool) -> Any:
+    return js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+
+
+def _key(item: Item, names: Sequence[str], *, fuzzy: bool, dots: bool) -> str | None:
+    values = [_at(item, name, dots=dots) for name in names]
+    if not fuzzy and any(value is js.UNDEFINED for value in values):
+        return None
+    return "\x00".join(js.fuzzy_key(value) if fuzzy else js.strict_key(value) for value in values)
+
+
+def _by_fields(call: Call, params: Params) -> Items:
+    first, second = call.inputs[0], call.inputs[1]
+    join = params.text("joinMode", "keepMatches")
+    clash = _clash(params, "preferInput1" if join == "enrichInput2" else "preferLast")
+    pairs, dots = fields_to_match(params), not params.flag("options.disableDotNotation")
+    all_there(call.inputs, pairs, dots=dots)
+    found = matched(
+        first,
+        second,
+        pairs,
+        fuzzy=params.flag("options.fuzzyCompare") or params.flag("fuzzyCompare"),
+        dots=dots,
+        only_first=params.text("options.multipleMatches", "all") == "first",
+    )
+    return _JOINS.get(join, _keep_matches)(call, params, found, clash)
+
+
+def _pairs(call: Call, found: Matches, clash: Clash) -> Items:
+    out: Items = []
+    for place, there in enumerate(found.of_first):
+        for other in there:
+            left, right = call.inputs[0][place].json, call.inputs[1][other].json
+            links = _links((place, 0), (other, 1))
+            if clash.resolve == "addSuffix":
+                out.append(Item(_suffixed(left, 0) | _suffixed(right, 1), links))
+            else:
+                out.append(Item(clash.joined([left, right]), links))
+    return out
+
+
+def _alone(call: Call, found: Matches, number: int, clash: Clash | None = None) -> Items:
+    """The items of one input that belong to none of the other's."""
+    out: Items = []
+    for place, item in enumerate(call.inputs[number]):
+        is_alone = not found.of_first[place] if number == 0 else place not in found.of_second
+        if is_alone:
+            suffix = clash is not None and clash.resolve == "addSuffix"
+            out.append(Item(_suffixed(item.json, number) if suffix else item.json, ((place, number),)))
+    return out
+
+
+def _keep_matches(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
+    source = params.text("outputDataFrom", "both")
+    if source == "input1":
+        return [one for place, one in enumerate(_one_of(call, 0)) if found.of_first[place]]
+    if source == "input2":
+        return [one for place, one in enumerate(_one_of(call, 1)) if place in found.of_second]
+    return _pairs(call, found, clash)
+
+
+def _keep_non_matches(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
+    source = params.text("outputDataFrom", "both")
+    if source in ("input1", "input2"):
+        return _alone(call, found, int(source[-1]) - 1)
+    return [
+        Item({**item.json, "_source": f"input{number + 1}"}, item.paired)
+        for number in (0, 1)
+        for item in _alone(call, found, number)
+    ]
+
+
+def _keep_everything(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
+    return _pairs(call, found, clash) + _alone(call, found, 0, clash) + _alone(call, found, 1, clash)
+
+
+_JOINS: dict[str, Callable[[Call, Params, Matches, Clash], Items]] = {
+    "keepMatches": _keep_matches,
+    "keepNonMatches": _keep_non_matches,
+    "keepEverything": _keep_everything,
+    "enrichInput1": lambda call, params, found, clash: (
+        _pairs(call, found, clash) + _alone(call, found, 0, clash)
+    ),
+    "enrichInput2": lambda call, params, found, clash: (
+        _pairs(call, found, clash) + _alone(call, found, 1, clash)
+    ),
+}
+
+
+def _older_index(call: Call, params: Params) -> Items:
+    first, second = call.inputs[0], call.inputs[1]
+    join = params.text("join", "left")
+    count = {"inner": min(len(first), len(second)), "outer": max(len(first), len(second))}.get(
+        join, len(first)
+    )
+    out: Items = []
+    for place in range(count):
+        sides = [(number, items[place]) for number, items in enumerate((first, second)) if place < len(items)]
+        into: dict[str, Any] = {}
+        for _, item in sides:
+            into |= item.json
+        out.append(Item(into, tuple((place, number) for number, _ in sides)))
+    return out
+
+
+def _older_matches(call: Call, params: Params) -> Matches:
+    pair = (params.text("propertyName1"), params.text("propertyName2"))
+    if not all(pair):
+        raise ItemFailed("Name the fields by which the inputs are joined.")
+    found = matched(call.inputs[0], call.inputs[1], [pair], fuzzy=False, dots=True, only_first=True)
+    # This version takes 0, false and '' for no key at all.
+    there = [
+        others if js.truthy(js.at(item.json, pair[0])) else ()
+        for item, others in zip(call.inputs[0], found.of_first, strict=True)
+    ]
+    return Matches(there, frozenset(place for others in there for place in others))
+
+
+def _older_key(call: Call, params: Params) -> Items:
+    found = _older_matches(call, params)
+    overwrite = params.text("overwrite", "always")
+    out: Items = []
+    for place, item in enumerate(call.inputs[0]):
+        other = next(iter(found.of_first[place]), None)
+        if other is None:
+            out.append(Item(item.json, ((place, 0),)))
+            continue
+        into = dict(item.json)
+        for name, value in call.inputs[1][other].json.items():
+            if (overwrite == "blank" and into.get(name)) or (overwrite == "undefined" and name in into):
+                continue
+            into[name] = value
+        out.append(Item(into, _links((place, 0), (other, 1))))
+    return out
+
+
+def _older_pairs(call: Call, params: Params) -> Items:
+    return [
+        Item({**left.json, **right.json}, _links((one, 0), (two, 1)))
+        for (one, left), (two, right) in _crossed(call.inputs[0], call.inputs[1])
+    ]
+
+
+def _older_some(call: Call, params: Params, *, wanted: bool) -> Items:
+    found = _older_matches(call, params).of_first
+    return [one for place, one in enumerate(_one_of(call, 0)) if bool(found[place]) is wanted]
+
+
+_OLDER: dict[str, Callable[[Call, Params], Items]] = {
+    "mergeByIndex": _older_index,
+    "mergeByKey": _older_key,
+    "keepKeyMatches": lambda call, params: _older_some(call, params, wanted=True),
+    "removeKeyMatches": lambda call, params: _older_some(call, params, wanted=False),
+    "multiplex": _older_pairs,
+    "passThrough": lambda call, params: _one_of(
+        call, 1 if params.text("output", "input1") == "input2" else 0
+    ),
+    "wait": lambda call, params: [Item({}, None)],
+}

@@ -1,0 +1,90 @@
+"""microsoftTeams: a message to the bound connection's channel, whatever the node names (imports 6)."""
+
+import html
+import re
+from collections.abc import Iterable
+
+from steward.connectors.base.commands import PostCard
+from steward.model.plan import StepKind
+from steward.steps.workflow.effects import Effects, account_of
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem, Result, StepType, Takes, same
+
+_TAG = re.compile(r"<[^>]{0,2000}>")
+_BREAK = re.compile(r"(?i)<\s*(?:br|/p|/div|/li|/h[1-6]|/tr)\b[^>]*>")
+
+
+class MicrosoftTeams(StepType):
+    """Creating messages in a channel or chat; nothing else of Teams."""
+
+    types = ("microsoftTeams",)
+    takes_of = Takes.NOTHING
+    versions = (1, 1.1, 2)
+    kind = StepKind.SEND
+    known = frozenset(
+        [
+            "authentication",
+            "resource",
+            "operation",
+            "teamId",
+            "channelId",
+            "chatId",
+            "message",
+            "messageType",
+            "contentType",
+            "options",
+            "includeLinkToWorkflow",
+        ]
+    )
+
+    def operation(self, asked: Asked) -> str:
+        """One thing only."""
+        return "teams.post"
+
+    def needs(self, asked: Asked) -> str:
+        """A channel."""
+        return "teams"
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Messages, and to where."""
+        resource = asked.get("resource", "channel")
+        if resource not in ("channelMessage", "chatMessage") or asked.get("operation", "create") != "create":
+            words = (
+                "Of Teams only creating a message is carried. Create a channel message, or remove the step."
+            )
+            yield Problem("error", "parameter", words)
+            return
+        words = (
+            "It writes to the channel of the connection bound to it, not to the one in the file. Look at it."
+        )
+        yield Problem("warning", "parameter", words)
+
+    async def run(self, call: Call) -> Result:
+        """One message for each item."""
+        account = account_of(call)
+        operation = account.changes["teams.post"]
+        effects = Effects(call)
+        for place in range(len(call.items)):
+            params = call.params(place)
+            try:
+                lines = _lines(
+                    params.text("message"), params.text("contentType", params.text("messageType", "text"))
+                )
+            except ItemFailed as failure:
+                effects.fails(place, failure.message)
+                continue
+            if not lines:
+                effects.fails(place, "The message of this step is empty.")
+                continue
+            card = PostCard(title=lines[0][:200], text=tuple(lines[1:]) if len(lines) > 1 else ())
+            planned = operation.plan([card], integration_id=account.connection.integration_id)
+            effects.planned(place, planned, Item({"message": "\n".join(lines)}, same(place)), operation)
+        return effects.result()
+
+
+def _lines(message: str, kind: str) -> list[str]:
+    """The message as plain lines; HTML without its tags."""
+    text = message
+    if kind == "html":
+        text = html.unescape(_TAG.sub("", _BREAK.sub("\n", message)))
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,280 @@
+"""set: fields by hand or as JSON, over the item or in its place; pairs each with its own (imports 6)."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from steward.model.plan import PlanStep
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    Chunks,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    Takes,
+    each,
+    is_expression,
+    same,
+)
+
+_OLD_TYPES = ("boolean", "number", "string")
+_KINDS = {
+    "stringValue": "string",
+    "numberValue": "number",
+    "booleanValue": "boolean",
+    "arrayValue": "array",
+    "objectValue": "object",
+}
+
+
+class SetFields(StepType):
+    """Versions 1 and 2 fail as a whole, 3 and later item by item."""
+
+    types = ("set",)
+    versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4)
+    options = frozenset(("dotNotation", "ignoreConversionErrors", "includeBinary", "stripBinary"))
+    choices = MappingProxyType(
+        {
+            "include": frozenset(("all", "none", "selected", "except")),
+        }
+    )
+    known = frozenset(
+        (
+            "keepOnlySet",
+            "values",
+            "mode",
+            "jsonOutput",
+            "fields",
+            "assignments",
+            "include",
+            "includeFields",
+            "excludeFields",
+            "includeOtherFields",
+            "options",
+            "duplicateItem",
+            "duplicateCount",
+        )
+    )
+    raw = ("jsonOutput",)
+
+    def takes(self, step: PlanStep) -> Takes:
+        """Whether the item's own fields stay, all of them or those it looks for."""
+        version = step.origin.source_version if step.origin is not None else 1
+        given = step.config
+        include = given.get("include", "all")
+        if version < 3:
+            stays = not given.get("keepOnlySet", False)
+        elif version < 3.3:
+            stays = include != "none"
+        else:
+            stays = given.get("includeOtherFields", False) is not False
+        if not stays:
+            return Takes.NOTHING
+        return Takes.MORE if include in ("all", "except") or version < 3 else Takes.FIELDS
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """Repeated items are a testing aid of the tool; binary data are not kept."""
+        if asked.get("duplicateItem"):
+            yield Problem("error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off.")
+        for path, known in (("assignments.assignments", _CONVERT), ("fields.values", _KINDS)):
+            rows = asked.get(path, [])
+            for row in rows if isinstance(rows, list) else ():
+                kind = row.get("type") if isinstance(row, Mapping) else None
+                if kind is not None and not is_expression(kind) and kind not in known:
+                    words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
+                    yield Problem("error", "parameter", words)
+        if asked.get("mode") == "raw" and not asked.get("jsonOutput"):
+            return
+        if asked.literal("mode", "manual") not in ("manual", "raw"):
+            yield Problem("error", "parameter", "Its mode is not known. Choose manual mapping or JSON.")
+
+    async def run(self, call: Call) -> Result:
+        """One item for each."""
+        if call.version < 3:
+            return Result([[_old(call, place, item) for place, item in enumerate(call.items)]])
+        return each(call, lambda place, item: [_new(call, place, item)])
+
+
+def _old(call: Call, place: int, item: Item) -> Item:
+    params = call.params(place)
+    into: dict[str, Any] = {} if params.flag("keepOnlySet") else js.copied(item.json)
+    put = _putter(params.flag("options.dotNotation", default=True))
+    for kind in _OLD_TYPES:
+        for row in params.rows(f"values.{kind}"):
+            name = row.text("name")
+            value = row.get("value", _empty(kind))
+            put(into, name, value)
+    return Item(js.stored(into), same(place))
+
+
+def _empty(kind: str) -> object:
+    return {"boolean": False, "number": 0, "string": ""}[kind]
+
+
+def _new(call: Call, place: int, item: Item) -> Item:
+    params = call.params(place)
+    put = _putter(params.flag("options.dotNotation", default=True))
+    into = _included(call, params, item)
+    if params.get("mode", "manual") == "raw":
+        into.update(_raw(params))
+    elif call.version >= 3.3:
+        for row in params.rows("assignments.assignments"):
+            value = row.get("value", js.UNDEFINED)
+            put(into, row.text("name"), _typed(row, value, row.text("type", "string"), params))
+    else:
+        for row in params.rows("fields.values"):
+            field = row.text("type", "stringValue")
+            value = row.get(field, _ABSENT.get(field, js.UNDEFINED))
+            put(into, row.text("name"), _typed(row, value, _KINDS.get(field, "string"), params))
+    return Item(js.stored(into), same(place))
+
+
+def _putter(dots: bool) -> Callable[[dict[str, Any], str, object], None]:
+    if dots:
+        return js.put
+
+    def plain(into: dict[str, Any], name: str, value: object) -> None:
+        into[name] = value
+
+    return plain
+
+
+def _included(call: Call, params: Params, item: Item) -> dict[str, Any]:
+    """The item's own fields that stay."""
+    include = params.text("include", "all")
+    if call.version >= 3.3:
+        if not params.flag("includeOtherFields"):
+            return {}
+    elif include == "none":
+        return {}
+    if include == "all":
+        return dict(js.copied(item.json))
+    dots = params.flag("options.dotNotation", default=True)
+    names = _names(params.get("includeFields" if include == "selected" else "excludeFields", ""))
+    kept: dict[str, Any] = {}
+    if include == "selected":
+        for name in names:
+            value = js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+            if value is not js.UNDEFINED:
+                _putter(dots)(kept, name, js.copied(value))
+        return kept
+    kept = dict(js.copied(item.json))
+    for name in names:
+        if dots:
+            js.drop(kept, name)
+        else:
+            kept.pop(name, None)
+    return kept
+
+
+def _names(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]
+    return [js.text(one) for one in value] if isinstance(value, list) else []
+
+
+# What versions 3 to 3.2 set where the file gives no value, and what the JSON of a step nobody wrote into is.
+_ABSENT = {
+    "stringValue": "",
+    "numberValue": "",
+    "booleanValue": "true",
+    "arrayValue": "",
+    "objectValue": "{}",
+}
+_EXAMPLE = {"my_field_1": "value", "my_field_2": 1}
+
+
+def _raw(params: Params) -> Mapping[str, Any]:
+    value = params.get("jsonOutput", _EXAMPLE)
+    if isinstance(value, Chunks):
+        value = value.parts[0] if value.typed else "".join(_in_json(part) for part in value.parts)
+    if isinstance(value, str):
+        value = js.parsed(value)
+        if value is js.UNDEFINED:
+            raise ItemFailed("The JSON of this step cannot be read. Check its commas and quotes.")
+    if not isinstance(value, Mapping):
+        raise ItemFailed("The JSON of this step is not an object.")
+    return dict(value)
+
+
+def _in_json(part: Any) -> str:
+    return js.json_text(part) if js.is_object(part) or js.is_list(part) else js.text(part)
+
+
+def _typed(row: Params, value: object, kind: str, params: Params) -> object:
+    """The value as the field's type has it (imports 15); a failed conversion fails the item."""
+    if js.is_missing(value):
+        return None
+    if params.flag("options.ignoreConversionErrors"):
+        try:
+            return converted(value, kind, row.text("name"))
+        except ItemFailed:
+            return value
+    return converted(value, kind, row.text("name"))
+
+
+def converted(value: Any, kind: str, name: str) -> Any:
+    """`value` as a string, number, boolean, array or object. Raises ItemFailed."""
+    found = _CONVERT.get(kind, lambda one: one)(value)
+    if found is js.UNDEFINED:
+        raise ItemFailed(f"“{name}” expects {_ARTICLE.get(kind, kind)}, but the value is {_shown(value)}.")
+    return found
+
+
+def _shown(value: object) -> str:
+    return js.json_text(value)[:80]
+
+
+def _string(value: Any) -> Any:
+    return value if isinstance(value, str) else js.json_text(value) if _is_deep(value) else js.text(value)
+
+
+def _is_deep(value: object) -> bool:
+    return isinstance(value, Mapping | list | tuple)
+
+
+def _number(value: Any) -> Any:
+    """As the language reads it: a blank text and an empty list are 0."""
+    found = js.number(value) if not js.is_object(value) else math.nan
+    return js.UNDEFINED if math.isnan(found) else found
+
+
+def _boolean(value: Any) -> Any:
+    """True and false in any case; else what is the number 1 or 0, which a blank text is not."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    found = math.nan if isinstance(value, str) and not value.strip() else _number(value)
+    return found == 1 if js.is_number(found) and found in (0, 1) else js.UNDEFINED
+
+
+def _parsed(value: Any) -> Any:
+    return js.parsed(value) if isinstance(value, str) else value
+
+
+def _array(value: Any) -> Any:
+    found = _parsed(value)
+    return found if js.is_list(found) else js.UNDEFINED
+
+
+def _object(value: Any) -> Any:
+    found = _parsed(value)
+    return found if isinstance(found, Mapping) else js.UNDEFINED
+
+
+_CONVERT: dict[str, Callable[[Any], Any]] = {
+    "string": _string,
+    "number": _number,
+    "boolean": _boolean,
+    "array": _array,
+    "object": _object,
+}
+_ARTICLE = {"string": "a text", "number": "a number", "boolean": "true or false"}
+_ARTICLE |= {"array": "a list", "object": "an object"}

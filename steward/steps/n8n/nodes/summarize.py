@@ -1,0 +1,194 @@
+"""summarize: figures over groups of items; a result is paired with its group's items (imports 3.6)."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from steward.steps.n8n.nodes.lists import field_at, names_of
+from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Params, Problem, Result, StepType
+
+_NAMES = {
+    "append": "appended",
+    "average": "average",
+    "concatenate": "concatenated",
+    "count": "count",
+    "countUnique": "unique_count",
+    "max": "max",
+    "min": "min",
+    "sum": "sum",
+}
+
+
+class Summarize(StepType):
+    """An item for each group, or one with the groups inside each other."""
+
+    types = ("summarize",)
+    versions = (1, 1.1)
+    per_item = False
+    options = frozenset(
+        ("continueIfFieldNotFound", "disableDotNotation", "outputFormat", "skipEmptySplitFields")
+    )
+    choices = MappingProxyType(
+        {
+            "options.outputFormat": frozenset(("separateItems", "singleItem")),
+        }
+    )
+    known = frozenset(("fieldsToSummarize", "fieldsToSplitBy", "options"))
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That every aggregation is known."""
+        rows = asked.get("fieldsToSummarize.values", [])
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, dict) and row.get("aggregation", "count") not in _NAMES:
+                yield Problem(
+                    "error", "parameter", "It aggregates in a way that is not known. Choose another."
+                )
+
+    async def run(self, call: Call) -> Result:
+        """The groups."""
+        return Result([summarized(call.first, call.items)])
+
+
+def summarized(params: Params, items: Items) -> Items:
+    """Each group's figures. Raises ItemFailed."""
+    dots = not params.flag("options.disableDotNotation")
+    rows = params.rows("fieldsToSummarize.values")
+    if not rows:
+        raise ItemFailed("Name the fields to summarize.")
+    for row in rows:
+        _check_field(row, items, params, dots=dots)
+    split = names_of(params.get("fieldsToSplitBy", ""))
+    skip = params.flag("options.skipEmptySplitFields")
+    groups = _groups(items, split, dots=dots, skip=skip)
+    if params.text("options.outputFormat", "separateItems") == "singleItem" and split:
+        tree: dict[str, Any] = {}
+        for values, places in groups:
+            here = tree
+            for value in values[:-1]:
+                here = here.setdefault(js.text(value), {})
+            here[js.text(values[-1])] = _figures(rows, [items[place] for place in places], dots=dots)
+        return [Item(tree, tuple((place, 0) for _, places in groups for place in places))]
+    out: Items = []
+    for values, places in groups:
+        json = _figures(rows, [items[place] for place in places], dots=dots)
+        for name, value in zip(split, values, strict=True):
+            if value is not js.UNDEFINED:
+                json[_plain(name)] = value
+        out.append(Item(json, tuple((place, 0) for place in places)))
+    return out
+
+
+def _check_field(row: Params, items: Items, params: Params, *, dots: bool) -> None:
+    name = row.text("field")
+    if params.flag("options.continueIfFieldNotFound"):
+        return
+    if all(field_at(item.json, name, dots=dots) is js.UNDEFINED for item in items):
+        raise ItemFailed(f"No item has the field “{name}” to summarize.")
+
+
+_Group = tuple[tuple[Any, ...], list[int]]
+
+
+def _groups(items: Items, split: Sequence[str], *, dots: bool, skip: bool) -> list[_Group]:
+    """Groups in the order their first field, then their second, was first seen."""
+    return _grouped(items, list(range(len(items))), split, (), dots=dots, skip=skip)
+
+
+def _grouped(
+    items: Items, places: list[int], split: Sequence[str], so_far: tuple[Any, ...], *, dots: bool, skip: bool
+) -> list[_Group]:
+    if not split:
+        return [(so_far, places)]
+    found: dict[str, tuple[Any, list[int]]] = {}
+    for place in places:
+        value = field_at(items[place].json, split[0], dots=dots)
+        if skip and (js.is_missing(value) or value == ""):
+            continue
+        key = "undefined" if value is js.UNDEFINED else js.json_text(value)
+        found.setdefault(key, (value, []))[1].append(place)
+    return [
+        group
+        for value, inside in found.values()
+        for group in _grouped(items, inside, split[1:], (*so_far, value), dots=dots, skip=skip)
+    ]
+
+
+def _plain(name: str) -> str:
+    return name.replace("]", "").replace("[", "_").replace(".", "_")
+
+
+def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> dict[str, Any]:
+    into: dict[str, Any] = {}
+    for row in rows:
+        kind = row.text("aggregation", "count")
+        name = row.text("field")
+        values = [field_at(item.json, name, dots=dots) for item in items]
+        if kind not in _FIGURE:
+            raise ItemFailed(f"The aggregation “{kind}” is not known.")
+        into[f"{_NAMES[kind]}_{_plain(name)}"] = _FIGURE[kind](values, row)
+    return into
+
+
+def _there(values: Sequence[Any], row: Params) -> list[Any]:
+    """The values that count: empty ones only when the row says so."""
+    if row.flag("includeEmpty"):
+        return [None if value is js.UNDEFINED else value for value in values]
+    return [value for value in values if not js.is_missing(value) and value != ""]
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    return [value for value in values if js.is_number(value)]
+
+
+def _total(values: Sequence[Any]) -> float:
+    """Added one after the other, as the origin does: no more exact than that."""
+    total: float = 0
+    for value in _numbers(values):
+        total += value
+    return total
+
+
+def _extreme(values: Sequence[Any], pick: Callable[[list[Any]], Any]) -> Any:
+    found = [value for value in values if not js.is_missing(value) and value != ""]
+    numbers = _numbers(found)
+    if numbers:
+        return pick(list(numbers))
+    texts = [value for value in found if isinstance(value, str)]
+    return pick(texts) if texts else None
+
+
+def _average(values: Sequence[Any]) -> Any:
+    numbers = _numbers(values)
+    return js.plain_number(_total(numbers) / len(numbers)) if numbers else math.nan
+
+
+def _unique(values: Sequence[Any], row: Params) -> int:
+    return len({js.json_text(value) for value in _there(values, row)})
+
+
+def _concatenated(values: Sequence[Any], row: Params) -> str:
+    between = row.text("separateBy", ",")
+    if between == "other":
+        between = row.text("customSeparator")
+    return between.join(_piece(value) for value in _there(values, row))
+
+
+def _piece(value: Any) -> str:
+    if js.is_missing(value):
+        return ""
+    return js.json_text(value) if js.is_object(value) or js.is_list(value) else js.text(value)
+
+
+_FIGURE: dict[str, Callable[[Sequence[Any], Params], Any]] = {
+    "append": _there,
+    "average": lambda values, row: js.stored(_average(values)),
+    "concatenate": _concatenated,
+    "count": lambda values, row: len(_there(values, row)),
+    "countUnique": _unique,
+    "max": lambda values, row: _extreme(values, max),
+    "min": lambda values, row: _extreme(values, min),
+    "sum": lambda values, row: _total(values),
+}

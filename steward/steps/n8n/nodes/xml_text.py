@@ -1,0 +1,268 @@
+"""xml: text into fields and back, as the origin does by default (imports 6); paired with itself."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    Asked,
+    Call,
+    ItemFailed,
+    Params,
+    Problem,
+    Result,
+    StepType,
+    each,
+    same,
+)
+
+LARGEST = 5 * 1024 * 1024
+_NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
+
+
+class Xml(StepType):
+    """Attributes are merged into fields and single children are no lists, unless the options say so."""
+
+    types = ("xml",)
+    options = frozenset(
+        (
+            "attrkey",
+            "charkey",
+            "explicitArray",
+            "explicitRoot",
+            "ignoreAttrs",
+            "mergeAttrs",
+            "normalize",
+            "normalizeTags",
+            "trim",
+            "allowSurrogateChars",
+            "cdata",
+            "headless",
+            "rootName",
+        )
+    )
+    known = frozenset(("mode", "dataPropertyName", "options"))
+
+    def check(self, asked: Asked) -> Iterable[Problem]:
+        """That it is one of the two ways."""
+        if asked.get("mode", "xmlToJson") not in ("xmlToJson", "jsonToxml"):
+            yield Problem("error", "parameter", "Its mode is not known. Choose another one.")
+
+    async def run(self, call: Call) -> Result:
+        """Each item read or written."""
+        return each(call, lambda place, item: [_turned(call.params(place), place, item)])
+
+
+def _turned(params: Params, place: int, item: Item) -> Item:
+    name = params.text("dataPropertyName", "data")
+    if params.text("mode", "xmlToJson") == "jsonToxml":
+        return Item({name: written(item.json, params)}, same(place))
+    text = item.json.get(name)
+    if not isinstance(text, str):
+        raise ItemFailed(f"The item has no text in the field “{name}”.")
+    return Item(read_xml(text, params), same(place))
+
+
+class _Builder:
+    """Builds the fields of an element as its parts are met."""
+
+    def __init__(self, params: Params) -> None:
+        self.attributes = params.text("options.attrkey", "$")
+        self.characters = params.text("options.charkey", "_")
+        self.merge = params.flag("options.mergeAttrs", default=True)
+        self.always_list = params.flag("options.explicitArray")
+        self.no_attributes = params.flag("options.ignoreAttrs")
+        self.trim = params.flag("options.trim")
+        self.normalize = params.flag("options.normalize")
+        self.lower = params.flag("options.normalizeTags")
+        self.stack: list[_Element] = []
+        self.root: tuple[str, Any] | None = None
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        """An element begins."""
+        fields: dict[str, Any] = {}
+        if attributes and not self.no_attributes:
+            if self.merge:
+                fields.update(
+                    {key: [value] if self.always_list else value for key, value in attributes.items()}
+                )
+            else:
+                fields[self.attributes] = dict(attributes)
+        self.stack.append(_Element(name.lower() if self.lower else name, fields))
+        if len(self.stack) > 200:
+            raise ItemFailed("The XML is nested too deeply.")
+
+    def characters_of(self, text: str) -> None:
+        """Characters of the element."""
+        if self.stack:
+            self.stack[-1].texts.append(text)
+
+    def marked(self) -> None:
+        """Characters that are marked as such, which count even when they are blanks."""
+        if self.stack:
+            self.stack[-1].marked = True
+
+    def end(self, name: str) -> None:
+        """An element is whole."""
+        element = self.stack.pop()
+        fields, whole = element.fields, "".join(element.texts)
+        if self.characters in fields:
+            raise ItemFailed(
+                f"The XML has a field “{self.characters}”, which stands for text. Choose another."
+            )
+        value: Any = fields
+        if whole.strip() or element.marked:
+            text = whole.strip() if self.trim else whole
+            if self.normalize:
+                text = re.sub(r"\s{2,}", " ", text).strip()
+            value = {self.characters: text, **fields} if fields else text
+        elif not fields:
+            value = whole  # blanks alone are the text of an element that has nothing else
+        if not self.stack:
+            self.root = (element.name, value)
+            return
+        into = self.stack[-1].fields
+        if element.name not in into:
+            into[element.name] = [value] if self.always_list else value
+        elif isinstance(into[element.name], list):
+            into[element.name].append(value)
+        else:
+            into[element.name] = [into[element.name], value]
+
+
+@dataclass(slots=True)
+class _Element:
+    name: str
+    fields: dict[str, Any]
+    texts: list[str] = field(default_factory=list)
+    marked: bool = False
+
+
+def read_xml(text: str, params: Params) -> dict[str, Any]:
+    """The fields of an XML text. Raises ItemFailed."""
+    if len(text) > LARGEST:
+        raise ItemFailed("The XML is larger than 5 MiB.")
+    builder = _Builder(params)
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.characters_of
+    parser.StartCdataSectionHandler = builder.marked
+    parser.EntityDeclHandler = _no_entities
+    try:
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+    except expat.ExpatError as error:
+        raise ItemFailed(f"The XML cannot be read: {error}.") from None
+    if builder.root is None:
+        return {}
+    tag, value = builder.root
+    if params.flag("options.explicitRoot", default=True):
+        return {tag: value}
+    if not isinstance(value, Mapping):
+        raise ItemFailed(
+            "The XML has no fields below its first element. Keep that element (“Explicit Root”)."
+        )
+    return dict(value)
+
+
+def _no_entities(*declared: object) -> None:
+    raise ItemFailed("The XML declares entities of its own, which are not read.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How fields become XML: the names that stand for attributes and text, and whether text is marked."""
+
+    attributes: str
+    characters: str
+    cdata: bool
+
+
+def written(json: Mapping[str, Any], params: Params) -> str:
+    """Fields as an XML text. Raises ItemFailed."""
+    style = _Style(
+        attributes=params.text("options.attrkey", "$"),
+        characters=params.text("options.charkey", "_"),
+        cdata=params.flag("options.cdata"),
+    )
+    root = params.text("options.rootName", "root")
+    value: Any = json
+    if len(json) == 1 and root == "root":
+        root, value = next(iter(json.items()))
+    head = "" if params.flag("options.headless") else _HEAD
+    if js.is_list(value):  # each element beside the others below the root, without a name of its own
+        inside: list[tuple[str | None, Any]] = []
+        for one in value:
+            inside += list(one.items()) if js.is_object(one) else []
+        return head + "\n".join(_tree(root, "", "", inside, 0, style))
+    return head + "\n".join(_element(root, value, 0, style))
+
+
+_HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
+_ODD = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def _text(value: object, style: _Style) -> str:
+    text = "" if js.is_missing(value) else js.text(value)
+    if _ODD.search(text):
+        raise ItemFailed("A text has a character that XML does not have.")
+    if style.cdata and re.search("[<>&]", text):
+        inside = text.replace("]]>", "]]]]><![CDATA[>")
+        return f"<![CDATA[{inside}]]>"
+    return escape(text, {"\r": "&#xD;"})
+
+
+def _attribute(value: object) -> str:
+    text = "" if js.is_missing(value) else js.text(value)
+    for sign, entity in (("&", "&amp;"), ("<", "&lt;"), ('"', "&quot;")):
+        text = text.replace(sign, entity)
+    return text.replace("\t", "&#x9;").replace("\n", "&#xA;").replace("\r", "&#xD;")
+
+
+def _element(name: str, value: Any, depth: int, style: _Style) -> list[str]:
+    if not js.is_object(value):
+        return _tree(name, "", _text(value, style), [], depth, style)
+    attributes, text = "", ""
+    inside: list[tuple[str | None, Any]] = []
+    for key, one in value.items():
+        if key == style.attributes and js.is_object(one):
+            for own, given in one.items():
+                attributes += f' {_named(own)}="{_attribute(given)}"'
+        elif key == style.characters:
+            text = _text(one, style)
+            inside.append((None, text))
+        else:
+            inside.append((key, one))
+    if all(key is None for key, _ in inside):
+        return _tree(name, attributes, text, [], depth, style)
+    return _tree(name, attributes, "", inside, depth, style)
+
+
+def _tree(
+    name: str, attributes: str, text: str, inside: Sequence[tuple[str | None, Any]], depth: int, style: _Style
+) -> list[str]:
+    pad, tag = "  " * depth, _named(name)
+    lines: list[str] = []
+    for key, one in inside:
+        if key is None:
+            lines += [f"{pad}  {one}"] if one else []
+            continue
+        for each_ in one if js.is_list(one) else [one]:
+            if js.is_list(each_):
+                raise ItemFailed(f"“{key[:80]}” is a list of lists, which XML has no names for.")
+            lines += _element(key, each_, depth + 1, style)
+    if not lines:
+        return [f"{pad}<{tag}{attributes}>{text}</{tag}>" if text else f"{pad}<{tag}{attributes}/>"]
+    return [f"{pad}<{tag}{attributes}>", *lines, f"{pad}</{tag}>"]
+
+
+def _named(name: str) -> str:
+    if not _NAME.match(name):
+        raise ItemFailed(f"“{name[:80]}” is no name of an XML element.")
+    return name

@@ -1,0 +1,103 @@
+"""Conditions as if and filter 1, switch 1 and 2 have them: values compared without a look at their types."""
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime, tzinfo
+from typing import Any
+
+from steward.steps.n8n import conditions
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, Params
+
+KINDS = ("boolean", "dateTime", "number", "string")
+_DEFAULT = {"boolean": "equal", "dateTime": "after", "number": "smaller", "string": "equal"}
+
+_Compare = Callable[[Any, Any], bool]
+
+
+def _text(value: object) -> str:
+    return js.text(value) if js.truthy(value) else ""
+
+
+def _count(value: Any) -> float:
+    found = js.number(value) if js.truthy(value) else 0
+    return found if not js.is_missing(value) else 0
+
+
+def _empty(value: Any) -> bool:
+    if js.is_missing(value) or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return True
+    if js.is_object(value):
+        return not value
+    return js.is_list(value) and not value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+_TEXTS: dict[str, _Compare] = {
+    "contains": lambda a, b: _text(b) in _text(a),
+    "notContains": lambda a, b: _text(b) not in _text(a),
+    "endsWith": lambda a, b: _text(a).endswith(_text(b)),
+    "notEndsWith": lambda a, b: not _text(a).endswith(_text(b)),
+    "startsWith": lambda a, b: _text(a).startswith(_text(b)),
+    "notStartsWith": lambda a, b: not _text(a).startswith(_text(b)),
+}
+_NUMBERS: dict[str, _Compare] = {
+    "smaller": lambda a, b: _count(a) < _count(b),
+    "smallerEqual": lambda a, b: _count(a) <= _count(b),
+    "larger": lambda a, b: _count(a) > _count(b),
+    "largerEqual": lambda a, b: _count(a) >= _count(b),
+}
+_ANY: dict[str, _Compare] = {
+    "equal": _equal,
+    "notEqual": lambda a, b: not _equal(a, b),
+    "isEmpty": lambda a, b: _empty(a),
+    "isNotEmpty": lambda a, b: not _empty(a),
+}
+OPERATIONS = frozenset((*_TEXTS, *_NUMBERS, *_ANY, "after", "before", "regex", "notRegex"))
+
+
+def row_holds(
+    kind: str,
+    row: Params,
+    zone: tzinfo,
+    answered: Mapping[tuple[str, str], bool],
+    *,
+    left: Any = js.UNDEFINED,
+) -> bool:
+    """Whether one older comparison holds; `left` is switch's own value. Raises ItemFailed."""
+    operation = row.text("operation", _DEFAULT.get(kind, "equal"))
+    one = row.get("value1", js.UNDEFINED) if left is js.UNDEFINED else left
+    two = row.get("value2", _nothing(kind))
+    if kind == "dateTime" and operation in ("after", "before"):
+        return _by_date(operation, one, two, zone)
+    if operation in ("regex", "notRegex"):
+        found = conditions.matches(_text(two), _text(one), answered)
+        return found if operation == "regex" else not found
+    compare = _ANY.get(operation) or _TEXTS.get(operation) or _NUMBERS.get(operation)
+    if compare is None:
+        raise ItemFailed(f"The comparison “{operation}” is not known.")
+    return compare(one, two)
+
+
+def _nothing(kind: str) -> object:
+    return {"boolean": False, "number": 0, "string": ""}.get(kind, js.UNDEFINED)
+
+
+def _by_date(operation: str, one: Any, two: Any, zone: tzinfo) -> bool:
+    left, right = _date(one, zone), _date(two, zone)
+    return left > right if operation == "after" else left < right
+
+
+def _date(value: Any, zone: tzinfo) -> datetime:
+    found = None
+    if js.is_number(value):
+        found = js_dates.from_millis(value, zone)
+    elif isinstance(value, str):
+        found = js_dates.from_millis(float(value), zone) if value.isdigit() else js_dates.parse(value, zone)
+    if found is None:
+        raise ItemFailed(f"{js.json_text(value)[:80]} is not a date.")
+    return found

@@ -1,0 +1,124 @@
+"""Columns that a spreadsheet step adds for fields without one, as n8n does when it maps automatically."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from steward.connectors.base.commands import WriteCells
+from steward.connectors.base.records import SheetTable
+from steward.model.change import FieldChange, FieldKind, Part, Proposal
+from steward.steps.n8n.sheet_places import SheetPlace
+from steward.steps.rows import column_letters
+from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem, is_expression
+
+INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
+# A column that reading adds to its items; it is never made a column of the sheet.
+ROW_NUMBER = "row_number"
+
+
+def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
+    """Whether items name the columns, in the versions that offer a choice for extra fields."""
+    if version >= 4:
+        columns = parameters.get("columns")
+        mode = columns.get("mappingMode") if isinstance(columns, Mapping) else None
+        return mode == "autoMapInputData"
+    return version >= 3 and parameters.get("dataMode") == "autoMapInputData"
+
+
+def extra_field_problems(asked: Asked, operation: str) -> Iterable[Problem]:
+    """What an import says of fields without a column."""
+    if not maps_automatically(asked.parameters, asked.version):
+        return
+    choice = asked.get("options.handlingExtraData")
+    if is_expression(choice):
+        return
+    if choice is None and operation == "update":
+        words = "A field without a column is left out here. Add its column to the tab, or remove the field."
+        yield Problem("warning", "parameter", words)
+    elif choice not in (None, INSERT, IGNORE, ERROR):
+        words = "What it does with fields without a column is not known. Choose it anew in n8n."
+        yield Problem("error", "parameter", words)
+    elif choice in (None, INSERT):
+        words = "A field without a column adds one, which the approval shows. The columns are written at the"
+        words += " right of the tab’s data, where the tab must have empty columns. Look whether it has."
+        yield Problem("note", "parameter", words)
+
+
+@dataclass(slots=True)
+class SheetColumns:
+    """The header row of a tab: the columns it has, and those that this run adds on the right of its data."""
+
+    place: SheetPlace
+    tab: str
+    present: list[str]
+    added: list[str] = field(default_factory=list)
+    first_free: int = 0
+
+    @classmethod
+    def of(cls, place: SheetPlace, tab: str, table: SheetTable, heads: list[str]) -> "SheetColumns":
+        """The columns of a tab as read."""
+        widest = max((len(row.cells) for row in table.rows), default=0)
+        return cls(place, tab, heads, first_free=max(widest, len(heads)))
+
+    @property
+    def heads(self) -> list[str]:
+        """The header row as it stands once the added columns are written."""
+        if not self.added:
+            return self.present
+        blanks = [""] * (self.first_free - len(self.present))
+        return [*self.present, *blanks, *self.added]
+
+    @property
+    def is_empty_tab(self) -> bool:
+        """Whether nothing stands in the tab."""
+        return self.first_free == 0
+
+    def admit(self, call: Call, number: int, row: Mapping[str, Any], operation: str) -> dict[str, Any]:
+        """The fields of a row that are written, once columns are planned for those that have none.
+
+        Raises ItemFailed where the step refuses fields without a column.
+        """
+        extra = [name for name in row if name not in self.present and name not in ("", ROW_NUMBER)]
+        if self.is_empty_tab and operation != "update":
+            self._add(extra)
+        elif extra and maps_automatically(call.params(number).tree, call.version):
+            default = IGNORE if operation == "update" else INSERT
+            choice = call.params(number).text("options.handlingExtraData", default)
+            if choice == INSERT:
+                self._add(extra)
+            elif choice != IGNORE:
+                words = f"The sheet has no column “{extra[0][:80]}”. Add the column, or remove the field."
+                raise ItemFailed(words)
+            else:
+                return {name: value for name, value in row.items() if name not in extra}
+        return {name: value for name, value in row.items() if name not in ("", ROW_NUMBER)}
+
+    def with_header(self, proposal: Proposal) -> Proposal:
+        """The proposal with the header cells of the added columns written before its own parts.
+
+        Each proposal that needs them carries them, since a person may leave out any of the others; cells that
+        already hold the names count as written. Raises ItemFailed.
+        """
+        part = self._header_part()
+        shown = FieldChange("columns", "Columns added", [], list(self.added), FieldKind.LIST)
+        return replace(proposal, parts=(part, *proposal.parts), fields=(shown, *proposal.fields))
+
+    def _add(self, names: Iterable[str]) -> None:
+        self.added += [name for name in names if name not in self.added]
+
+    def _header_part(self) -> Part:
+        ask = WriteCells(
+            tab=self.tab,
+            start=f"{column_letters(self.first_free)}1",
+            rows=(tuple(self.added),),
+            before=(),
+            spreadsheet_id=self.place.document,
+        )
+        operation = self.place.account.changes["sheet.write_cells"]
+        integration = self.place.account.connection.integration_id
+        planned = operation.plan([ask], integration_id=integration)
+        if planned.problems:
+            raise ItemFailed(planned.problems[0].message)
+        [header] = planned.proposals
+        [part] = header.parts
+        return part

@@ -1,0 +1,92 @@
+"""Where a step of a spreadsheet reads or writes: the bound account, and the document and tab of its run."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.records import SheetTable, Tab
+from steward.model.connection import Auth
+from steward.steps.base import AccountAccess
+from steward.steps.workflow.effects import account_of, gathered
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import Call, ItemFailed, Params, is_expression
+
+_ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
+
+
+def located(value: Any) -> tuple[str, str, str | None]:
+    """A place of the tool's own form: how it is named, its value, and the name it had when chosen."""
+    if isinstance(value, Mapping):
+        cached = value.get("cachedResultName")
+        return str(value.get("mode", "id")), js.text(value.get("value", "")), cached if cached else None
+    return "id", js.text(value) if not js.is_missing(value) else "", None
+
+
+def document_of(parameters: Mapping[str, Any]) -> str | None:
+    """The spreadsheet's id as parameters name it; None where an expression decides it."""
+    mode, value, _ = located(parameters.get("documentId", parameters.get("sheetId", "")))
+    if not value or is_expression(value):
+        return None
+    found = _ADDRESS.search(value)
+    return found[1] if found else (None if mode == "url" else value)
+
+
+def tab_of(parameters: Mapping[str, Any]) -> str | None:
+    """The tab's title, or the one it had when it was chosen; None where it is not told."""
+    if "sheetName" not in parameters:
+        area = parameters.get("range", "")
+        name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None
+        return None if name is None or is_expression(area) else name.strip("'")
+    mode, value, cached = located(parameters["sheetName"])
+    if mode == "name":
+        return None if not value or is_expression(value) else value
+    return cached
+
+
+@dataclass(frozen=True, slots=True)
+class SheetPlace:
+    """The bound account, and the document and tab of this run."""
+
+    account: AccountAccess
+    document: str | None
+    params: Params
+
+    @classmethod
+    def of(cls, call: Call) -> "SheetPlace":
+        """As the binding and the file have it. Raises StepBroke."""
+        account = account_of(call)
+        binding = call.scene.binding(call.step.name) or {}
+        target = binding.get("target")
+        bound = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
+        named = bound or document_of(call.first.tree)
+        own = account.connection.auth is Auth.SERVICE_ACCOUNT
+        return cls(account, None if own else named if isinstance(named, str) else None, call.first)
+
+    async def tab(self) -> str | None:
+        """The tab by its title. Raises ItemFailed."""
+        tree = self.params.tree
+        named = tab_of(tree)
+        if named is not None or "sheetName" not in tree:
+            return named
+        mode, value, _ = located(self.params.get("sheetName"))
+        if mode == "name":
+            return value or None
+        number = value.removeprefix("gid=")
+        for tab in await self.tabs():
+            if tab.id == number:
+                return tab.title
+        raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
+
+    async def tabs(self) -> list[Tab]:
+        """All tabs of the document. Raises ItemFailed."""
+        return await gathered(self.account.reader.read(TABS, TabsAsk(self.document)))
+
+    async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
+        """The whole tab, or an area of it, and the tab's title. Raises ItemFailed."""
+        ask = ValuesAsk(await self.tab(), area, spreadsheet_id=self.document)
+        found = await gathered(self.account.reader.read(VALUES, ask))
+        if not found:
+            raise ItemFailed("The tab cannot be read.")
+        return found[0].tab, found[0]

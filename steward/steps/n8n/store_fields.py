@@ -1,0 +1,127 @@
+"""What of a store's objects an imported step may change, and what each field asks of the store (imports 6).
+
+A field is here when connectors 6 has an operation for it; any other is refused by its name at import.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.connectors.base.commands import (
+    SetFields,
+    SetNote,
+    SetOrderStatus,
+    SetOrderTags,
+    SetPrice,
+    SetStatus,
+    SetStock,
+    SetTags,
+    SetVisible,
+)
+from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, FieldsAsk, Nothing
+from steward.connectors.base.records import Order, Product
+from steward.steps.base import StoreAccess
+from steward.steps.workflow.effects import gathered
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed
+
+# By resource and field: the operation. Fields of one operation are one change.
+WOO: Mapping[tuple[str, str], str] = {
+    ("product", "regularPrice"): "variant.set_price",
+    ("product", "salePrice"): "variant.set_price",
+    ("product", "stockQuantity"): "inventory.set",
+    ("product", "status"): "product.set_status",
+    ("product", "catalogVisibility"): "product.set_visible",
+    ("product", "tags"): "product.set_tags",
+    ("order", "status"): "order.set_status",
+}
+SHOPIFY: Mapping[tuple[str, str], str] = {
+    **{("product", name): "product.set_fields" for name in ("title", "vendor", "handle")},
+    ("product", "product_type"): "product.set_fields",
+    ("product", "template_suffix"): "product.set_fields",
+    ("product", "tags"): "product.set_tags",
+    ("order", "tags"): "order.set_tags",
+    ("order", "note"): "order.set_note",
+    ("order", "email"): "order.set_fields",
+    ("order", "phone"): "order.set_fields",
+}
+_NATIVE = {"product_type": "productType", "template_suffix": "templateSuffix"}
+
+
+async def object_of(store: StoreAccess, resource: str, number: str) -> Product | Order:
+    """The object as the store has it. Raises ItemFailed; a wait passes through."""
+    if not number:
+        raise ItemFailed("The id of the object to change is empty.")
+    found: list[Product] | list[Order]
+    if resource == "order":
+        found = await gathered(store.reader.read(ORDER, ById(number)))
+    else:
+        found = await gathered(store.reader.read(PRODUCT, ById(number)))
+    if not found:
+        raise ItemFailed(f"The store has no {resource} {number}.")
+    return found[0]
+
+
+async def ask_for(
+    operation: str, found: Product | Order, values: Mapping[str, Any], store: StoreAccess
+) -> Any:
+    """What the fields ask of the operation. Raises ItemFailed; a wait passes through."""
+    if operation in ("product.set_fields", "order.set_fields"):
+        kind = "Order" if operation == "order.set_fields" else "Product"
+        [subject] = await gathered(store.reader.read(FIELDS, FieldsAsk(kind, found.id)))
+        return SetFields(subject, {_NATIVE.get(name, name): js.text(one) for name, one in values.items()})
+    if isinstance(found, Order):
+        [value] = values.values()
+        match operation:
+            case "order.set_tags":
+                return SetOrderTags(found, _texts(value))
+            case "order.set_note":
+                return SetNote(found, js.text(value))
+            case _:
+                return SetOrderStatus(found, js.text(value))
+    match operation:
+        case "variant.set_price":
+            return _price(found, values)
+        case "inventory.set":
+            return _stock(found, values["stockQuantity"])
+        case "product.set_visible":
+            word = js.text(values["catalogVisibility"])
+            return SetVisible(found, word != "hidden", None if word == "hidden" else word)
+        case "product.set_tags" if store.platform == "woocommerce":
+            return await _numbered_tags(found, values["tags"], store)
+        case "product.set_tags":
+            return SetTags(found, _texts(values["tags"]))
+        case _:
+            return SetStatus(found, js.text(values["status"]))
+
+
+def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:
+    """Regular and sale price; the one that is not named stays."""
+    if len(product.variants) != 1:
+        raise ItemFailed("This product has variations, whose prices are changed one by one.")
+    variant = product.variants[0]
+    regular = js.text(values["regularPrice"]) if "regularPrice" in values else variant.regular_price
+    sale = js.text(values["salePrice"]) if "salePrice" in values else variant.sale_price
+    return SetPrice(variant, regular) if sale == "" else SetPrice(variant, sale, regular)
+
+
+def _stock(product: Product, value: Any) -> SetStock:
+    number = js.number(value)
+    if len(product.variants) != 1 or not float(number).is_integer():
+        raise ItemFailed("The stock of this product cannot be set to that.")
+    return SetStock(product.variants[0], int(number))
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    given = value if js.is_list(value) else js.text(value).split(",")
+    return tuple(tag.strip() for tag in (js.text(one) for one in given) if tag.strip())
+
+
+async def _numbered_tags(product: Product, value: Any, store: StoreAccess) -> SetTags:
+    """Tags by their ids, as the origin names them."""
+    known = {tag.id: tag.name for tag in await gathered(store.reader.read(TAGS, Nothing()))}
+    wanted = _texts(value)
+    missing = [number for number in wanted if number not in known]
+    if missing:
+        raise ItemFailed(f"The store has no tag {missing[0][:40]}.")
+    names = tuple(known[number] for number in wanted)
+    return SetTags(product, names, {name: number for number, name in known.items()})

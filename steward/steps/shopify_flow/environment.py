@@ -1,0 +1,78 @@
+"""What a flow's step sees: objects read for it and earlier outputs, looked up by path (imports 8.1)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from steward.model.json import JsonValue
+from steward.steps.workflow.step_types import UnknownInTest
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Values by name. `unknown` are paths that only the real change tells, in test runs (engine 10.2)."""
+
+    values: Mapping[str, JsonValue]
+    unknown: frozenset[str] = frozenset()
+
+    def look(self, path: str) -> JsonValue:
+        """The value at a dotted path; what is not there is None. Raises UnknownInTest."""
+        self.ask(path)
+        return follow(self.values, path)
+
+    def ask(self, path: str) -> None:
+        """Raises UnknownInTest where the path, a part of it or something below it cannot be known."""
+        for one in self.unknown:
+            if path == one or path.startswith(f"{one}.") or one.startswith(f"{path}."):
+                raise UnknownInTest(path)
+
+    def plus(self, name: str, value: JsonValue) -> "Environment":
+        """The same with one more name."""
+        return Environment({**self.values, name: value}, self.unknown)
+
+
+def follow(value: JsonValue, path: str) -> JsonValue:
+    """What lies at a dotted path, None when nothing does.
+
+    A member of a list is that member of each of its elements, lists among them joined (imports 8.4); `first`,
+    `last` and `size` are the list's own.
+    """
+    for key in _keys(path):
+        value = _member(value, key)
+    return value
+
+
+def _keys(path: str) -> Iterator[str]:
+    return (part for part in path.split(".") if part)
+
+
+def _member(value: JsonValue, key: str) -> JsonValue:
+    if isinstance(value, Mapping):
+        return len(value) if key == "size" and key not in value else value.get(key)
+    if isinstance(value, list | tuple):
+        if key == "size":
+            return len(value)
+        if key in ("first", "last"):
+            return value[0 if key == "first" else -1] if value else None
+        return list(_of_each(value, key))
+    if isinstance(value, str) and key == "size":
+        return len(value)
+    return None
+
+
+def _of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue]:
+    for item in items:
+        if isinstance(item, Mapping) and key in item:
+            value = item[key]
+        elif isinstance(item, list | tuple):
+            value = _member(item, key)
+        else:
+            continue
+        if isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
+
+
+def elements(value: JsonValue) -> list[JsonValue]:
+    """The elements of a list; what is no list has none."""
+    return list(value) if isinstance(value, list | tuple) else []

@@ -1,0 +1,164 @@
+"""Send HTTP request: GET and HEAD read, every other method is a send (imports 6.1, 8.3)."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.model.json import JsonValue
+from steward.model.plan import StepKind
+from steward.model.run import Counts
+from steward.outbound.answer import Answer
+from steward.outbound.errors import CallError, Unavailable
+from steward.outbound.web import NO_CONNECTION
+from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem
+from steward.steps.workflow.addresses import (
+    removed_from_address,
+    removed_from_header,
+    sendable,
+    whole_address,
+)
+from steward.steps.workflow.answers import kept_json
+from steward.steps.workflow.effects import in_words
+
+_READS = frozenset(("GET", "HEAD"))
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
+_NO_HEADERS = "The headers of this step cannot be read. Write each as a name and a value."
+_ACCEPT = "application/json, text/*;q=0.9, */*;q=0.8"
+
+
+class HttpRequest(FlowType):
+    """What an address answers to a read is handed on: `statusCode`, `headers`, `body`; of a send it is not.
+
+    `on_client_error` and `on_server_error` say what a refusing answer does: fail or ignore; retry fails once
+    the tries are over, which a read has in any case.
+    """
+
+    tasks = ("shopify::flow::http_request", "shopify::flow::send_http_request")
+    label = "Send HTTP request"
+    variable = "sendHttpRequest"
+    known = frozenset(("method", "url", "headers", "body", "on_client_error", "on_server_error"))
+
+    def operation(self, asked: FlowAsked) -> str:
+        """http.read, http.send."""
+        return "http.read" if self.kind_of(asked) is StepKind.READ else "http.send"
+
+    def kind_of(self, asked: FlowAsked) -> StepKind:
+        """By the method, which no data may decide."""
+        return StepKind.READ if _method(asked.literal("method")) in _READS else StepKind.SEND
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """Addresses, methods and keys that cannot be, and what is otherwise here."""
+        if _method(asked.literal("method")) not in _METHODS:
+            yield Problem("error", "parameter", "Its method is not known. Choose a fixed one.")
+        url = asked.config.get("url")
+        address = str(url.get("expr") if isinstance(url, Mapping) else url or "")
+        if not address.strip():
+            yield Problem("error", "parameter", "It has no address. Give one.")
+        if address.strip().lower().startswith("http://"):
+            yield Problem("error", "parameter", "It calls an http address. Only https is called: change it.")
+        yield from removed_from_address(address)
+        try:
+            for name, value in _pairs(asked.config.get("headers")):
+                yield from removed_from_header(name, value)
+        except ItemFailed as failure:
+            yield Problem("error", "parameter", failure.message)
+        for name in ("on_client_error", "on_server_error"):
+            if asked.config.get(name) not in (None, "", "fail", "retry", "ignore"):
+                yield Problem(
+                    "error", "parameter", f"Its setting “{name}” is not known. Choose fail or ignore."
+                )
+        if self.kind_of(asked) is StepKind.SEND:
+            yield from _of_send(asked)
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """One request."""
+        if call.step.kind is StepKind.SEND:
+            return _sends(call)
+        return await _reads(call)
+
+
+def _of_send(asked: FlowAsked) -> Iterable[Problem]:
+    words = "What the address answers to this request is not handed on to later steps. Check them."
+    yield Problem("warning", "parameter", words)
+    told = [asked.config.get(name) for name in ("on_client_error", "on_server_error")]
+    if "retry" in told:
+        words = (
+            "It is not sent again by itself after an error: nobody knows whether the first one took effect."
+        )
+        yield Problem("warning", "parameter", f"{words} Run the flow again if it must be.")
+    if "ignore" in told:
+        words = "A request that is refused ends the run as failed, also where the origin goes on. Check it."
+        yield Problem("warning", "parameter", words)
+
+
+def _method(value: JsonValue) -> str:
+    return str(value or "GET").strip().upper()
+
+
+def _pairs(given: Any) -> list[tuple[str, Any]]:
+    """Headers from pairs, rows of name and value, an object, or the JSON of these. Raises ItemFailed."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else []
+        except (ValueError, RecursionError):
+            raise ItemFailed("The headers of this step cannot be read.") from None
+        if given is not None and not isinstance(given, list | Mapping):
+            raise ItemFailed(_NO_HEADERS)
+    if isinstance(given, Mapping):
+        return [(str(name), value) for name, value in given.items()]
+    found: list[tuple[str, Any]] = []
+    for one in given or ():
+        if isinstance(one, list | tuple) and len(one) == 2:
+            found.append((str(one[0]), one[1]))
+        elif isinstance(one, Mapping) and one.keys() in ({"name", "value"}, {"key", "value"}):
+            found.append((str(one.get("name", one.get("key"))), one["value"]))
+        else:
+            raise ItemFailed(_NO_HEADERS)
+    return found
+
+
+def _sends(call: FlowCall) -> FlowResult:
+    body = str(call.value("body") or "")
+    packed = body.encode("utf-8", "replace")
+    ask = SendRequest(
+        method=_method(call.value("method")),
+        url=whole_address(call.text("url")),
+        headers=sendable(dict(_pairs(call.value("headers")))),
+        body=packed,
+        shown=packed[:8192].decode("utf-8", "replace"),
+    )
+    planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
+    return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",))
+
+
+async def _reads(call: FlowCall) -> FlowResult:
+    web = call.context.web
+    if web is None:
+        raise ItemFailed("This step reaches outside, which is not possible here.")
+    headers = {"accept": _ACCEPT} | sendable(dict(_pairs(call.value("headers"))))
+    try:
+        answer = await web.read(_method(call.value("method")), whole_address(call.text("url")), headers)
+    except CallError as error:
+        if call.text("on_server_error") == "ignore" and isinstance(error, Unavailable):
+            return FlowResult({"statusCode": None, "headers": {}, "body": None})
+        raise in_words(error) from error
+    tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"
+    if not answer.ok and not tolerated:
+        raise ItemFailed(f"The address answered with status {answer.status}.")
+    return FlowResult(
+        {"statusCode": answer.status, "headers": dict(answer.headers), "body": _body(answer)},
+        counts=Counts(read=1),
+    )
+
+
+def _body(answer: Answer) -> JsonValue:
+    """JSON where it is JSON that can be kept, else text."""
+    text = answer.body.decode("utf-8", "replace")
+    if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
+        try:
+            found: JsonValue = kept_json(text)
+        except (ValueError, RecursionError):
+            return text
+        return found
+    return text

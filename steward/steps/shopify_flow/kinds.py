@@ -1,0 +1,165 @@
+"""What a task of a flow is, and what it is given to run (imports 8); order and environment are apart."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from steward.model.change import Proposal
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import PlanStep, StepKind
+from steward.model.run import Counts
+from steward.steps.base import StepContext, StoreAccess
+from steward.steps.shopify_flow.environment import Environment
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.step_types import ItemFailed, Problem, Scene, StepBroke, sound
+
+ONWARD = "out:0"  # the port of every task that has but one
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAsked:
+    """A step as its file has it, for its type to look at.
+
+    `config` is as the plan will keep it: texts with Liquid are `{expr, lang, chunks}`, other values literal.
+    """
+
+    name: str
+    task: str
+    config: JsonObject
+
+    def literal(self, field_: str) -> JsonValue:
+        """A field that no Liquid decides; None for one that is absent or has Liquid in it."""
+        value = self.config.get(field_)
+        return None if is_liquid(value) else value
+
+
+def is_liquid(value: object) -> bool:
+    """Whether a kept field is a text with Liquid in it."""
+    return isinstance(value, Mapping) and value.keys() == {"expr", "lang", "chunks"}
+
+
+@dataclass(slots=True)
+class FlowCall:
+    """One run of a step: what it sees, its config with every text worked out, and what it may use."""
+
+    step: PlanStep
+    environment: Environment
+    config: Mapping[str, Any]
+    evaluator: Evaluator
+    scene: Scene
+
+    @property
+    def now(self) -> datetime:
+        """When the step began."""
+        return self.scene.now
+
+    def value(self, field_: str) -> Any:
+        """A field of the config; None when it is absent. Raises ItemFailed where its Liquid failed."""
+        return sound(self.config.get(field_))
+
+    def text(self, field_: str) -> str:
+        """A field that is a text, without blanks at its ends. Raises ItemFailed."""
+        value = self.value(field_)
+        return "" if value is None else str(value).strip()
+
+    @property
+    def context(self) -> StepContext:
+        """The run around the step. Raises StepBroke where there is none."""
+        if self.scene.context is None:
+            raise StepBroke("This step reaches outside, which is not possible here.")
+        return self.scene.context
+
+    @property
+    def store(self) -> StoreAccess:
+        """The automation's store. Raises StepBroke."""
+        store = self.context.store
+        if store is None:
+            raise StepBroke("This automation runs on no store. Choose one.")
+        return store
+
+
+@dataclass(slots=True)
+class FlowResult:
+    """What a step gives: its output, which later steps see under its alias, and the ports it goes on by.
+
+    A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
+    them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of
+    it; they count in test runs alone (engine 10.2).
+    """
+
+    output: JsonValue = None
+    ports: tuple[str, ...] = (ONWARD,)
+    each: tuple[JsonValue, ...] | None = None
+    counts: Counts = field(default_factory=Counts)
+    message: str | None = None
+    proposals: tuple[Proposal, ...] = ()
+    wait_until: datetime | None = None
+    unknown: tuple[str, ...] = ()
+
+
+class FlowType(ABC):
+    """A task: its ids in files, its label and variable there, its class, and how it runs."""
+
+    tasks: tuple[str, ...] = ()
+    label: str = ""  # what the origin calls it, which names a step without a name (imports 7.2)
+    variable: str | None = None  # under what later steps see its output; a further one is `variable1`, …
+    kind: StepKind = StepKind.DECIDE
+    known: frozenset[str] = frozenset()  # the config fields it reads
+    versions: tuple[float, ...] = (0.1,)  # of the task in files
+    stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
+    fits: tuple[
+        str, ...
+    ] = ()  # the kinds of connection a person may bind it to, where not what it needs alone
+    of_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
+
+    def operation(self, asked: FlowAsked) -> str:
+        """The public name of what it does (contract 3.6)."""
+        return self.tasks[0]
+
+    def kind_of(self, asked: FlowAsked) -> StepKind:
+        """Its class by what it does, which no data may decide."""
+        return self.kind
+
+    def title(self, asked: FlowAsked) -> str:
+        """Plain words."""
+        return self.label or asked.name
+
+    def variable_of(self, asked: FlowAsked) -> str | None:
+        """What later steps call its output."""
+        return self.variable
+
+    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+        """Its outputs by number."""
+        return (ONWARD,)
+
+    def needs(self, asked: FlowAsked) -> str | None:
+        """The kind of connection: store, or one that a person binds (spreadsheet, teams)."""
+        return None if self.stores is None else "store"
+
+    def target(self, asked: FlowAsked) -> JsonObject | None:
+        """Where in a bound connection it reads or writes (interface 2.7)."""
+        return None
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """What of its config cannot run, or runs otherwise than in the origin."""
+        return ()
+
+    @abstractmethod
+    async def run(self, call: FlowCall) -> FlowResult:
+        """What it gives. Raises StepBroke, ItemFailed, CodeStopped, UnknownInTest; a CallError of a reader
+        passes through, for the walk."""
+
+
+__all__ = [
+    "ONWARD",
+    "FlowAsked",
+    "FlowCall",
+    "FlowResult",
+    "FlowType",
+    "ItemFailed",
+    "Problem",
+    "StepBroke",
+    "is_liquid",
+]

@@ -1,0 +1,223 @@
+"""The tasks of a flow that only decide: condition, for-each, count, sum, run code, and wait (imports 8.3)."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, timedelta
+from decimal import Decimal, InvalidOperation
+
+from steward.model.json import JsonValue
+from steward.model.plan import StepKind
+from steward.model.run import Counts
+from steward.steps.shopify_flow import conditions, selection
+from steward.steps.shopify_flow.environment import elements
+from steward.steps.shopify_flow.kinds import (
+    FlowAsked,
+    FlowCall,
+    FlowResult,
+    FlowType,
+    ItemFailed,
+    Problem,
+    StepBroke,
+)
+from steward.steps.shopify_flow.order import LOOP
+from steward.steps.workflow.expressions.views import CodeFailed
+from steward.steps.workflow.javascript import dates as js_dates
+
+LONGEST_WAIT = timedelta(days=90)
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
+
+
+class Condition(FlowType):
+    """Goes on at `true` or at `false`."""
+
+    tasks = ("shopify::flow::condition",)
+    label = "Check if condition is met"
+    known = frozenset(("condition",))
+
+    def operation(self, asked: FlowAsked) -> str:
+        """condition."""
+        return "condition"
+
+    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+        """Both."""
+        return ("true", "false")
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """The port of the answer."""
+        tree = call.value("condition")
+        if not isinstance(tree, Mapping):
+            raise StepBroke("The condition of this step cannot be read. Import the flow again.")
+        zone = js_dates.zone_of(call.scene.zone) or UTC
+        answer = conditions.holds(tree, call.environment, zone)
+        return FlowResult(ports=("true" if answer else "false",), counts=Counts(matched=int(answer)))
+
+
+class _OfList(FlowType):
+    """What tasks over a list share: its path, as the file has it."""
+
+    known = frozenset(("list",))
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """That there is a path."""
+        path = asked.literal("list")
+        if not isinstance(path, str) or not _PATH.match(path):
+            yield Problem("error", "parameter", "It names no list. Choose one in the store's product.")
+
+    def found(self, call: FlowCall) -> list[JsonValue]:
+        """The list's elements; of a path through lists all of them in one."""
+        return elements(call.environment.look(call.text("list")))
+
+
+class ForEach(_OfList):
+    """Runs what hangs on its body once for each element, in their order, and then what comes after."""
+
+    tasks = ("shopify::flow::foreach",)
+    label = "For each loop"
+    known = frozenset(("list", "item"))
+
+    def operation(self, asked: FlowAsked) -> str:
+        """for_each."""
+        return "for_each"
+
+    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+        """The body, and what comes after."""
+        return (LOOP, "after")
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """The elements."""
+        found = self.found(call)
+        return FlowResult(ports=(LOOP, "after"), each=tuple(found), counts=Counts(matched=len(found)))
+
+
+class Count(_OfList):
+    """How many elements a list has."""
+
+    tasks = ("shopify::flow::count",)
+    label = "Count"
+    variable = "count"
+    of_store = True
+
+    def operation(self, asked: FlowAsked) -> str:
+        """count."""
+        return "count"
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """The number."""
+        return FlowResult(len(self.found(call)))
+
+
+class Sum(_OfList):
+    """The numbers of a list added up; what is empty counts for nothing."""
+
+    tasks = ("shopify::flow::sum",)
+    label = "Sum"
+    variable = "sum"
+    of_store = True
+
+    def operation(self, asked: FlowAsked) -> str:
+        """sum."""
+        return "sum"
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """The number, whole where every part is."""
+        total = Decimal(0)
+        for one in self.found(call):
+            if one is None or one == "":
+                continue
+            total += _number(one)
+        return FlowResult(int(total) if total == total.to_integral_value() else float(total))
+
+
+def _number(value: JsonValue) -> Decimal:
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            found = Decimal(str(value).strip())
+            if found.is_finite() and abs(found.adjusted()) < 30:
+                return found
+    except InvalidOperation:
+        pass
+    raise ItemFailed(f"“{str(value)[:40]}” cannot be added up: it is no number.")
+
+
+class RunCode(FlowType):
+    """A script over the part of the environment it selects, in a confined child."""
+
+    tasks = ("shopify::flow::run_code",)
+    label = "Run code"
+    variable = "runCode"
+    known = frozenset(("input", "script", "output_schema"))
+
+    def operation(self, asked: FlowAsked) -> str:
+        """code."""
+        return "code"
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """That its input and output can be read; the script is compiled with all others."""
+        try:
+            selection.read_selection(str(asked.config.get("input") or ""))
+        except selection.Unreadable as fault:
+            words = f"Its input cannot be read: {fault.message} Select fields without arguments."
+            yield Problem("error", "parameter", words)
+        try:
+            if str(asked.config.get("output_schema") or "").strip():
+                selection.read_schema(str(asked.config["output_schema"]))
+        except selection.Unreadable as fault:
+            yield Problem("error", "parameter", f"The types of its output cannot be read: {fault.message}")
+        if not str(asked.config.get("script") or "").strip():
+            yield Problem("error", "parameter", "It has no script. Remove the step.")
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """What the script returns, as the output's types have it."""
+        wanted = selection.read_selection(call.text("input"))
+        given = selection.cut(call.environment, wanted)
+        try:
+            value = await call.evaluator.run_flow_code(call.text("script"), given, call.now)
+        except CodeFailed as failure:
+            raise StepBroke(failure.message) from None
+        schema = call.text("output_schema")
+        if not schema:
+            return FlowResult(value)
+        try:
+            return FlowResult(selection.fitted(value, selection.read_schema(schema)))
+        except selection.Misfit as misfit:
+            raise StepBroke(f"The script's output does not fit its types: {misfit.message}") from None
+
+
+class Wait(FlowType):
+    """For a while or until a time, at most 90 days; what the flow reads is read anew after it."""
+
+    tasks = ("shopify::flow::wait",)
+    label = "Wait"
+    kind = StepKind.WAIT
+    known = frozenset(("seconds", "until"))
+
+    def operation(self, asked: FlowAsked) -> str:
+        """wait."""
+        return "wait"
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """A span or a time, within the limit."""
+        seconds, until = asked.literal("seconds"), asked.config.get("until")
+        if seconds is None and until is None:
+            yield Problem("error", "parameter", "How long it waits cannot be read. Set a time span.")
+        if isinstance(seconds, int | float) and seconds > LONGEST_WAIT.total_seconds():
+            yield Problem("error", "parameter", "It waits longer than 90 days. Wait for less.")
+        if isinstance(until, str) and js_dates.parse(until, UTC) is None:
+            yield Problem("error", "parameter", "The time it waits for cannot be read. Give a date and time.")
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """Until when the run sleeps; a time gone by is no wait."""
+        seconds = call.value("seconds")
+        if seconds is not None:
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+                raise ItemFailed("How long to wait cannot be read.")
+            until = call.now + timedelta(seconds=min(seconds, 10 * LONGEST_WAIT.total_seconds()))
+        else:
+            zone = js_dates.zone_of(call.scene.zone) or UTC
+            at = js_dates.parse(call.text("until"), zone)
+            if at is None:
+                raise ItemFailed("The time to wait for cannot be read.")
+            until = at
+        if until - call.now > LONGEST_WAIT:
+            raise StepBroke("This step would wait longer than 90 days.")
+        return FlowResult(wait_until=until if until > call.now else None)

@@ -1,0 +1,94 @@
+"""Send internal email: its text goes to the channel or sheet bound to it, no mail is sent (imports 8.3)."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC
+
+from steward.connectors.base.commands import AppendRows, PostCard
+from steward.connectors.base.connector import Planned
+from steward.model.json import JsonValue
+from steward.model.plan import StepKind
+from steward.model.run import Counts
+from steward.steps.base import AccountAccess
+from steward.steps.shopify_flow.kinds import (
+    FlowAsked,
+    FlowCall,
+    FlowResult,
+    FlowType,
+    ItemFailed,
+    Problem,
+    StepBroke,
+)
+from steward.steps.workflow.javascript import dates as js_dates
+
+LONGEST_TITLE = 200
+
+
+class SendEmail(FlowType):
+    """A message to the merchant's own people; the addresses it names get nothing, which its finding says.
+
+    In a channel it is a card; in a sheet a row of time, subject and message.
+    """
+
+    tasks = ("shopify::flow::send_email",)
+    label = "Send internal email"
+    kind = StepKind.SEND
+    known = frozenset(("address", "subject", "message"))
+    fits = ("teams", "spreadsheet")
+
+    def operation(self, asked: FlowAsked) -> str:
+        """One thing only."""
+        return "teams.post"
+
+    def needs(self, asked: FlowAsked) -> str:
+        """A channel, or the tab of a sheet in its place."""
+        return "teams"
+
+    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+        """That there is something to say, and to whom it is not said."""
+        if not asked.config.get("subject") and not asked.config.get("message"):
+            yield Problem("error", "parameter", "It has neither subject nor message. Remove the step.")
+        words = "No mail is sent: its text goes to the Teams channel or the sheet bound to it, not to the "
+        yield Problem(
+            "warning", "parameter", f"{words}addresses in the file. Look whether the right people read it."
+        )
+
+    async def run(self, call: FlowCall) -> FlowResult:
+        """One message."""
+        subject, lines = call.text("subject"), _lines(call.text("message"))
+        if not subject and not lines:
+            raise ItemFailed("The message of this step is empty.")
+        binding = call.scene.binding(call.step.name) or {}
+        for integration, account in call.context.accounts.items():
+            if integration == binding.get("integration_id"):
+                if account.connection.kind == "spreadsheet":
+                    planned = _row(call, account, binding.get("target"), subject, lines)
+                else:
+                    planned = _card(account, subject, lines)
+                if planned.problems:
+                    raise ItemFailed(" ".join(problem.message for problem in planned.problems))
+                return FlowResult(proposals=planned.proposals, counts=Counts(matched=1))
+        raise StepBroke("This step is bound to no connection that can be used. Bind one.")
+
+
+def _card(account: AccountAccess, subject: str, lines: list[str]) -> Planned:
+    title, text = (subject, lines) if subject else (lines[0], lines[1:])
+    card = PostCard(title=title[:LONGEST_TITLE], text=tuple(text))
+    return account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
+
+
+def _row(
+    call: FlowCall, account: AccountAccess, target: JsonValue, subject: str, lines: list[str]
+) -> Planned:
+    given = target if isinstance(target, Mapping) else {}
+    tab, document = given.get("sheet"), given.get("spreadsheet_id")
+    if not isinstance(tab, str) or not tab:
+        raise StepBroke("It is not said which tab of the sheet its rows go to. Bind it anew, naming the tab.")
+    moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.scene.zone) or UTC))
+    row = (moment, subject, "\n".join(lines))
+    ask = AppendRows(tab=tab, rows=(row,), spreadsheet_id=document if isinstance(document, str) else None)
+    operation = account.changes["sheet.append_rows"]
+    return operation.plan([ask], integration_id=account.connection.integration_id)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,0 +1,127 @@
+"""The order in which a flow's steps run: depth first, a for-each's body once an element (imports 8); pure.
+
+The caller takes an execution, runs it or replays what the journal has of it, and settles it here; a held one
+is settled later, once everything else has run (engine 10.1). What follows a step is told by its outputs: a
+port with no item starts nothing, one with an item its targets once, a for-each's body once for each item.
+"""
+
+from dataclasses import dataclass
+
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Edge, Plan, PlanStep
+from steward.steps.workflow.items import Item, Outputs
+from steward.steps.workflow.plan_order import Execution
+from steward.steps.workflow.repeats import repeating
+
+LOOP = "loop_body"
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """The way to an execution, its last step first: what that handed on, or the element its body is for."""
+
+    step: str
+    item: Item
+    before: "Trail | None"
+    of_loop: bool = False
+
+    @property
+    def value(self) -> JsonValue:
+        """The step's output, or the element."""
+        return self.item.json.get("value")
+
+
+@dataclass(slots=True)
+class FlowExecution(Execution):
+    """One run of a step: the way to it, and the numbers of the elements its loops are at, from 1."""
+
+    trail: Trail | None = None
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Arriving:
+    step: PlanStep
+    trail: Trail | None
+    path: tuple[int, ...]
+
+
+class FlowOrder:
+    """Which step runs next, from the trigger on."""
+
+    def __init__(self, plan: Plan, *, entry: str, given: JsonObject | None = None) -> None:
+        """`given` are the names the trigger itself hands on."""
+        self._steps = {step.name: step for step in plan.steps}
+        self._after: dict[str, list[Edge]] = {}
+        for edge in plan.edges:
+            if edge.target in self._steps:
+                self._after.setdefault(edge.source, []).append(edge)
+        self._repeating = repeating(plan)
+        self._runs: dict[str, int] = {}
+        self._arrivals: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._stack: list[_Arriving] = []
+        trail = Trail(entry, Item({"value": given or {}}), None)
+        self._send_on([self._targets(entry, None, trail, ())])
+
+    def next(self) -> FlowExecution | None:
+        """The next execution; None when only held ones are left."""
+        if not self._stack:
+            return None
+        arriving = self._stack.pop()
+        name = arriving.step.name
+        run = self._runs[name] = self._runs.get(name, 0) + 1
+        place = (name, arriving.path)
+        arrival = self._arrivals[place] = self._arrivals.get(place, 0) + 1
+        numbers = (*arriving.path, arrival) if name in self._repeating else arriving.path
+        return FlowExecution(
+            step=arriving.step,
+            run=run - 1,
+            inputs=[],
+            sources=[],
+            iteration=".".join(map(str, numbers)),
+            trail=arriving.trail,
+            path=arriving.path,
+        )
+
+    def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
+        """The execution ended with these outputs; None: it failed and nothing follows."""
+        if outputs is None or not isinstance(execution, FlowExecution):
+            return
+        name, path, groups = execution.step.name, execution.path, []
+        for port, items in zip(_ports(execution.step), outputs, strict=False):
+            if port == LOOP:
+                for number, item in enumerate(items, start=1):
+                    trail = Trail(name, item, execution.trail, of_loop=True)
+                    groups.append(self._targets(name, port, trail, (*path, number)))
+            elif items:
+                groups.append(self._targets(name, port, Trail(name, items[0], execution.trail), path))
+        self._send_on(groups)
+
+    def start_waiting(self) -> bool:
+        """No step of a flow waits for a second input."""
+        return False
+
+    def starved(self) -> list[PlanStep]:
+        """None, for the same reason."""
+        return []
+
+    def _targets(
+        self, name: str, port: str | None, trail: Trail | None, path: tuple[int, ...]
+    ) -> list[_Arriving]:
+        """What a port leads to, the topmost, then leftmost, first; without a port every edge counts."""
+        edges = (edge for edge in self._after.get(name, ()) if port is None or edge.port == port)
+        steps = sorted((self._steps[edge.target] for edge in edges), key=_height)
+        return [_Arriving(step, trail, path) for step in steps]
+
+    def _send_on(self, groups: list[list[_Arriving]]) -> None:
+        for group in reversed(groups):
+            self._stack.extend(reversed(group))
+
+
+def _ports(step: PlanStep) -> tuple[str, ...]:
+    return step.origin.ports if step.origin is not None else ()
+
+
+def _height(step: PlanStep) -> tuple[float, float]:
+    x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+    return y, x

@@ -1,0 +1,157 @@
+"""The store's objects that actions of flows change: found by the id a flow gives, read just before."""
+
+import re
+from typing import Any, TypeVar
+
+from steward.connectors.base.queries import (
+    CUSTOMER,
+    DRAFT_ORDER,
+    FIELDS,
+    FLOW_OBJECT,
+    METAFIELD,
+    ORDER,
+    PRODUCT,
+    REDIRECT,
+    VARIANT,
+    VARIANTS,
+    ById,
+    FieldsAsk,
+    FlowObjectAsk,
+    MetafieldAsk,
+    ProductsAsk,
+    ReadOp,
+    RedirectAsk,
+)
+from steward.connectors.base.records import (
+    Customer,
+    DraftOrder,
+    Metafield,
+    ObjectFields,
+    Order,
+    Product,
+    Redirect,
+    Variant,
+)
+from steward.outbound.errors import NotFound
+from steward.steps.base import StoreAccess
+from steward.steps.workflow.effects import gathered
+from steward.steps.workflow.step_types import ItemFailed
+
+P = TypeVar("P")
+I = TypeVar("I")  # noqa: E741
+
+_GID = re.compile(r"gid://shopify/([A-Za-z]{1,60})/([0-9]{1,20})(?:\?.*)?")
+_WORDS = {
+    "Order": "order",
+    "Product": "product",
+    "Customer": "customer",
+    "DraftOrder": "draft order",
+    "ProductVariant": "variant",
+    "FulfillmentOrder": "fulfilment",
+    "InventoryItem": "inventory item",
+    "Location": "location",
+    "Publication": "sales channel",
+    "UrlRedirect": "redirect",
+}
+
+
+def kind_and_number(given: Any) -> tuple[str, str]:
+    """What a global id names. Raises ItemFailed for anything else."""
+    match = _GID.fullmatch(given.strip()) if isinstance(given, str) else None
+    if match is None:
+        raise ItemFailed(f"“{str(given)[:60]}” is no id of an object of the store.")
+    return match[1], match[2]
+
+
+def number_of(given: Any, kind: str) -> str:
+    """The number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
+    text = str(given).strip() if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    match = _GID.fullmatch(text)
+    if match is not None and match[1] == kind:
+        return match[2]
+    if text.isascii() and text.isdigit() and len(text) <= 20:
+        return text
+    words = _WORDS.get(kind, kind)
+    if not text:
+        raise ItemFailed(f"The id of the {words} to change is empty: the flow has none at this place.")
+    raise ItemFailed(f"“{text[:60]}” is no id of a {words}.")
+
+
+class Objects:
+    """Reads of one store for one step; a CallError that is to be waited for passes through."""
+
+    def __init__(self, store: StoreAccess) -> None:
+        self.store = store
+
+    async def order(self, given: Any) -> Order:
+        """Raises ItemFailed."""
+        return await self._one(ORDER, ById(number_of(given, "Order")), "order")
+
+    async def product(self, given: Any) -> Product:
+        """Raises ItemFailed."""
+        return await self._one(PRODUCT, ById(number_of(given, "Product")), "product")
+
+    async def customer(self, given: Any) -> Customer:
+        """Raises ItemFailed."""
+        return await self._one(CUSTOMER, ById(number_of(given, "Customer")), "customer")
+
+    async def draft(self, given: Any) -> DraftOrder:
+        """Raises ItemFailed."""
+        return await self._one(DRAFT_ORDER, ById(number_of(given, "DraftOrder")), "draft order")
+
+    async def variant(self, given: Any) -> Variant:
+        """Raises ItemFailed."""
+        return await self._one(VARIANT, ById(f"/{number_of(given, 'ProductVariant')}"), "variant")
+
+    async def fields(self, kind: str, given: Any) -> ObjectFields:
+        """The plain fields of a product, order or customer. Raises ItemFailed."""
+        return await self._one(FIELDS, FieldsAsk(kind, number_of(given, kind)), _WORDS[kind])
+
+    async def order_of_fulfilment(self, given: Any) -> Order:
+        """The order a fulfilment order is of. Raises ItemFailed."""
+        number = number_of(given, "FulfillmentOrder")
+        ask = FlowObjectAsk("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
+        found = await self._one(FLOW_OBJECT, ask, "fulfilment")
+        return await self.order(found.get("orderId"))
+
+    async def holds(self, fulfilment: str) -> tuple[str, ...]:
+        """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
+        path = "fulfillmentOrder.fulfillmentHolds.id"
+        found: Any = await self._one(
+            FLOW_OBJECT, FlowObjectAsk("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
+        )
+        return tuple(number_of(one.get("id"), "FulfillmentHold") for one in found["fulfillmentHolds"])
+
+    async def stocked(self, item: Any, location: Any) -> Variant:
+        """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
+        number, place = number_of(item, "InventoryItem"), number_of(location, "Location")
+        product = await self._one(PRODUCT, ById(f"item:{number}"), "inventory item")
+        ask = ProductsAsk(ids=(product.id,), location=place)
+        for variant in await self._all(VARIANTS, ask, "product"):
+            if variant.item_id == number:
+                return variant
+        raise ItemFailed(f"The store has no stock of the inventory item {number}.")
+
+    async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
+        """A metafield as it is; None: the object has none. Raises ItemFailed."""
+        found = await self._all(METAFIELD, MetafieldAsk(kind, number, namespace, key), "object")
+        return found[0] if found else None
+
+    async def redirect(self, path: str) -> Redirect | None:
+        """Where a path leads; None: nowhere."""
+        found = await self._all(REDIRECT, RedirectAsk(path), "redirect")
+        return found[0] if found else None
+
+    async def _one(self, op: ReadOp[P, I], ask: P, words: str) -> I:
+        found = await self._all(op, ask, words)
+        if not found:
+            raise ItemFailed(f"The {words} to change is no longer in the store.")
+        return found[0]
+
+    async def _all(self, op: ReadOp[P, I], ask: P, words: str) -> list[I]:
+        try:
+            return await gathered(self.store.reader.read(op, ask))
+        except ItemFailed as failure:
+            if isinstance(failure.__cause__, NotFound):
+                raise ItemFailed(f"The {words} to change is no longer in the store.") from None
+            raise

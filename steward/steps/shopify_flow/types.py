@@ -1,0 +1,31 @@
+"""The tasks a flow may be made of, by their id in files."""
+
+from collections.abc import Mapping
+
+from steward.steps.shopify_flow.actions import ACTIONS
+from steward.steps.shopify_flow.admin_api import ADMIN_REQUEST
+from steward.steps.shopify_flow.fetch import CUSTOMERS, ORDERS, PRODUCTS
+from steward.steps.shopify_flow.http import HttpRequest
+from steward.steps.shopify_flow.hydrate import ReadObjects
+from steward.steps.shopify_flow.kinds import FlowType
+from steward.steps.shopify_flow.logic import Condition, Count, ForEach, RunCode, Sum, Wait
+from steward.steps.shopify_flow.mail import SendEmail
+
+ALL: tuple[FlowType, ...] = (
+    Condition(),
+    ForEach(),
+    Count(),
+    Sum(),
+    RunCode(),
+    Wait(),
+    HttpRequest(),
+    SendEmail(),
+    ORDERS,
+    PRODUCTS,
+    CUSTOMERS,
+    *ACTIONS,
+    ADMIN_REQUEST,
+)
+FLOW_TYPES: Mapping[str, FlowType] = {task: one for one in ALL for task in one.tasks}
+# What a run has beside them: the steps that are put into its plan.
+RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}

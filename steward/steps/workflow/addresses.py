@@ -1,0 +1,63 @@
+"""Addresses and headers of requests a workflow makes: what is sent, and keys a file had in them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, Problem
+
+_KEYS = re.compile(
+    r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
+    r"password|x-.*-(?:key|token|secret))\Z"
+)
+
+
+def whole_address(text: str) -> str:
+    """The address without blanks around it. Raises ItemFailed for one that is not whole, or no https."""
+    url = text.strip()
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme != "https" or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
+        raise ItemFailed("The address of this step is not a whole https address.")
+    return url
+
+
+def with_query(url: str, query: Mapping[str, Any]) -> str:
+    """The address with more parameters; one that is a list stands once for each element."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in query.items():
+        for one in value if js.is_list(value) else [value]:
+            pairs.append((name, js.json_text(one) if js.is_object(one) else js.text(one)))
+    return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
+
+
+def sendable(given: Mapping[str, Any]) -> dict[str, str]:
+    """Headers as they are sent, those of the connection itself left out. Raises ItemFailed."""
+    found = {}
+    for name, value in given.items():
+        text = js.text(value)
+        if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or re.search(r"[\r\n\0]", text):
+            raise ItemFailed(f"The header “{name[:60]}” cannot be sent.")
+        if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
+            continue
+        found[name.lower()] = text
+    return found
+
+
+def removed_from_header(name: str, value: object) -> Iterable[Problem]:
+    """A key a file had in a header or in the query, whose value was not kept."""
+    if _KEYS.match(name.strip()) and value in ("", None):
+        words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
+        yield Problem("error", "credential", words)
+
+
+def removed_from_address(url: str) -> Iterable[Problem]:
+    """A key a file had in an address, whose value was not kept."""
+    for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
+        if _KEYS.match(part):
+            words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
+            yield Problem("error", "credential", words)

@@ -1,0 +1,281 @@
+"""How the origin tool's language reads values: as text, number, truth, date; how paths reach into objects."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
+
+# Told from the rest by their type alone: most values are of one, and to ask what else they are is slow.
+SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+
+
+def is_missing(value: object) -> bool:
+    """Whether it is null or not there."""
+    return value is None or value is UNDEFINED
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """A number, not a boolean."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """A plain object."""
+    return type(value) is dict or (type(value) not in SCALARS and isinstance(value, Mapping))
+
+
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """A list."""
+    return type(value) is list or (type(value) not in SCALARS and isinstance(value, Sequence))
+
+
+def number_text(value: float) -> str:
+    """A number as the language writes it: 5, not 5.0; 1e+21, not 1e21."""
+    if isinstance(value, int):
+        if abs(value) < 10**21:
+            return str(value)
+        value = float(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "0"
+    if value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    digits, _, exponent = repr(value).partition("e")
+    if not exponent:
+        return digits
+    power = int(exponent)
+    if -7 < power < 0:
+        return f"{value:.{len(digits.lstrip('-').replace('.', '')) - 1 - power}f}"
+    return f"{digits.removesuffix('.0')}e{'+' if power > 0 else '-'}{abs(power)}"
+
+
+def text(value: object) -> str:
+    """`String(value)`: lists joined by commas, objects as [object Object]."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if value is UNDEFINED:
+        return "undefined"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value)
+    if isinstance(value, Mapping):
+        return "[object Object]"
+    if isinstance(value, Sequence):
+        return ",".join("" if is_missing(one) else text(one) for one in value)
+    return str(value)
+
+
+def json_text(value: object) -> str:
+    """`JSON.stringify(value)`: no blanks, numbers as the language writes them, not-numbers as null."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if is_missing(value):
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return number_text(value) if math.isfinite(value) else "null"
+    if isinstance(value, Mapping):
+        members = (
+            f"{_quoted(str(name))}:{json_text(one)}" for name, one in value.items() if one is not UNDEFINED
+        )
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ",".join(json_text(one) for one in value) + "]"
+    return _quoted(str(value))
+
+
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+def _quoted(value: str) -> str:
+    return '"' + _ESCAPED.sub(lambda m: _SHORT.get(m[0]) or f"\\u{ord(m[0]):04x}", value) + '"'
+
+
+_BLANKS = " \t\n\r\v\f\u00a0\ufeff\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_BLANKS += "\u2028\u2029\u202f\u205f\u3000"
+_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\Z")
+_RADIX = re.compile(r"0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)\Z")
+
+
+def number(value: object) -> float:
+    """`Number(value)`; NaN when it is not one."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int | float):
+        return value
+    if value is None:
+        return 0
+    if isinstance(value, str):
+        return _number_of(value.strip(_BLANKS))
+    if isinstance(value, Sequence):
+        return _number_of(text(value).strip(_BLANKS))
+    return math.nan
+
+
+def _number_of(stripped: str) -> float:
+    if not stripped:
+        return 0
+    if _RADIX.match(stripped):
+        return int(stripped, 0)
+    if not _DECIMAL.match(stripped):
+        return math.nan
+    if "Infinity" in stripped:
+        return -math.inf if stripped.startswith("-") else math.inf
+    return plain_number(float(stripped))
+
+
+def plain_number(value: float) -> float:
+    """A whole number without a fraction part, so that it is written as one."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def truthy(value: object) -> bool:
+    """`Boolean(value)`."""
+    if is_missing(value):
+        return False
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return value != 0 and not math.isnan(value)
+    if isinstance(value, str):
+        return value != ""
+    return True
+
+
+def stored(value: object) -> Any:
+    """A value as items hold it: what is not there is left out, not-numbers become null."""
+    if value is UNDEFINED:
+        return None
+    if type(value) in SCALARS:
+        return None if type(value) is float and not math.isfinite(value) else value
+    if is_object(value):
+        return {str(name): stored(one) for name, one in value.items() if one is not UNDEFINED}
+    if is_list(value):
+        return [stored(one) for one in value]
+    return value
+
+
+def parsed(value: str) -> Any:
+    """`JSON.parse(value)`; UNDEFINED when it is not JSON."""
+    try:
+        return json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return UNDEFINED
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+_PART = re.compile(
+    r"""[^.\[\]]+|\[(?:(-?\d+(?:\.\d+)?)|(["'])((?:(?!\2)[^\\]|\\.)*?)\2)\]|(?=(?:\.|\[\])(?:\.|\[\]|\Z))"""
+)
+
+
+def path_parts(path: str) -> list[str]:
+    """`a.b[0]["c"]` in its parts."""
+    parts = [""] if path.startswith(".") else []
+    for found in _PART.finditer(path):
+        if found[2] is not None:
+            parts.append(re.sub(r"\\(\\)?", r"\1", found[3]))
+        else:
+            parts.append(found[1] or found[0])
+    return parts or [path]
+
+
+def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
+    """The parts of a path; a field whose name is the whole of it goes before."""
+    if not isinstance(path, str):
+        return path
+    return [path] if isinstance(value, Mapping) and path in value else path_parts(path)
+
+
+def at(value: object, path: str | Sequence[str]) -> Any:
+    """The value below a path; UNDEFINED when it is not there."""
+    parts = _parts_in(value, path)
+    for part in parts:
+        value = member(value, part)
+        if value is UNDEFINED:
+            return UNDEFINED
+    return value
+
+
+def member(value: object, name: str) -> Any:
+    """An own member of an object, an element of a list, or a length."""
+    if isinstance(value, Mapping):
+        return value.get(name, UNDEFINED)
+    if isinstance(value, str | list | tuple):
+        if name == "length":
+            return len(value) if not isinstance(value, str) else len(value.encode("utf-16-le")) // 2
+        if name.isdigit() and int(name) < len(value):
+            return value[int(name)]
+    return UNDEFINED
+
+
+def put(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
+    """Sets the value at a path, making objects and lists on the way as the origin does."""
+    parts = _parts_in(target, path)
+    here: Any = target
+    for place, part in enumerate(parts[:-1]):
+        child = member(here, part)
+        if not isinstance(child, dict | list):
+            child = [] if parts[place + 1].isdigit() else {}
+            _put_one(here, part, child)
+        here = child
+    _put_one(here, parts[-1], value)
+
+
+def _put_one(target: Any, name: str, value: object) -> None:
+    if isinstance(target, list):
+        if not name.isdigit() or int(name) > len(target) + 10_000:
+            return
+        target.extend([None] * (int(name) + 1 - len(target)))
+        target[int(name)] = value
+    else:
+        target[name] = value
+
+
+def drop(target: Any, path: str | Sequence[str]) -> None:
+    """Removes what is at a path, if it is there."""
+    parts = _parts_in(target, path)
+    parent = at(target, parts[:-1]) if len(parts) > 1 else target
+    if isinstance(parent, dict):
+        parent.pop(parts[-1], None)
+    elif isinstance(parent, list) and parts[-1].isdigit() and int(parts[-1]) < len(parent):
+        parent[int(parts[-1])] = None
+
+
+def copied(value: object) -> Any:
+    """A deep copy in plain dicts and lists, safe to change."""
+    if type(value) in SCALARS:
+        return value
+    if is_object(value):
+        return {name: copied(one) for name, one in value.items()}
+    if is_list(value):
+        return [copied(one) for one in value]
+    return value
+
+
+def strict_key(value: Any) -> str:
+    """Equal for equal values of one type."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
+    return json_text(value) if value is not UNDEFINED else "undefined"
+
+
+def fuzzy_key(value: Any) -> str:
+    """Equal also across small differences of type: 3 and '3', null and ''."""
+    if is_missing(value) or value == "":
+        return ""
+    return strict_key(value) if is_object(value) or is_list(value) else text(value)

@@ -1,0 +1,152 @@
+"""The order in which the steps of an items plan run (imports 3.2-3.4); pure: it runs and journals nothing.
+
+Depth first on a stack. The caller takes an execution, runs it or replays what the journal has of it, and
+settles it here; a held one is settled later, once everything else has run (engine 10.1).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from steward.model.plan import Edge, Plan, PlanStep
+from steward.steps.workflow.items import History, Items, Outputs, Ran, Source
+
+
+@dataclass(slots=True)
+class Execution:
+    """One run of a step: its items by input and where they came from.
+
+    `iteration` is how its row is numbered, where the order says so; else that follows from `run`.
+    """
+
+    step: PlanStep
+    run: int
+    inputs: list[Items]
+    sources: list[Source | None]
+    iteration: str | None = None
+
+
+@dataclass(slots=True)
+class _Arriving:
+    """A step to run, as it lies on the stack or waits for inputs."""
+
+    step: PlanStep
+    inputs: dict[int, Items] = field(default_factory=dict)
+    sources: dict[int, Source] = field(default_factory=dict)
+
+
+class Order:
+    """Which step runs next, from the trigger's items on."""
+
+    def __init__(self, plan: Plan, *, entry: str, items: Items, demands: Callable[[PlanStep], bool]) -> None:
+        self.history: History = {}
+        self._steps = {step.name: step for step in plan.steps}
+        self._ports = {step.name: _ports(step) for step in plan.steps}
+        self._after: dict[str, list[Edge]] = {}
+        self._connected: dict[str, set[int]] = {}
+        for edge in plan.edges:
+            if edge.target in self._steps:
+                self._after.setdefault(edge.source, []).append(edge)
+                self._connected.setdefault(edge.target, set()).add(edge.input)
+        self._demands = demands
+        self._stack: list[_Arriving] = []
+        self._waiting: list[_Arriving] = []
+        self._runs: dict[str, int] = {}
+        self._ports[entry] = ("out:0",)
+        self.history[entry] = [Ran([items], [])]
+        self._send_on(entry, 0, [items])
+
+    def next(self) -> Execution | None:
+        """The next execution; None when only held ones, or inputs that never come, are left."""
+        if not self._stack:
+            return None
+        arriving = self._stack.pop()
+        step = arriving.step
+        run = self._runs.get(step.name, 0)
+        self._runs[step.name] = run + 1
+        count = max(_inputs(step), 1)
+        inputs = [arriving.inputs.get(place, []) for place in range(count)]
+        sources = [arriving.sources.get(place) for place in range(count)]
+        self.history.setdefault(step.name, []).append(Ran(None, sources))
+        return Execution(step, run, inputs, sources)
+
+    def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
+        """The execution ended with these outputs; None: it failed and nothing follows."""
+        ran = self.history[execution.step.name][execution.run]
+        ran.outputs, ran.error = outputs, error
+        if outputs is not None:
+            self._send_on(execution.step.name, execution.run, outputs)
+
+    def start_waiting(self) -> bool:
+        """With nothing else left, lets the waiting step furthest up run with what it has (imports 3.3)."""
+        ready = [one for one in self._waiting if not self._demands(one.step)]
+        if self._stack or not ready:
+            return bool(self._stack)
+        names = {one.step.name for one in ready}
+        first = next((one for one in ready if not self._comes_after(one.step.name, names)), ready[0])
+        self._waiting.remove(first)
+        self._stack.append(first)
+        return True
+
+    def starved(self) -> list[PlanStep]:
+        """Steps that wait for an input that never came."""
+        return [one.step for one in self._waiting]
+
+    def _comes_after(self, name: str, others: set[str]) -> bool:
+        """Whether another of `others` lies before the step, other than round a cycle through itself."""
+        seen, open_ = {name}, [name]
+        while open_:
+            here = open_.pop()
+            for source, edges in self._after.items():
+                if source not in seen and any(edge.target == here for edge in edges):
+                    if source in others:
+                        return True
+                    seen.add(source)
+                    open_.append(source)
+        return False
+
+    def _send_on(self, name: str, run: int, outputs: Outputs) -> None:
+        ports = self._ports[name]
+        arrived: list[tuple[Edge, int]] = []
+        for edge in self._after.get(name, ()):
+            output = ports.index(edge.port) if edge.port in ports else -1
+            if 0 <= output < len(outputs) and outputs[output]:
+                arrived.append((edge, output))
+        arrived.sort(key=lambda one: one[1])
+        ready: list[_Arriving] = []
+        for edge, output in arrived:
+            arriving = self._arrive(edge, outputs[output], Source(name, output, run))
+            if arriving is not None:
+                ready.append(arriving)
+        ready.sort(key=lambda one: _height(one.step))  # the topmost, then leftmost, runs first
+        self._stack.extend(reversed(ready))
+
+    def _arrive(self, edge: Edge, items: Items, source: Source) -> _Arriving | None:
+        """The step's arrival when it can run now; None while it waits for other inputs."""
+        step = self._steps[edge.target]
+        if _inputs(step) <= 1:
+            return _Arriving(step, {0: items}, {0: source})
+        waiting = next(
+            (one for one in self._waiting if one.step is step and edge.input not in one.inputs), None
+        )
+        if waiting is None:
+            waiting = _Arriving(step)
+            self._waiting.append(waiting)
+        waiting.inputs[edge.input] = items
+        waiting.sources[edge.input] = source
+        if not self._connected[step.name] <= waiting.inputs.keys():
+            return None
+        self._waiting.remove(waiting)
+        return waiting
+
+
+def _ports(step: PlanStep) -> tuple[str, ...]:
+    return step.origin.ports if step.origin is not None else ("out:0",)
+
+
+def _inputs(step: PlanStep) -> int:
+    return step.origin.inputs if step.origin is not None else 1
+
+
+def _height(step: PlanStep) -> tuple[float, float]:
+    x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+    return y, x

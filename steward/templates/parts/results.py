@@ -1,0 +1,45 @@
+"""The schemas of results: counts, money, texts and lists as every template writes them (templates 6)."""
+
+from collections.abc import Mapping
+
+from steward.model.json import JsonObject, JsonValue
+from steward.templates.parts.inputs import DIALECT
+
+# A list of a result holds the first 200 entries (templates 1, "Result").
+RESULT_ENTRIES = 200
+
+COUNT: JsonObject = {"type": "integer", "minimum": 0}
+WHOLE: JsonObject = {"type": "integer"}  # such as stock, which may be negative
+TEXT: JsonObject = {"type": "string"}
+AMOUNT: JsonObject = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
+
+REFUSED_ROW: Mapping[str, JsonObject] = {
+    "row": {"type": ["integer", "null"], "minimum": 1},
+    "key": {"type": ["string", "null"]},
+    "code": TEXT,
+    "message": TEXT,
+}
+
+
+def or_null(rule: JsonObject) -> JsonObject:
+    """The rule, or null."""
+    return {**rule, "type": [str(rule["type"]), "null"]}
+
+
+def list_of(fields: Mapping[str, JsonObject]) -> JsonObject:
+    """A list of objects that have exactly these fields."""
+    return {"type": "array", "maxItems": RESULT_ENTRIES, "items": _closed(fields)}
+
+
+def result_schema(fields: Mapping[str, JsonObject]) -> JsonObject:
+    """The schema of a result with exactly these fields."""
+    return {"$schema": DIALECT, **_closed(fields)}
+
+
+def _closed(fields: Mapping[str, JsonObject]) -> dict[str, JsonValue]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(fields),
+        "properties": dict(fields),
+    }

@@ -1,0 +1,266 @@
+"""Writes that are ready together share one commit, and a failing one takes nothing of the others with it."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward.database.engine.base import Engine, Shared, Tx, Weighed
+from steward.database.engine.group_commit import GROUP_ITEMS, WORTH_A_SECOND
+from steward.database.engine.migrate import is_sqlite, sqlite_path
+from steward.database.engine.postgres import PostgresEngine
+from steward.database.engine.sqlite import QUEUE_BYTES, SqliteEngine
+from steward.database.engine.sqlite_log import LONGEST_PAGES
+from steward.model.refusals import Unavailable
+from tests.fake_clock import FakeClock
+
+
+class Fault(Exception):
+    """What a failing act raises."""
+
+
+async def keep(tx: Tx, worker: str) -> None:
+    """One row of a table that has no owner."""
+    await tx.execute(
+        "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
+        " VALUES (:name, '1', 'alive', :now, :now, 1)",
+        {"name": worker},
+    )
+
+
+async def names(tx: Tx) -> list[str]:
+    """The rows that stand."""
+    return [row["name"] for row in await tx.all("SELECT name FROM workers ORDER BY name")]
+
+
+async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock) -> None:
+    """engine 2 "Failure of one": the failing one rolled back, the others stand."""
+
+    async def write(number: int) -> None:
+        async def act(tx: Tx) -> None:
+            await keep(tx, f"w{number:02}")
+            if number % 3 == 0:
+                raise Fault
+
+        await engine.write(clock.now(), act)
+
+    outcomes = await asyncio.gather(*(write(number) for number in range(30)), return_exceptions=True)
+    assert [isinstance(outcome, Fault) for outcome in outcomes] == [n % 3 == 0 for n in range(30)]
+    assert await engine.read(clock.now(), names) == [f"w{n:02}" for n in range(30) if n % 3]
+
+
+async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
+    engine: Engine, clock: FakeClock
+) -> None:
+    """engine 2 "Refusals roll back", "Failure of one"."""
+
+    async def refuse(tx: Tx) -> None:
+        await names(tx)
+        raise Fault
+
+    async def write(number: int) -> None:
+        async def act(tx: Tx) -> None:
+            await keep(tx, f"w{number}")
+
+        await engine.write(clock.now(), refuse if number % 2 else act)
+
+    outcomes = await asyncio.gather(*(write(number) for number in range(8)), return_exceptions=True)
+    assert sum(isinstance(outcome, Fault) for outcome in outcomes) == 4
+    assert await engine.read(clock.now(), names) == ["w0", "w2", "w4", "w6"]
+
+
+async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock: FakeClock) -> None:
+    """engine 2: what an act wrote before it failed is gone with it, also when the database refused it."""
+
+    async def twice(tx: Tx) -> None:
+        await keep(tx, "first")
+        await tx.execute("INSERT INTO schema_version (version, applied_at, sha256) VALUES (1, 1, 'x')")
+
+    with pytest.raises(Exception, match=r"(?i)unique|permission"):
+        await engine.write(clock.now(), twice)
+    assert await engine.read(clock.now(), names) == []
+
+
+async def alone(tx: Tx, item: str) -> str:
+    """One of a kind that shares its calls; three of them the service cannot take."""
+    if item.startswith("refused"):
+        raise Unavailable
+    await keep(tx, item)
+    return item
+
+
+async def together(tx: Tx, items: Sequence[str]) -> list[str]:
+    """All of them, or none."""
+    return [await alone(tx, item) for item in items]
+
+
+async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: FakeClock) -> None:
+    """engine 2, "Failure of one": the batch is run again item by item; the failing ones have the error"""
+    wanted = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
+    acts = [engine.write(clock.now(), Shared(item, alone, together, everywhere=True)) for item in wanted]
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    stand = [item for item in wanted if not item.startswith("refused")]
+    assert [one for one in outcomes if isinstance(one, str)] == stand
+    assert sum(isinstance(one, Unavailable) for one in outcomes) == 3
+    assert await engine.read(clock.now(), names) == stand
+
+
+async def mirrored(tx: Tx, item: int) -> int:
+    """One that would write."""
+    return item
+
+
+async def all_mirrored(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Several."""
+    return items
+
+
+async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: str, clock: FakeClock) -> None:
+    """engine 2 "Group commit": what is ready together shares a call; of several kinds none is passed over"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+    sizes: list[int] = []
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
+
+    def kind_of(number: int) -> Callable[[Tx, Sequence[int]], Awaitable[Sequence[int]]]:
+        async def together(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+            row = await tx.one("SELECT count(*) AS n FROM workers")
+            assert row is not None
+            return [number * 100 + item for item in items]
+
+        return together
+
+    async def alone(tx: Tx, item: int) -> int:
+        raise AssertionError("nothing failed that was shared")
+
+    kinds = [kind_of(number) for number in range(3)]
+    wanted = [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (2, 1), (1, 3), (2, 2), (1, 4), (0, 4), (0, 5)]
+    acts = [engine.write(clock.now(), Shared(item, alone, kinds[n], at_once=True)) for n, item in wanted]
+    assert await asyncio.gather(*acts) == [n * 100 + item for n, item in wanted]
+    assert sizes == [5, 4, 2]
+    await engine.close()
+
+
+async def refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Fails whatever it is given."""
+    raise ValueError("not together")
+
+
+async def forgetful(tx: Tx, items: Sequence[int]) -> Sequence[int]:
+    """Answers one fewer than asked."""
+    return items[:-1]
+
+
+async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: FakeClock) -> None:
+    """engine 2 "Group commit": every item is answered; what was done by itself, though it cannot be told"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+
+    def full(kind: str, error: Exception) -> None:
+        raise OSError(28, "No space left on device")
+
+    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, split=full)
+    for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
+        acts = [engine.write(clock.now(), Shared(item, mirrored, together)) for item in range(3)]
+        answers = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
+        assert [None if isinstance(one, ValueError) else one for one in answers] == expected
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("count", "calls"),
+    [
+        (2 * WORTH_A_SECOND - 1, [2 * WORTH_A_SECOND - 1]),
+        (2 * WORTH_A_SECOND, [WORTH_A_SECOND, WORTH_A_SECOND]),
+        (2 * GROUP_ITEMS, [GROUP_ITEMS, GROUP_ITEMS]),
+        (2 * GROUP_ITEMS + 1, [GROUP_ITEMS, GROUP_ITEMS, 1]),
+    ],
+)
+async def test_so_many_share_a_call(
+    database_url: str, clock: FakeClock, count: int, calls: list[int]
+) -> None:
+    """engine 2 "Group commit": at most 200; two of a kind where both are worth it"""
+    if is_sqlite(database_url):
+        pytest.skip("SQLite gathers in its writer")
+    sizes: list[int] = []
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
+    acts = [engine.write(clock.now(), Shared(item, mirrored, all_mirrored)) for item in range(count)]
+    assert await asyncio.gather(*acts) == list(range(count))
+    assert sizes == calls
+    await engine.close()
+
+
+async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:
+    """engine 18: 64 MiB, then 503; a heartbeat passes all the same"""
+    engine = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
+    half = bytes(QUEUE_BYTES // 2)
+
+    async def weighs(tx: Tx, load: bytes) -> int:
+        return len(load)
+
+    def write(load: bytes, *, urgent: bool = False) -> Awaitable[int]:
+        act = Weighed(partial(weighs, load=load), len(load))
+        return engine.write(clock.now(), act, urgent=urgent)
+
+    acts = [write(half), write(half), write(b"1"), write(half, urgent=True)]
+    outcomes = await asyncio.gather(*acts, return_exceptions=True)
+    assert isinstance(outcomes[2], Unavailable)
+    assert [one for one in outcomes if not isinstance(one, Unavailable)] == [len(half)] * 3
+    assert await write(b"1") == 1
+    await engine.close()
+
+
+FAILED = "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)" + (
+    " VALUES ('t', :key, 1, :at, :message, :at)"
+)
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 63, 64, 65, 97])
+async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeClock, count: int) -> None:
+    """engine 2: multi-row statements; one row that is refused, and none of them is written"""
+    rows = [(f"{n:03}", n, f"message {n}") for n in range(count)]
+
+    async def write(tx: Tx, rows: Sequence[Sequence[object]]) -> int:
+        return await tx.many(FAILED, rows)
+
+    async def read(tx: Tx) -> list[tuple[object, ...]]:
+        found = await tx.all("SELECT key, not_before, message, last_at FROM tick_failures ORDER BY key")
+        return [tuple(row[name] for name in ("key", "not_before", "message", "last_at")) for row in found]
+
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        await engine.write(clock.now(), partial(write, rows=[*rows, rows[-2]]))
+    assert await engine.read(clock.now(), read) == []
+    assert await engine.write(clock.now(), partial(write, rows=rows)) == count
+    assert await engine.read(clock.now(), read) == [(key, at, message, at) for key, at, message in rows]
+
+
+def begun_anew(file: Path) -> int:
+    """How often the log of a file has begun anew, as its head counts."""
+    with file.with_name(file.name + "-wal").open("rb") as log:
+        return int.from_bytes(log.read(16)[12:], "big")
+
+
+async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str, clock: FakeClock) -> None:
+    """engine 2 "Durability": copied beside the writer; past its longest the writer itself sees to it"""
+    file = sqlite_path(sqlite_url)
+    engine = SqliteEngine(file, clock=clock)
+    rows = [(f"{n:05}", n, "m" * 3_000) for n in range(1_000)]
+
+    async def write(tx: Tx, turn: int) -> None:
+        await tx.many(FAILED, [(f"{turn}-{key}", at, message) for key, at, message in rows])
+
+    await engine.write(clock.now(), partial(write, turn=0))
+    turns, first = 1, begun_anew(file)
+    # Three at a time, so that one always waits; on any disk it comes long before so much is written.
+    while begun_anew(file) == first and turns < 10 * LONGEST_PAGES // len(rows):
+        await asyncio.gather(*(engine.write(clock.now(), partial(write, turn=turns + n)) for n in range(3)))
+        turns += 3
+    assert begun_anew(file) > first
+    await engine.close()
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        assert database.execute("SELECT count(*) FROM tick_failures").fetchone() == (turns * len(rows),)
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,104 @@
+"""Hints between processes over PostgreSQL: heard by others, not by who told them, and again after a cut."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.clock import SystemClock
+from steward.database.engine.wakeups import KINDS, Wakeups
+
+SECONDS = 30
+
+
+class Ear:
+    """What one process was told."""
+
+    def __init__(self) -> None:
+        self.kinds: asyncio.Queue[str] = asyncio.Queue()
+
+    async def hears(self, *kinds: str) -> list[str]:
+        """The next hints, as many as named, in any order."""
+        async with asyncio.timeout(SECONDS):
+            return sorted([await self.kinds.get() for _ in kinds])
+
+
+class Cut:
+    """A connection that was cut and does not know it."""
+
+    def is_closed(self) -> bool:
+        """Not that it knew."""
+        return False
+
+    def get_server_pid(self) -> int:
+        """Nobody's."""
+        return 0
+
+    def terminate(self) -> None:
+        """There is nothing left to end."""
+
+    async def execute(self, *_: object) -> None:
+        """As asyncpg does it then."""
+        raise asyncpg.InternalClientError("cut")
+
+
+@asynccontextmanager
+async def listening(url: str) -> AsyncIterator[tuple[Wakeups, Ear]]:
+    """A process that listens, once it does: then it looks for everything it may have missed."""
+    ear = Ear()
+    wakeups = Wakeups(url, ear.kinds.put_nowait, clock=SystemClock())
+    wakeups.listen()
+    assert await ear.hears(*KINDS) == sorted(KINDS)
+    yield wakeups, ear
+    await wakeups.close()
+
+
+async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> None:
+    """engine 7: NOTIFY on a connection of its own; hints told together merge"""
+    async with listening(postgresql_url) as (first, own), listening(postgresql_url) as (_, other):
+        first.tell("ready")
+        first.tell("ready")
+        first.tell("due")
+        assert await other.hears("due", "ready") == ["due", "ready"]
+        first.tell("listen")
+        assert await other.hears("listen") == ["listen"]
+        assert own.kinds.empty()
+
+
+async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(postgresql_url: str) -> None:
+    """engine 7: lost hints cost latency only"""
+    async with listening(postgresql_url) as (_, ear), listening(postgresql_url) as (teller, _):
+        watching = await asyncpg.connect(postgresql_url)
+        await watching.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND query LIKE 'LISTEN%' AND datname = current_database()"
+        )
+        await watching.close()
+        assert await ear.hears(*KINDS) == sorted(KINDS)
+        teller.tell("event")
+        assert await ear.hears("event") == ["event"]
+
+
+async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """engine 7: neither the ear nor the voice is lost for good"""
+    real, cuts = asyncpg.connect, [asyncpg.InternalClientError("cut")]
+
+    async def connect(*args: Any, **more: Any) -> Any:
+        if cuts:
+            raise cuts.pop()
+        return await real(*args, **more)
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    async with listening(postgresql_url) as (teller, _), listening(postgresql_url) as (_, other):
+        assert not cuts
+        teller._voice = Cut()
+        teller.tell("due")
+        assert teller._telling is not None
+        await teller._telling
+        teller.tell("event")
+        assert await other.hears("event") == ["event"]

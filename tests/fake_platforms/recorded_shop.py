@@ -1,0 +1,286 @@
+"""Loads into a pretend shop the state a recording shows, from nothing but the recorded answers."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from steward.fake_platforms.woocommerce import blank, stock
+from steward.fake_platforms.woocommerce.shop import Shop
+
+Row = dict[str, Any]
+
+_KINDS = (
+    ("variation", r"products/(?P<parent>\d+)/variations(/(?P<id>\d+|batch))?"),
+    ("variation", r"variations(?P<id>)"),
+    ("tag", r"products/tags(/(?P<id>\d+|batch))?"),
+    ("category", r"products/categories(/(?P<id>\d+|batch))?"),
+    ("product", r"products(/(?P<id>\d+|batch))?"),
+    ("note", r"orders/(?P<parent>\d+)/notes(/(?P<id>\d+))?"),
+    ("refund", r"orders/(?P<parent>\d+)/refunds(/(?P<id>\d+))?"),
+    ("order", r"orders(/(?P<id>\d+|batch))?"),
+    ("customer", r"customers(/(?P<id>\d+|batch))?"),
+    ("webhook", r"webhooks(/(?P<id>\d+|batch))?"),
+)
+NUMBERS = {
+    "product": "post",
+    "variation": "post",
+    "order": "post",
+    "refund": "post",
+    "tag": "term",
+    "category": "term",
+    "customer": "user",
+    "note": "comment",
+    "webhook": "webhook",
+}
+_NOT_STORED = ("_links", "permalink_template", "generated_slug", "order_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path means: a kind of object, its own number, its parent's."""
+
+    kind: str
+    id: int | None
+    parent: int | None
+    is_batch: bool
+
+
+def target(path: str) -> Target | None:
+    """The kind of object a path of the shop leads to; None for anything else."""
+    inner = path.removeprefix("/wp-json/wc/v3/").strip("/")
+    for kind, pattern in _KINDS:
+        match = re.fullmatch(pattern, inner)
+        if match:
+            parts = match.groupdict()
+            number, parent = parts["id"], parts.get("parent")
+            is_batch = number == "batch"
+            own = int(number) if number and not is_batch else None
+            return Target(kind, own, int(parent) if parent else None, is_batch)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One object as one answer showed it."""
+
+    kind: str
+    id: int
+    row: Row
+    method: str
+    is_new: bool
+
+
+def views(exchange: Row) -> Iterator[View]:
+    """Every object an answer shows."""
+    request, response = exchange["request"], exchange["response"]
+    found, body = target(request["path"]), response.get("body")
+    if found is None or response["status"] >= 300 or body is None:
+        return
+    method = request["method"]
+    rows: list[tuple[Row, bool]]
+    if isinstance(body, list):
+        rows = [(row, False) for row in body]
+    elif found.is_batch:
+        listed = [
+            (row, name == "create") for name, held in body.items() if isinstance(held, list) for row in held
+        ]
+        rows = [(row, is_new) for row, is_new in listed if isinstance(row, dict) and "error" not in row]
+    else:
+        rows = [(body, method == "POST" and response["status"] == 201)]
+    for row, is_new in rows:
+        if isinstance(row, dict) and isinstance(row.get("id"), int):
+            kind = "variation" if row.get("type") == "variation" else found.kind
+            named = {"product": "parent_id", "variation": "parent_id"}.get(kind, "order_id")
+            parent = {named: found.parent} if found.parent else {}
+            yield View(kind, int(row["id"]), {**parent, **row}, method, is_new)
+
+
+# Refusals because another account has an e-mail address or a username, and the field they are about.
+_TAKEN = {
+    "registration-error-email-exists": "email",
+    "woocommerce_rest_customer_invalid_email": "email",
+    "registration-error-username-exists": "username",
+}
+
+
+@dataclass(slots=True)
+class Known:
+    """What the answers of a folder tell of one object."""
+
+    fullest: Row = field(default_factory=dict)
+    made_in: set[str] = field(default_factory=set)
+    first_in: dict[str, View] = field(default_factory=dict)
+
+
+class Recording:
+    """A folder of exchange files (data/woocommerce/README.md), and what it tells of the shop behind it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files: dict[str, Row] = {}
+        for path in sorted(folder.glob("*.json")):
+            content = json.loads(path.read_text("utf-8"))
+            if isinstance(content, dict) and "exchanges" in content:
+                self.files[path.name] = content
+        self._known: dict[tuple[str, int], Known] = {}
+        self._unseen = itertools.count(1_000_000)  # numbers for those whose own number no answer shows
+        for name, content in self.files.items():
+            for exchange in content["exchanges"]:
+                for view in views(exchange):
+                    self._learn(name, view)
+
+    def _learn(self, name: str, view: View) -> None:
+        known = self._known.setdefault((view.kind, view.id), Known())
+        if len(view.row) > len(known.fullest):
+            known.fullest = view.row
+        if view.is_new:
+            known.made_in.add(name)
+        known.first_in.setdefault(name, view)
+
+    def load(self, shop: Shop, name: str) -> None:
+        """Fills an empty shop with what was there before the first exchange of the file `name`."""
+        addressed = set()
+        for exchange in self.files[name]["exchanges"]:
+            found = target(exchange["request"]["path"])
+            if found is not None and found.id is not None:
+                addressed.add((found.kind, found.id))
+            if found is not None and found.parent is not None:
+                addressed.add(("product" if found.kind == "variation" else "order", found.parent))
+        for (kind, number), known in sorted(self._known.items()):
+            is_met = name in known.first_in or (kind, number) in addressed
+            if name in known.made_in or (known.made_in and not is_met):
+                continue
+            row = dict(known.fullest)
+            first = known.first_in.get(name)
+            if first is not None and first.method in ("GET", "DELETE"):
+                row |= first.row
+            put(shop, kind, row)
+        for kind, row in self._mentioned(name):
+            known_here = self._known.get((kind, int(row["id"])))
+            is_made_here = known_here is not None and name in known_here.made_in
+            if not is_made_here and not is_held(shop, kind, int(row["id"])):
+                put(shop, kind, row)
+        complete(shop)
+
+    def _mentioned(self, name: str) -> Iterator[tuple[str, Row]]:
+        """Who holds a SKU, a term's name, an e-mail address or a username already, as refusals tell."""
+        for exchange in self.files[name]["exchanges"]:
+            found, body = target(exchange["request"]["path"]), exchange["response"].get("body")
+            asked = exchange["request"].get("body")
+            for code, told in _refusals(body):
+                if code == "product_invalid_sku":
+                    sku = told["unique_sku"].rpartition("-")[0]
+                    yield "product", {"id": told["resource_id"], "sku": sku}
+                elif code in _TAKEN and isinstance(asked, dict):
+                    field = _TAKEN[code]
+                    value = asked.get(field)
+                    if isinstance(value, str) and not self._shows_customer(name, field, value):
+                        yield "customer", {"id": next(self._unseen), field: value}
+                elif code == "term_exists" and found is not None and isinstance(asked, dict):
+                    yield found.kind, {"id": told["resource_id"], "name": asked["name"], "description": ""}
+
+    def _shows_customer(self, name: str, field: str, value: str) -> bool:
+        """Whether an answer of the file shows a customer with this e-mail address or username."""
+        shown = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
+        return any(str(row.get(field, "")).casefold() == value.casefold() for row in shown)
+
+
+def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
+    if isinstance(body, dict):
+        if "code" in body and isinstance(body.get("data"), dict):
+            yield body["code"], body["data"]
+        for value in body.values():
+            yield from _refusals(value)
+    elif isinstance(body, list):
+        for item in body:
+            yield from _refusals(item)
+
+
+def is_held(shop: Shop, kind: str, number: int) -> bool:
+    """Whether the shop knows the product, variation or term already."""
+    terms = shop.terms["tags"] if kind == "tag" else shop.terms["categories"]
+    return number in (terms if kind in ("tag", "category") else {**shop.products, **shop.variations})
+
+
+def put(shop: Shop, kind: str, row: Row) -> None:
+    """Stores one object as an answer showed it, completed where the answer was a part."""
+    stored = {key: value for key, value in row.items() if key not in _NOT_STORED}
+    number = int(row["id"])
+    match kind:
+        case "product":
+            shop.products[number] = blank.product() | {"variations": []} | stored
+        case "variation":
+            if stored.get("manage_stock") == "parent":
+                stored |= {"manage_stock": False, "stock_quantity": None}
+            known = set(blank.variation())
+            kept = {key: value for key, value in stored.items() if key in known}
+            shop.variations[number] = blank.variation() | kept
+        case "tag" | "category":
+            table = shop.terms["tags" if kind == "tag" else "categories"]
+            table[number] = {key: value for key, value in stored.items() if key != "count"}
+        case "order":
+            shop.orders[number] = blank.order() | {"number": str(number)} | stored
+        case "refund":
+            shop.refunds[number] = {**stored, "order_id": row["order_id"]}
+        case "note":
+            shop.notes.setdefault(row["order_id"], []).append(stored)
+        case "customer":
+            shop.customers[number] = blank.customer() | stored
+        case "webhook":
+            shop.webhooks[number] = {"resource": "", "event": "", "hooks": [], "topic": ""} | stored
+            shop.webhook_secrets[number] = "recorded"
+
+
+def complete(shop: Shop) -> None:
+    """Adds what objects only mention: terms of products, variations of their parents; and numbers to come."""
+    for product in shop.products.values():
+        for kind in ("tags", "categories"):
+            for term in product[kind]:
+                whole = {"parent": 0, "display": "default", "image": None, "menu_order": 0}
+                extra = whole if kind == "categories" else {}
+                shop.terms[kind].setdefault(term["id"], {**term, "description": "", **extra})
+    for number, row in list(shop.variations.items()):
+        parent = shop.products.get(row["parent_id"])
+        if parent is None:
+            del shop.variations[number]
+        elif number not in parent["variations"]:
+            parent["variations"] = sorted([*parent["variations"], number])
+    for product in shop.products.values():
+        product["variations"] = [one for one in product["variations"] if one in shop.variations]
+    for table in (shop.products, shop.variations, shop.orders, shop.customers):
+        for row in table.values():
+            for name in ("date_created", "date_modified"):
+                known = row[f"{name}_gmt"]
+                at = datetime.fromisoformat(known).replace(tzinfo=UTC) if known else None
+                row[name], row[f"{name}_gmt"] = shop.stamp(at)
+    for kind in set(NUMBERS.values()) | {"meta", "line"}:
+        shop.set_next_id(kind, 100_000)
+
+
+def catch_up(shop: Shop, exchange: Row) -> None:
+    """Brings the shop to what was changed between the recorded exchanges without being recorded.
+
+    A read tells the whole of it. An answered write tells of the price and the quantity it did not write.
+    """
+    request = exchange["request"]
+    written = request.get("body") if isinstance(request.get("body"), dict) else {}
+    tables = {"product": shop.products, "variation": shop.variations, "order": shop.orders}
+    tables |= {"customer": shop.customers, "webhook": shop.webhooks}
+    for view in views(exchange):
+        held = tables.get(view.kind, {}).get(view.id)
+        if held is None or view.row.get("manage_stock") == "parent":
+            continue
+        if view.method == "GET":
+            held.update({key: value for key, value in view.row.items() if key in held})
+            # A product names variations that no answer showed: the shop does not have those.
+            if "variations" in held:
+                held["variations"] = [one for one in held["variations"] if one in shop.variations]
+        elif view.method == "PUT" and view.kind in ("product", "variation"):
+            for name in ("regular_price", "stock_quantity"):
+                if name not in written and view.row.get(name) not in (None, "") and held[name] is not None:
+                    held[name] = view.row[name]
+            stock.derive_stock(held)

@@ -1,0 +1,269 @@
+"""Replays recorded exchanges of a real shop against the pretend one and tells where they differ."""
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from steward.fake_platforms import world
+from steward.fake_platforms.woocommerce.shop import Key, Shop
+from steward.outbound.errors import CallError
+from tests.fake_platforms.connector_view import delivery_differences, view_differences
+from tests.fake_platforms.recorded_shop import NUMBERS, Recording, Row, catch_up, target, views
+
+_NOW = datetime(2026, 11, 20, 17, 45, tzinfo=UTC)
+_RIGHTS = {"read_write": "read_write", "read_only": "read", "write_only": "write", "customer_user": "person"}
+_OFFERED = re.compile(
+    r"/wc/v3/(products(/\d+(/variations(/(\d+|batch))?)?|/batch|/(tags|categories)(/(\d+|batch))?)?"
+    r"|orders(/\d+(/(notes|refunds)(/\d+)?)?|/batch)?|customers(/(\d+|batch))?|variations|webhooks(/(\d+|batch))?"
+    r"|system_status|settings/\w+(/\w+)?|data/currencies/current)/?$"
+)
+# What a recording nobody thought of may lead to: told as a difference, and gone on with the next one.
+_ODD = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
+    *(httpx.HTTPError, CallError),
+)
+# Maps from data to data, whose keys are not part of an answer's shape.
+_FREE_MAPS = ("options", "params", "details")
+
+
+def out_of_scope(exchange: Row) -> str | None:
+    """Why an exchange is not compared, or None. Kept short; every line has its reason."""
+    request, response = exchange["request"], exchange["response"]
+    body = response.get("body")
+    code = body.get("code") if isinstance(body, dict) else None
+    if "/wc/v3/" in request["path"] and not _OFFERED.search(request["path"]) and code != "rest_no_route":
+        return "the pretend shop does not have this resource (contract 9.1 does not list it)"
+    if exchange["scheme"] == "http" and exchange["auth"] in _RIGHTS:
+        return "the pretend shop takes Basic over http on purpose (contract 9.1)"
+    if response["status"] >= 500 and (code == "wp_die" or not isinstance(body, dict)):
+        return "a state of the shop's machine, not of its data; a fault stands for it (contract 9.2)"
+    return None
+
+
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return type(value).__name__
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def shape_differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
+    """Where two answers differ in keys or in types of values; lists are compared item by item."""
+    if _kind(theirs) != _kind(ours):
+        yield f"{where or 'body'}: {_kind(theirs)} in the recording, {_kind(ours)} here"
+    elif isinstance(theirs, dict):
+        if where.rpartition(".")[2] in _FREE_MAPS:
+            return
+        for key in sorted(set(theirs) ^ set(ours)):
+            yield f"{where}.{key}: only {'in the recording' if key in theirs else 'here'}"
+        for key in theirs.keys() & ours.keys():
+            yield from shape_differences(theirs[key], ours[key], f"{where}.{key}")
+    elif isinstance(theirs, list):
+        for place, (one, other) in enumerate(zip(theirs, ours, strict=False)):
+            yield from shape_differences(one, other, f"{where}[{place}]")
+
+
+def _projected(value: Any, asked: Any) -> Any:
+    """The part of an answered value that the request wrote."""
+    if isinstance(asked, dict) and isinstance(value, dict):
+        return {key: _projected(value[key], asked[key]) for key in asked if key in value}
+    if isinstance(asked, list) and isinstance(value, list) and asked and isinstance(asked[0], dict):
+        names = {name for item in asked for name in item}
+        return [{name: item.get(name) for name in names} for item in value if isinstance(item, dict)]
+    return value
+
+
+def value_differences(asked: Any, theirs: Any, ours: Any) -> Iterator[str]:
+    """Where the fields a request wrote came back otherwise than in the recording."""
+    if not isinstance(asked, dict) or not isinstance(theirs, dict) or not isinstance(ours, dict):
+        return
+    for name in asked.keys() & theirs.keys():
+        one, other = (_projected(answer.get(name), asked[name]) for answer in (theirs, ours))
+        if one != other:
+            yield f"{name}: {one!r} in the recording, {other!r} here"
+
+
+def _written_differences(exchange: Row, ours: Any) -> Iterator[str]:
+    theirs, asked = exchange["response"].get("body"), exchange["request"].get("body")
+    found = target(exchange["request"]["path"])
+    if found is None or not found.is_batch or not isinstance(asked, dict):
+        yield from value_differences(asked, theirs, ours)
+        return
+    for name in ("create", "update"):
+        for place, item in enumerate(asked.get(name, []) if isinstance(theirs, dict) else []):
+            one, other = theirs[name][place], ours[name][place]
+            if "error" in one or "error" in other:
+                codes = [answer.get("error", {}).get("code") for answer in (one, other)]
+                if codes[0] != codes[1]:
+                    yield f"{name}[{place}]: {codes[0]} in the recording, {codes[1]} here"
+                continue
+            # The shop answers a status it does not know with one it does: both must choose the same.
+            for difference in value_differences(item, one, other):
+                yield f"{name}[{place}].{difference}"
+
+
+def _steer_numbers(shop: Shop, exchange: Row) -> None:
+    """Lets what is created here get the number it got there."""
+    new = [view for view in views(exchange) if view.is_new]
+    if new:
+        shop.set_next_id(NUMBERS[new[0].kind], min(view.id for view in new))
+
+
+def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
+    recorded = exchange["response"]
+    if answer.status_code != recorded["status"]:
+        return [
+            f"status {recorded['status']} in the recording, {answer.status_code} here: {answer.text[:200]}"
+        ]
+    found = [
+        f"header {name}: only {'in the recording' if name in recorded['headers'] else 'here'}"
+        for name in ("x-wp-total", "x-wp-totalpages", "location", "allow")
+        if (name in recorded["headers"]) != (name in answer.headers) and name != "allow"
+    ]
+    if exchange["request"]["method"] == "HEAD":
+        return found + (["a body was sent"] if answer.content else [])
+    is_json = "json" in answer.headers.get("content-type", "")
+    if is_json != ("body" in recorded):
+        return [*found, f"{'JSON' if is_json else 'a page'} here, and not in the recording"]
+    if not is_json:
+        return found
+    theirs, ours = recorded["body"], answer.json()
+    if recorded["status"] >= 400 and theirs.get("code") != ours.get("code"):
+        return [*found, f"code {theirs.get('code')} in the recording, {ours.get('code')} here"]
+    found += shape_differences(theirs, ours)
+    if recorded["status"] < 300:
+        found += _written_differences(exchange, ours)
+    return found
+
+
+class _Replay:
+    """One exchange file against one fresh pretend shop."""
+
+    def __init__(self, recording: Recording, name: str) -> None:
+        self.content = recording.files[name]
+        self.world = world.create(1, self.content["store_url"], lambda: _NOW)
+        # The recording's receiver answered 500 below /fail (data/woocommerce/README.md).
+        self.world.deliver_through(
+            httpx.MockTransport(
+                lambda sent: httpx.Response(500 if sent.url.path.startswith("/fail") else 200)
+            )
+        )
+        shop = Shop(self.content["store_url"], lambda: _NOW)
+        shop.keys = {f"ck_{name}": Key(f"cs_{name}", rights) for name, rights in _RIGHTS.items()}
+        shop.orders_in_own_tables = self.content.get("order_storage") != "posts"
+        recording.load(shop, name)
+        self.shop = shop
+        self.world.take_shop(shop)
+
+    def _request(self, exchange: Row) -> httpx.Request:
+        asked, auth = exchange["request"], exchange["auth"]
+        host = self.content["store_url"].partition("://")[2]
+        query = dict(asked.get("query") or {})
+        headers = dict(asked.get("headers") or {})
+        pair = {"bad_key": ("ck_unknown", "cs_x"), "bad_secret": ("ck_read_write", "cs_wrong")}.get(auth)
+        if auth in _RIGHTS:
+            pair = (f"ck_{auth}", f"cs_{auth}")
+        if auth == "query":
+            query |= {"consumer_key": "ck_read_write", "consumer_secret": "cs_read_write"}
+        if pair is not None:
+            basic = httpx.BasicAuth(*pair)
+            headers |= next(basic.auth_flow(httpx.Request("GET", "http://x"))).headers
+            headers.pop("host")
+        body = {"json": asked["body"]} if "body" in asked else {"content": asked.get("body_text", "")}
+        url = f"{exchange['scheme']}://{host}{asked['path']}"
+        return httpx.Request(asked["method"], url, params=query, headers=headers, **body)
+
+    async def run(self) -> list[Row]:
+        """One row an exchange: its id, whether the pretend shop was asked, and what differs."""
+        rows: list[Row] = []
+        async with httpx.AsyncClient(transport=self.world.transport()) as client:
+            for exchange in self.content["exchanges"]:
+                left_out = out_of_scope(exchange)
+                found = [] if left_out else [f"shop: {each}" for each in await self._shop(client, exchange)]
+                found += [f"connector: {each}" for each in await _viewed(exchange)]
+                rows.append({"id": exchange["id"], "left_out": left_out, "differences": found})
+            await self.world.settle()
+        return rows
+
+    async def _shop(self, client: httpx.AsyncClient, exchange: Row) -> list[str]:
+        try:
+            catch_up(self.shop, exchange)
+            _steer_numbers(self.shop, exchange)
+            return _differences(exchange, await client.send(self._request(exchange)))
+        except _ODD as error:
+            return [f"could not be replayed: {type(error).__name__} {error}"[:300]]
+
+
+async def _viewed(exchange: Row) -> list[str]:
+    try:
+        return await view_differences(exchange)
+    except _ODD as error:
+        return [f"could not be read: {type(error).__name__} {error}"[:300]]
+
+
+def _deliveries(folder: Path) -> Iterator[Row]:
+    """Recorded webhook deliveries: judged by the connector, signed alike by the pretend shop."""
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text("utf-8"))
+        held = content.get("deliveries") if isinstance(content, dict) else None
+        if not isinstance(held, list):
+            continue
+        signed = [row["request"]["headers"] for row in held if row["signed"]]
+        named = [{name.lower(): value for name, value in headers.items()} for headers in signed]
+        hooks = {each["x-wc-webhook-id"]: each["x-wc-webhook-topic"] for each in named}
+        for delivery in held:
+            try:
+                found = list(delivery_differences(delivery, content["secret"], hooks))
+            except _ODD as error:
+                found = [f"could not be read: {type(error).__name__} {error}"[:300]]
+            row = {"id": f"delivery {delivery['seq']}", "left_out": None}
+            yield {"file": path.name, **row, "differences": [f"connector: {each}" for each in found]}
+
+
+async def _replayed(folder: Path) -> list[Row]:
+    recording = Recording(folder)
+    rows: list[Row] = []
+    for name in recording.files:
+        rows += [{"file": name, **row} for row in await _Replay(recording, name).run()]
+    return rows + list(_deliveries(folder))
+
+
+def replay(folder: Path) -> list[Row]:
+    """Replays every exchange and delivery of a folder: file, id, why the pretend shop was not asked, and what
+    differs: none when the pretend shop's answer and the connector's view both agree with the recording.
+
+    Compared with the shop's: status, error code, keys and types of values, and the values of the fields a
+    request wrote. Compared with the connector's: error, record, outcomes (connector_view.py).
+    """
+    return asyncio.run(_replayed(folder))
+
+
+def main() -> None:
+    """`python -m tests.fake_platforms.replay FOLDER`: a line for each file, each difference, and the sum."""
+    folder = Path(sys.argv[1])
+    if not folder.is_dir():
+        sys.exit(f"There is no folder {folder}.")
+    rows = replay(folder)
+    for name in dict.fromkeys(row["file"] for row in rows):
+        own = [row for row in rows if row["file"] == name]
+        good = sum(not row["differences"] for row in own)
+        left = sum(row["left_out"] is not None for row in own)
+        note = f", {left} of them by the connector alone" if left else ""
+        print(f"{name}: {good} of {len(own)}{note}")
+    for reason in dict.fromkeys(row["left_out"] for row in rows if row["left_out"]):
+        ids = [row["id"] for row in rows if row["left_out"] == reason]
+        print(f"by the connector alone, {reason}: {', '.join(ids)}")
+    for row in rows:
+        for difference in row["differences"]:
+            print(f"{row['file']} {row['id']}: {difference}")
+    print(f"{sum(not row['differences'] for row in rows)} of {len(rows)} agree")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The control surface: what it tells, the ledger, reset, seeds, the seeded data, the page (contract 9)."""
+
+import hashlib
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.fake_platforms import world
+from steward.fake_platforms.world import World
+from tests.fake_clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
+    return dict((await outside.get("/sandbox/state")).json())
+
+
+async def test_the_world_tells_all_a_connection_needs(outside: httpx.AsyncClient, pretend: World) -> None:
+    """contract 9.2: GET /sandbox."""
+    told = (await outside.get("/sandbox")).json()
+    assert told == pretend.described()
+    assert list(told) == ["url", "seed", "woocommerce", "spreadsheet", "teams", "cloud_s3"]
+    assert set(told["woocommerce"]) == {
+        "url",
+        "consumer_key",
+        "consumer_secret",
+        "read_only_key",
+        "read_only_secret",
+    }
+    assert told["spreadsheet"]["spreadsheet_ids"] == ["sheet-prices", "sheet-log"]
+    assert told["spreadsheet"]["sheets_url"] == "https://shop.example/sheets"
+    assert told["cloud_s3"]["bucket"] == "supplier"
+
+
+async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClient) -> None:
+    """contract 9.1: 50 products, 10 of them variable with 3 variations each, 40 orders, 20 customers."""
+    state = await _state(outside)
+    variable = [row for row in state["products"] if row["type"] == "variable"]
+    assert (len(state["products"]), len(variable)) == (50, 10)
+    assert {len(row["variations"]) for row in variable} == {3}
+    assert {row["parent_id"] for row in state["variations"]} == {row["id"] for row in variable}
+    assert (len(state["orders"]), len(state["customers"]), state["webhooks"]) == (40, 20, [])
+    assert any(row["tags"] for row in state["products"])
+    skus = [row["sku"] for row in (*state["products"], *state["variations"])]
+    assert len(set(skus)) == len(skus)
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, clock: FakeClock) -> None:
+    """contract 9.1: 10 other prices, at most 20 % apart, 8 equal, one unknown SKU, one empty price."""
+    pretend = world.create(seed, "https://shop.example", clock.now)
+    shop, book = pretend.state.shop, pretend.state.google.books["sheet-prices"]
+    head, *rows = book.tab("Prices").values()
+    assert (head, len(rows)) == (["SKU", "Price"], 20)
+    counts = {"other": 0, "equal": 0, "unknown": 0, "empty": 0}
+    for row in rows:
+        found = list(shop.with_sku(row[0]))
+        if not found:
+            counts["unknown"] += 1
+        elif len(row) == 1:
+            counts["empty"] += 1
+        else:
+            price = float(found[0]["price"])
+            counts["equal" if price == row[1] else "other"] += 1
+            assert abs(row[1] - price) <= price * 0.2 + 1e-9
+    assert counts == {"other": 10, "equal": 8, "unknown": 1, "empty": 1}
+    lines = pretend.state.store.buckets["supplier"]["stock.csv"].content.decode().splitlines()
+    known = [line for line in lines[1:] if list(shop.with_sku(line.partition(",")[0]))]
+    assert (len(lines), len(known)) == (41, 38)
+
+
+async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock) -> None:
+    """contract 9: equal seeds give equal data, keys included."""
+
+    async def whole(seed: int) -> tuple[Any, Any]:
+        pretend = world.create(seed, "https://shop.example", clock.now)
+        transport = pretend.transport()
+        async with httpx.AsyncClient(transport=transport, base_url="https://shop.example") as client:
+            return (await client.get("/sandbox")).json(), await _state(client)
+
+    first, again, other = await whole(1), await whole(1), await whole(2)
+    assert first == again
+    assert first[0]["woocommerce"]["consumer_key"] != other[0]["woocommerce"]["consumer_key"]
+    assert first[1]["products"] != other[1]["products"]
+
+
+async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+) -> None:
+    """contract 9.2: data, ledger, faults, inbox and webhooks as at the start."""
+    before, told = await _state(outside), pretend.described()
+    await shop.post("products", json={"name": "New"})
+    await shop.post("webhooks", json={"topic": "order.created", "delivery_url": "https://x.example/"})
+    await outside.post("/sandbox/faults", json={"kind": "status", "status": 500})
+    await outside.post(told["teams"]["webhook_url"], json={"type": "message", "text": "hello"})
+    await clock.advance(3600)
+    assert (await outside.post("/sandbox/reset")).json() == {"seed": 1}
+    assert await _state(outside) == before
+    ledger = (await outside.get("/sandbox/ledger", params={"reads": 1})).json()
+    assert ledger == {"entries": [], "last_seq": 0, "writes_total": 0, "reads_total": 0}
+    assert (await outside.get("/sandbox/faults")).json() == {"faults": []}
+    assert (await outside.get("/sandbox/teams/ops")).json() == {"messages": []}
+    assert (await outside.post("/sandbox/reset", json={"seed": 2})).json() == {"seed": 2}
+    assert (await shop.get("products")).status_code == 401
+    assert (await outside.post("/sandbox/reset", json={"seed": "x"})).status_code == 400
+
+
+async def test_a_write_is_entered_with_what_it_changed(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    """contract 9.2, Entry."""
+    body = b'{"regular_price": "9.99", "meta_data": [{"key": "_steward_op", "value": "m-1"}]}'
+    old = (await shop.get("products/1")).json()["regular_price"]
+    headers = {"Idempotency-Key": "k-1", "Content-Type": "application/json"}
+    await shop.put("products/1", params={"_fields": "id"}, content=body, headers=headers)
+    (entry,) = (await outside.get("/sandbox/ledger")).json()["entries"]
+    after = entry["objects"][0].pop("after")
+    assert after["regular_price"] == "9.99"
+    assert after["meta_data"][0]["value"] == "m-1"
+    assert entry == {
+        "seq": 2,
+        "at": "2026-05-01T06:00:00.000Z",
+        "service": "woocommerce",
+        "kind": "write",
+        "method": "PUT",
+        "path": "/wp-json/wc/v3/products/1",
+        "query": {"_fields": "id"},
+        "body_sha256": hashlib.sha256(body).hexdigest(),
+        "body": {"regular_price": "9.99", "meta_data": [{"key": "_steward_op", "value": "m-1"}]},
+        "idempotency_key": "k-1",
+        "marks": ["m-1"],
+        "objects": [
+            {
+                "type": "product",
+                "id": 1,
+                "fields": ["regular_price", "meta_data"],
+                "before": {"regular_price": old, "meta_data": []},
+            }
+        ],
+        "applied": True,
+        "answered": 200,
+        "fault": None,
+    }
+
+
+async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
+    shop: httpx.AsyncClient, pretend: World
+) -> None:
+    """contract 9.2: objects are all that the write changed."""
+    product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
+    line = {"product_id": product["id"], "quantity": 1}
+    made = await shop.post("orders", json={"status": "processing", "line_items": [line]})
+    order, taken = pretend.state.ledger.writes()[0]["objects"]
+    assert (order["type"], order["id"], order["before"]) == ("order", made.json()["id"], {})
+    assert (taken["type"], taken["id"]) == ("product", product["id"])
+    assert taken["before"]["stock_quantity"] == taken["after"]["stock_quantity"] + 1
+
+
+async def test_refused_writes_are_entered_and_token_requests_are_not(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient
+) -> None:
+    """contract 9.2: also when refused; not token requests."""
+    await shop.put("products/999999", json={"regular_price": "1.00"})
+    await shop.post("products/batch", json={})
+    await outside.post("/google/token", data={"grant_type": "nothing"})
+    ledger = (await outside.get("/sandbox/ledger")).json()
+    told = [(entry["answered"], entry["applied"], entry["objects"]) for entry in ledger["entries"]]
+    assert told == [(400, False, []), (200, False, [])]
+
+
+async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
+) -> None:
+    """contract 9.2: after, service, reads, limit; totals count everything."""
+    await shop.get("products/1")
+    await shop.put("products/1", json={"regular_price": "1.00"})
+    await outside.post(pretend.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
+
+    async def seqs(**query: Any) -> list[int]:
+        answer = (await outside.get("/sandbox/ledger", params=query)).json()
+        assert (answer["last_seq"], answer["writes_total"], answer["reads_total"]) == (3, 2, 1)
+        return [entry["seq"] for entry in answer["entries"]]
+
+    assert await seqs() == [2, 3]
+    assert await seqs(reads=1) == [1, 2, 3]
+    assert await seqs(after=2) == [3]
+    assert await seqs(service="teams") == [3]
+    assert await seqs(limit=1) == [2]
+    assert (await outside.get("/sandbox/ledger", params={"after": "x"})).status_code == 400
+
+
+async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: httpx.AsyncClient) -> None:
+    """contract 9.2: {"error": words}."""
+    for method, path in (("GET", "/sandbox/other"), ("DELETE", "/sandbox/faults/f9"), ("PUT", "/sandbox")):
+        answer = await outside.request(method, path)
+        assert (answer.status_code, list(answer.json())) == (404, ["error"])
+
+
+async def test_the_page_shows_everything_and_runs_nothing(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
+) -> None:
+    """contract 9.2: a page for people; text from the services is escaped."""
+    await shop.put("products/1", json={"name": "<script>alert(1)</script>"})
+    message = {"type": "message", "text": "<img src=x onerror=alert(1)>"}
+    await outside.post(pretend.described()["teams"]["webhook_url"], json=message)
+    await outside.post("/sandbox/faults", json={"kind": "status", "status": 500, "path": "/<b>"})
+    page = await outside.get("/")
+    assert page.headers["content-type"] == "text/html; charset=UTF-8"
+    for wanted in ("TEA-011", "sheet-prices", "NOT-IN-SHOP", "Teams inbox", "PUT /wp-json/wc/v3/products/1"):
+        assert wanted in page.text
+    for unwanted in ("<script", "<img", "<b>"):
+        assert unwanted not in page.text

@@ -1,0 +1,281 @@
+"""Faults of every kind over a real socket, and in one process (contract 9.2)."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.fake_platforms import serve, world
+from steward.fake_platforms.exchange import Dropped
+from steward.fake_platforms.faults import glob
+from steward.fake_platforms.world import World
+
+PRODUCT = "/wp-json/wc/v3/products/1"
+
+
+class Served:
+    """A pretend world on a loopback port, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._socket = serve.listening("127.0.0.1", 0)
+        self.url = serve.address(self._socket)
+        self.world = world.create(1, self.url)
+        self._is_ready = threading.Event()
+        self._server = serve.server(self.world, self._is_ready.set)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        assert self._is_ready.wait(10)
+        keys = self.world.state.keys
+        pair = (keys.consumer_key, keys.consumer_secret)
+        self.client = httpx.Client(base_url=self.url, auth=pair, trust_env=False)
+
+    def _run(self) -> None:
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def stop(self) -> None:
+        self.client.close()
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._socket.close()
+
+    def fault(self, **fault: Any) -> str:
+        answer = self.client.post("/sandbox/faults", json=fault)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["fault"]["id"])
+
+    def change(self, price: str = "9.99") -> httpx.Response:
+        return self.client.put(PRODUCT, json={"regular_price": price})
+
+    def price(self) -> str:
+        return str(self.client.get(PRODUCT).json()["regular_price"])
+
+    def last(self) -> tuple[bool, int | None, str | None]:
+        entry = self.client.get("/sandbox/ledger").json()["entries"][-1]
+        return entry["applied"], entry["answered"], entry["fault"]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Served]:
+    """One server for all tests of this file."""
+    served = Served()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def served(started: Served) -> Served:
+    """The server, its world as at the start."""
+    assert started.client.post("/sandbox/reset").status_code == 200
+    return started
+
+
+def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
+    """contract 9.2, kind status: its own status and body."""
+    old = served.price()
+    made = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
+    answer = served.change()
+    assert (answer.status_code, answer.json()) == (503, {"code": "wp_die"})
+    assert served.last() == (False, 503, made)
+    assert served.price() == old
+
+
+def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> None:
+    """contract 9.2, kind status_after; a body of text goes out as HTML."""
+    made = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
+    answer = served.change()
+    assert (answer.status_code, answer.text) == (502, "<h1>Bad</h1>")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert served.last() == (True, 502, made)
+    assert served.price() == "9.99"
+
+
+def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
+    """contract 9.2, kind delay."""
+    made = served.fault(method="PUT", kind="delay", delay_ms=60)
+    began = time.monotonic()
+    assert served.change().status_code == 200
+    assert time.monotonic() - began >= 0.06
+    assert served.last() == (True, 200, made)
+
+
+def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
+    """contract 9.2, kind throttle: 429 with Retry-After."""
+    served.fault(path="/wp-json/**", kind="throttle", retry_after=7, body={"slow": "down"})
+    answer = served.change()
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+    assert answer.json() == {"slow": "down"}
+
+
+@pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
+def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, applied: bool) -> None:
+    """contract 9.2, kinds drop_before and drop_after; answered is null."""
+    made = served.fault(method="PUT", kind=kind)
+    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
+        served.change("3.33")
+    assert served.last() == (applied, None, made)
+    assert (served.price() == "3.33") is applied
+
+
+def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
+    """contract 9.2: seen on the socket itself; the server lives on."""
+    served.fault(method="GET", path="/wp-json/", kind="drop_after", count=1)
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.sendall(b"GET /wp-json/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        try:
+            seen = raw.recv(1)
+        except ConnectionResetError:
+            seen = b""
+    assert seen == b""
+    assert served.client.get("/wp-json/").status_code == 200
+
+
+def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(served: Served) -> None:
+    """contract 9.2: the same write once more is one applied entry."""
+    served.fault(method="PUT", kind="drop_before", count=1)
+    with pytest.raises(httpx.TransportError):
+        served.change("4.44")
+    assert served.change("4.44").status_code == 200
+    entries = served.client.get("/sandbox/ledger").json()["entries"]
+    assert [entry["applied"] for entry in entries] == [False, True]
+
+
+def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
+    """contract 9.2: the first skip matching requests pass, the next count are hit."""
+    served.fault(method="PUT", path=PRODUCT, kind="status", status=500, skip=1, count=2)
+    assert [served.change().status_code for _ in range(5)] == [200, 500, 500, 200, 200]
+    assert served.client.get("/sandbox/faults").json()["faults"][0]["hits"] == 2
+
+
+def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served) -> None:
+    """contract 9.2: earliest-made fault first, one per request; count -1 hits all."""
+    served.fault(method="PUT", kind="status", status=500, count=1)
+    second = served.fault(method="*", path="/wp-json/**", kind="status", status=501, count=-1)
+    assert [served.change().status_code for _ in range(3)] == [500, 501, 501]
+    assert served.client.delete(f"/sandbox/faults/{second}").json() == {}
+    assert served.change().status_code == 200
+
+
+def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> None:
+    """contract 9.2: faults never apply to /sandbox."""
+    served.fault(method="*", path="**", kind="drop_before", count=-1)
+    assert served.client.get("/sandbox").status_code == 200
+    assert served.client.get("/").status_code == 200
+    assert served.client.delete("/sandbox/faults").json() == {}
+    assert served.client.get(PRODUCT).status_code == 200
+
+
+def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
+    """contract 9.2: matched against the whole request path without the query."""
+    for path in ("/sheets/v4/spreadsheets/x", "/teams/workflows/ops", "/s3/supplier/a", "/google/token"):
+        served.fault(method="POST", path=path, kind="status", status=500)
+        assert served.client.post(f"{path}?sig=1").status_code == 500
+        assert served.client.post(path).status_code != 500
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("/a/*", "/a/b", True),
+        ("/a/*", "/a/b/c", False),
+        ("/a/**", "/a/b/c", True),
+        ("/a/*/c", "/a/b/c", True),
+        ("**/batch", "/wp-json/wc/v3/products/batch", True),
+        ("/a.b", "/axb", False),
+        ("/a", "/a/", False),
+    ],
+)
+def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: str, matches: bool) -> None:
+    """contract 9.2, Fault: glob."""
+    assert (glob(pattern).fullmatch(path) is not None) is matches
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {},
+        {"kind": "explode"},
+        {"kind": "status"},
+        {"kind": "status", "status": 99},
+        {"kind": "drop_before", "count": -2},
+        {"kind": "drop_before", "skip": -1},
+        {"kind": "drop_before", "method": "put"},
+        {"kind": "drop_before", "hits": 3},
+        [],
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_in_words(served: Served, fault: Any) -> None:
+    """contract 9.2: {"error": words} with 400."""
+    answer = served.client.post("/sandbox/faults", json=fault)
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
+
+
+def test_webhooks_leave_over_the_network(served: Served) -> None:
+    """contract 9.1: the shop sends by itself; here to an address of its own that knows nothing of it."""
+    address = f"{served.url}/nowhere"
+    body = {"topic": "order.created", "delivery_url": address, "secret": "s"}
+    assert served.client.post("/wp-json/wc/v3/webhooks", json=body).status_code == 201
+    answer = served.client.post("/sandbox/events", json={"topic": "order.created"})
+    assert [(one["url"], one["status"]) for one in answer.json()["deliveries"]] == [(address, 404)]
+
+
+@pytest.mark.anyio
+async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
+    """A world's transport turns it into httpx's; a plain ASGI transport shows Dropped."""
+    pretend: World = world.create(1, "http://x.example")
+    pretend.state.faults.make({"kind": "drop_before", "count": -1})
+    for transport, error in (
+        (pretend.transport(), httpx.ReadError),
+        (httpx.ASGITransport(pretend.app), Dropped),
+    ):
+        async with httpx.AsyncClient(transport=transport, base_url="http://x.example") as client:
+            with pytest.raises(error):
+                await client.put(PRODUCT, json={})
+    assert issubclass(Dropped, ConnectionError)
+    assert [entry["answered"] for entry in pretend.state.ledger.writes()] == [None, None]
+
+
+def test_a_production_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """contract 9: refuses to start when STEWARD_ENV is production."""
+    monkeypatch.setenv("STEWARD_ENV", "production")
+    with pytest.raises(RuntimeError, match="production"):
+        serve.run("127.0.0.1", 0, 1)
+
+
+_PROGRAM = """
+import json
+from steward.sandbox.serve import run
+run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
+"""
+
+
+def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
+    """contract 9: ready once with the answer of GET /sandbox; prints nothing of its own."""
+    environment = {key: value for key, value in os.environ.items() if key != "STEWARD_ENV"}
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        told = json.loads(program.stdout.readline())
+        answer = httpx.get(told["url"] + "/sandbox", trust_env=False)
+        program.send_signal(signal.SIGTERM)
+        rest = program.stdout.read(), program.stderr.read()
+        program.wait(10)
+    assert answer.json() == told
+    assert told["seed"] == 3
+    assert rest == ("", "")

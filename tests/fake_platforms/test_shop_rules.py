@@ -1,0 +1,300 @@
+"""Keys, rights, limits and oddities of the pretend shop (contract 9.1)."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.fake_platforms.world import World
+from tests.fake_clock import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+    rows = (await shop.get("products", params={"orderby": "id", "order": "asc", **query})).json()
+    return dict(rows[0])
+
+
+async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
+    pretend: World, outside: httpx.AsyncClient
+) -> None:
+    """contract 9.1; the codes are those of the auth recording."""
+    path, key = "/wp-json/wc/v3/products", pretend.state.keys.consumer_key
+    wrong = await outside.get(path, auth=(key, "cs_wrong"))
+    unknown = await outside.get(path, auth=("ck_wrong", "cs_wrong"))
+    assert [wrong.status_code, unknown.status_code] == [401, 401]
+    assert wrong.json()["code"] == "woocommerce_rest_authentication_error"
+    assert unknown.json()["code"] == "woocommerce_rest_cannot_view"
+
+
+async def test_a_read_only_key_reads_but_does_not_write(pretend: World, outside: httpx.AsyncClient) -> None:
+    """contract 9.1: writing with a read-only key is 401, the harmless empty batch too."""
+    keys = pretend.state.keys
+    pair = (keys.read_only_key, keys.read_only_secret)
+    assert (await outside.get("/wp-json/wc/v3/products", auth=pair)).status_code == 200
+    for path in ("products/1", "products/batch"):
+        refused = await outside.post(f"/wp-json/wc/v3/{path}", json={}, auth=pair)
+        assert refused.status_code == 401
+        assert refused.json()["code"] == "woocommerce_rest_authentication_error"
+    assert [row["applied"] for row in pretend.state.ledger.writes()] == [False, False]
+
+
+async def test_the_shop_takes_basic_authentication_over_plain_http(
+    pretend: World, outside: httpx.AsyncClient
+) -> None:
+    """contract 9.1: unlike a real shop also over http."""
+    pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
+    found = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
+    assert found.status_code == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, 200), (100, 200), (101, 400), (0, 400)])
+async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int, status: int) -> None:
+    """contract 9.1: 101 is rest_invalid_param."""
+    answer = await shop.get("products", params={"per_page": size})
+    assert answer.status_code == status
+    if status == 400:
+        assert answer.json()["code"] == "rest_invalid_param"
+        assert list(answer.json()["data"]["params"]) == ["per_page"]
+    else:
+        assert len(answer.json()) == min(size, 50)
+        assert answer.headers["x-wp-total"] == "50"
+
+
+async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
+    shop: httpx.AsyncClient, pretend: World
+) -> None:
+    """contract 9.1: over 100 items 413, and nothing is written."""
+    item = {"id": (await _first(shop))["id"], "regular_price": "3.00"}
+    over = await shop.post("products/batch", json={"update": [item] * 101})
+    assert over.status_code == 413
+    assert over.json()["code"] == "woocommerce_rest_request_entity_too_large"
+    assert (await _first(shop))["regular_price"] != "3.00"
+    done = await shop.post("products/batch", json={"update": [item] * 100})
+    assert len(done.json()["update"]) == 100
+    assert [row["applied"] for row in pretend.state.ledger.writes()] == [False, True]
+
+
+async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: httpx.AsyncClient) -> None:
+    """contract 9.1: 200 with an error per item; the order is kept."""
+    one = await _first(shop)
+    items = [{"id": 999_999, "regular_price": "1.00"}, {"id": one["id"], "regular_price": "1.25"}]
+    answer = (await shop.post("products/batch", json={"update": items})).json()["update"]
+    assert answer[0]["error"]["code"] == "woocommerce_rest_product_invalid_id"
+    assert answer[1]["regular_price"] == "1.25"
+
+
+async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: httpx.AsyncClient) -> None:
+    """products_batch recording."""
+    one = await _first(shop)
+    body = {"update": [{"id": one["id"], "regular_price": "1.75"}]}
+    assert (await shop.post("products/batch", params={"_fields": "id"}, json=body)).json() == []
+    assert (await _first(shop))["regular_price"] == "1.75"
+
+
+@pytest.mark.parametrize(("sent", "stored"), [("abc", ""), ("-3", "-3"), ("", ""), ("7.10", "7.10")])
+async def test_a_price_is_stored_with_200_whatever_it_is(
+    shop: httpx.AsyncClient, sent: str, stored: str
+) -> None:
+    """contract 9.1: a price that is not a number is stored as an empty text."""
+    one = await _first(shop)
+    answer = await shop.put(f"products/{one['id']}", json={"regular_price": sent})
+    assert (answer.status_code, answer.json()["regular_price"]) == (200, stored)
+
+
+async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> None:
+    """products_write recording: rest_invalid_param with data.params."""
+    one = await _first(shop)
+    answer = await shop.put(f"products/{one['id']}", json={"regular_price": 7.1})
+    assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
+    assert answer.json()["data"]["params"] == {"regular_price": "regular_price is not of type string."}
+
+
+@pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
+async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClient, sent: str) -> None:
+    """contract 9.1; the lists that are sorted by price still work."""
+    one = await _first(shop)
+    stored = (await shop.put(f"products/{one['id']}", json={"regular_price": sent})).json()["regular_price"]
+    assert stored == "" or float(stored)
+    assert (await shop.get("products", params={"orderby": "price"})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("products/1", {"name": "New", "tags": [{"id": "x"}]}),
+        ("products/1", {"name": "New", "images": [{"src": 5}]}),
+        ("products/1", {"name": "New", "dimensions": {"length": 5}}),
+        ("orders", {"line_items": [{"product_id": 1, "quantity": "two"}]}),
+        ("customers/1", {"first_name": "New", "billing": {"city": 5}}),
+    ],
+)
+async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, path: str, body: dict[str, Any]
+) -> None:
+    """contract 9.1: rest_invalid_param; nothing is half done."""
+    before = (await outside.get("/sandbox/state")).json()
+    answer = await shop.post(path, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
+    assert (await outside.get("/sandbox/state")).json() == before
+
+
+async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
+    shop: httpx.AsyncClient,
+) -> None:
+    """products_write recording: also one that is equal."""
+    one = await _first(shop)
+    await shop.put(f"products/{one['id']}", json={"regular_price": "10.00", "sale_price": "9.99"})
+    assert (await _first(shop))["price"] == "9.99"
+    answer = await shop.put(f"products/{one['id']}", json={"sale_price": "10.00"})
+    assert (answer.status_code, answer.json()["sale_price"], answer.json()["price"]) == (200, "", "10.00")
+
+
+async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: httpx.AsyncClient) -> None:
+    """contract 9.1."""
+    one = await _first(shop)
+    sku = await shop.post("products", json={"name": "Another", "sku": one["sku"]})
+    assert (sku.status_code, sku.json()["code"]) == (400, "product_invalid_sku")
+    assert sku.json()["data"]["resource_id"] == one["id"]
+    made = await shop.post("products/tags", json={"name": "Low"})
+    again = await shop.post("products/tags", json={"name": "LOW"})
+    assert (again.status_code, again.json()["code"]) == (400, "term_exists")
+    assert again.json()["data"]["resource_id"] == made.json()["id"]
+
+
+async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient) -> None:
+    """contract 9.1: two orders under one key are two orders."""
+    ids = set()
+    for _ in range(2):
+        made = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
+        ids.add(made.json()["id"])
+    assert len(ids) == 2
+
+
+async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
+    shop: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    """connectors 7.2, modified time."""
+    one = await _first(shop)
+    await clock.advance(5)
+    answer = await shop.put(f"products/{one['id']}", json={"regular_price": one["regular_price"]})
+    assert answer.json()["date_modified_gmt"] == clock.now().strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@pytest.mark.parametrize("own_tables", [False, True])
+async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_its_own(
+    shop: httpx.AsyncClient, pretend: World, clock: FakeClock, own_tables: bool
+) -> None:
+    """connectors 7.2, modified time."""
+    pretend.state.shop.orders_in_own_tables = own_tables
+    order = (await shop.get("orders")).json()[0]
+    await clock.advance(5)
+    body = {"meta_data": [{"key": "steward_tags", "value": ["x"]}]}
+    answer = (await shop.put(f"orders/{order['id']}", json=body)).json()
+    assert (answer["date_modified_gmt"] != order["date_modified_gmt"]) is own_tables
+
+
+async def test_modified_after_is_local_time_unless_said_otherwise(
+    shop: httpx.AsyncClient, clock: FakeClock
+) -> None:
+    """connectors 7.2, filters; the shop lies in Europe/Berlin, two hours ahead in May."""
+    one = await _first(shop)
+    await shop.put(f"products/{one['id']}", json={"regular_price": "2.00"})
+
+    async def found(after: timedelta, **query: str) -> list[int]:
+        text = (clock.now() + after).strftime("%Y-%m-%dT%H:%M:%S")
+        rows = (await shop.get("products", params={"modified_after": text, **query})).json()
+        return [row["id"] for row in rows]
+
+    minute = timedelta(minutes=1)
+    assert await found(-minute, dates_are_gmt="true") == [one["id"]]
+    assert await found(minute, dates_are_gmt="true") == []
+    assert await found(timedelta(hours=2) - minute) == [one["id"]]
+    assert await found(timedelta(hours=2) + minute) == []
+
+
+async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClient) -> None:
+    """connectors 7.2, stock."""
+    one = await _first(shop, stock_status="instock", type="simple")
+    number, left = one["id"], one["stock_quantity"]
+    body = {"status": "processing", "line_items": [{"product_id": number, "quantity": 1}]}
+    order = (await shop.post("orders", json=body)).json()
+
+    async def quantity() -> int:
+        return int((await shop.get(f"products/{number}")).json()["stock_quantity"])
+
+    assert await quantity() == left - 1
+    for _ in range(2):
+        await shop.put(f"orders/{order['id']}", json={"status": "cancelled"})
+        assert await quantity() == left
+
+
+async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.AsyncClient) -> None:
+    """connectors 2.2: `manage_stock` is the text parent, and the number is the parent's."""
+    parent = await _first(shop, type="variable")
+    path = f"products/{parent['id']}"
+    one = parent["variations"][0]
+    await shop.put(f"{path}/variations/{one}", json={"manage_stock": False})
+    await shop.put(path, json={"manage_stock": True, "stock_quantity": 17})
+    shown = (await shop.get(f"{path}/variations/{one}")).json()
+    assert (shown["manage_stock"], shown["stock_quantity"]) == ("parent", 17)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"status": "any"}, 50),
+        ({"stock_status": "outofstock"}, "stock_status"),
+        ({"sku": "TEA-001,GIF-005-S,NOT-THERE"}, 2),
+        ({"include": "1,2,999999"}, 2),
+        ({"type": "variable"}, 10),
+    ],
+)
+async def test_filters_leave_what_matches(
+    shop: httpx.AsyncClient, query: dict[str, str], expected: int | str
+) -> None:
+    """contract 9.1; a SKU finds variations too."""
+    rows = (await shop.get("products", params={"per_page": 100, **query})).json()
+    if isinstance(expected, int):
+        assert len(rows) == expected
+    else:
+        assert rows
+        assert {row[expected] for row in rows} == {query[expected]}
+
+
+async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.AsyncClient) -> None:
+    """contract 9.1: filters tag and category."""
+    for kind, name in (("tags", "tag"), ("categories", "category")):
+        for term in (await shop.get(f"products/{kind}", params={"per_page": 100})).json():
+            found = await shop.get("products", params={name: term["id"]})
+            assert int(found.headers["x-wp-total"]) == term["count"]
+
+
+async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
+    shop: httpx.AsyncClient,
+) -> None:
+    """connectors 7.2, paging."""
+    middle = await shop.get("products", params={"per_page": 20, "page": 2, "_fields": "id"})
+    assert 'rel="prev"' in middle.headers["link"]
+    assert 'rel="next"' in middle.headers["link"]
+    assert all(list(row) == ["id"] for row in middle.json())
+    past = await shop.get("products", params={"per_page": 20, "page": 4})
+    assert (past.status_code, past.json()) == (200, [])
+
+
+async def test_five_thousand_products_can_be_loaded_and_paged(
+    shop: httpx.AsyncClient, pretend: World
+) -> None:
+    """Every product once over all pages."""
+    pretend.load_products(5000)
+    seen: list[int] = []
+    for page in range(1, 51):
+        query = {"per_page": 100, "page": page, "orderby": "id", "order": "asc", "_fields": "id,sku"}
+        answer = await shop.get("products", params=query)
+        assert answer.headers["x-wp-total"] == "5000"
+        seen += [row["id"] for row in answer.json()]
+    assert len(set(seen)) == 5000
+    assert seen == sorted(seen)
+    assert len(pretend.state.shop.variations) == 1500

@@ -1,0 +1,274 @@
+"""Webhooks of the pretend shop: pings, deliveries, signatures, failures, events on request (contract 9)."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.fake_platforms import deliveries
+from steward.fake_platforms.world import World
+from tests.fake_clock import FakeClock
+from tests.fake_platforms.receiver import Receiver
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS = "https://steward.example/v1/store-events/abc"
+SECRET = "between us"
+
+
+async def _listen(shop: httpx.AsyncClient, topic: str, **more: Any) -> int:
+    body = {"topic": topic, "secret": SECRET, "delivery_url": ADDRESS, **more}
+    made = await shop.post("webhooks", json=body)
+    assert made.status_code == 201
+    return int(made.json()["id"])
+
+
+async def _event(outside: httpx.AsyncClient, **event: Any) -> list[dict[str, Any]]:
+    answer = await outside.post("/sandbox/events", json=event)
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["deliveries"])
+
+
+def _signed(body: bytes) -> str:
+    return base64.b64encode(hmac.new(SECRET.encode(), body, hashlib.sha256).digest()).decode()
+
+
+async def test_making_a_webhook_sends_an_unsigned_ping_first(
+    shop: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.1; the recorded shop pings before it answers."""
+    number = await _listen(shop, "product.updated")
+    assert [one.content for one in receiver.arrived] == [f"webhook_id={number}".encode()]
+    assert receiver.arrived[0].headers["content-type"] == "application/x-www-form-urlencoded"
+    assert not any(name.startswith("x-wc-") for name in receiver.arrived[0].headers)
+
+
+async def test_a_new_address_and_enabling_send_a_ping_and_a_new_name_does_not(
+    shop: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """connectors 7.2, events."""
+    number = await _listen(shop, "product.updated")
+    changes = [{"name": "x"}, {"delivery_url": ADDRESS + "d"}, {"status": "paused"}, {"status": "active"}]
+    counts = []
+    for change in changes:
+        await shop.put(f"webhooks/{number}", json=change)
+        counts.append(len(receiver.pings))
+    assert counts == [1, 2, 2, 3]
+
+
+async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
+    """webhooks_manage recording."""
+    number = await _listen(shop, "product.updated")
+    assert SECRET not in (await shop.get(f"webhooks/{number}")).text
+
+
+async def test_a_delivery_is_signed_over_its_exact_bytes(
+    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+) -> None:
+    """contract 9.1: the headers of a delivery."""
+    number = await _listen(shop, "product.updated")
+    product = (await shop.get("products")).json()[0]
+    await shop.put(f"products/{product['id']}", json={"regular_price": "8.00"})
+    await pretend.settle()
+    (sent,) = receiver.deliveries
+    assert sent.headers["x-wc-webhook-signature"] == _signed(sent.content)
+    assert sent.headers["x-wc-webhook-topic"] == "product.updated"
+    assert sent.headers["x-wc-webhook-resource"] == "product"
+    assert sent.headers["x-wc-webhook-event"] == "updated"
+    assert sent.headers["x-wc-webhook-id"] == str(number)
+    assert sent.headers["x-wc-webhook-source"] == "https://shop.example/"
+    assert json.loads(sent.content)["regular_price"] == "8.00"
+
+
+async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
+    shop: httpx.AsyncClient, pretend: World, receiver: Receiver, clock: FakeClock
+) -> None:
+    """contract 9.1: equal for deliveries of one webhook in one second."""
+    await _listen(shop, "product.updated")
+    first, second = [row["id"] for row in (await shop.get("products")).json()][:2]
+    for number, wait in ((first, 0), (second, 0), (first, 1)):
+        await clock.advance(wait)
+        await shop.put(f"products/{number}", json={"regular_price": "8.00"})
+        await pretend.settle()
+    ids = [one.headers["x-wc-webhook-delivery-id"] for one in receiver.deliveries]
+    assert ids[0] == ids[1] != ids[2]
+
+
+async def test_an_order_that_takes_stock_also_tells_of_the_product(
+    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+) -> None:
+    """contract 9.1; connectors 7.2: order.created and order.updated with the same body."""
+    for topic in ("order.created", "order.updated", "product.updated"):
+        await _listen(shop, topic)
+    product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
+    line = {"product_id": product["id"], "quantity": 1}
+    await shop.post("orders", json={"status": "processing", "line_items": [line]})
+    await pretend.settle()
+    assert receiver.topics() == ["order.created", "order.updated", "product.updated"]
+    assert receiver.deliveries[0].content == receiver.deliveries[1].content
+
+
+async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothing(
+    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+) -> None:
+    """connectors 7.2: trash, permanent deletion, and the false deletion where orders are posts."""
+    for topic in ("product.deleted", "order.deleted"):
+        await _listen(shop, topic)
+    product = (await shop.get("products")).json()[0]["id"]
+    order = (await shop.get("orders")).json()[0]["id"]
+    for path in (f"products/{product}", f"orders/{order}"):
+        await shop.delete(path)
+        await shop.delete(path, params={"force": "true"})
+    await pretend.settle()
+    told = [(one.headers["x-wc-webhook-topic"], json.loads(one.content)) for one in receiver.deliveries]
+    wanted = [("product.deleted", product), ("order.deleted", order), ("product.deleted", order)]
+    assert told == [(topic, {"id": number}) for topic, number in wanted]
+
+
+async def test_a_variation_is_told_as_an_update_of_a_product(
+    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+) -> None:
+    """connectors 7.2: the body is the variation, with its parent's number."""
+    await _listen(shop, "product.updated")
+    parent = (await shop.get("products", params={"type": "variable"})).json()[0]
+    one = parent["variations"][0]
+    await shop.put(f"products/{parent['id']}/variations/{one}", json={"regular_price": "9.00"})
+    await pretend.settle()
+    body = json.loads(receiver.deliveries[0].content)
+    assert (body["id"], body["type"], body["parent_id"]) == (one, "variation", parent["id"])
+
+
+async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_count_anew(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.1: more than 5 failures in a row set the status to disabled."""
+    number = await _listen(shop, "product.updated")
+
+    async def fail(times: int) -> str:
+        receiver.status = 500
+        await _event(outside, topic="product.updated", resource={"id": 1}, repeat=times)
+        receiver.status = 200
+        return str((await shop.get(f"webhooks/{number}")).json()["status"])
+
+    assert await fail(5) == "active"
+    await _event(outside, topic="product.updated", resource={"id": 1})
+    assert await fail(5) == "active"
+    assert await fail(1) == "disabled"
+    assert await _event(outside, topic="product.updated", resource={"id": 1}) == []
+    await shop.put(f"webhooks/{number}", json={"status": "active"})
+    assert await fail(1) == "disabled"
+
+
+async def test_a_failed_delivery_is_not_repeated_but_followed_by_a_ping(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.1: not retried; the ping is recorded."""
+    await _listen(shop, "product.updated")
+    receiver.status = 500
+    (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
+    assert delivery["status"] == 500
+    assert (len(receiver.deliveries), len(receiver.pings)) == (1, 2)
+
+
+async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.2, Delivery."""
+    await _listen(shop, "product.updated")
+
+    def refuse(request: httpx.Request) -> None:
+        raise httpx.ConnectError("refused", request=request)
+
+    receiver.act = refuse
+    (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
+    assert delivery["status"] is None
+
+
+class _Silent(httpx.AsyncBaseTransport):
+    """A receiver that takes everything and never answers."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("waited for ever")
+
+
+async def test_a_receiver_that_does_not_answer_in_time_has_failed(
+    shop: httpx.AsyncClient,
+    outside: httpx.AsyncClient,
+    pretend: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """contract 9.1: deliveries time out after 5 s; the time is shortened here."""
+    assert deliveries.TIMEOUT_SECONDS == 5.0
+    await _listen(shop, "product.updated")
+    monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
+    pretend.deliver_through(_Silent())
+    (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
+    assert delivery["status"] is None
+
+
+async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.2, Event."""
+    await _listen(shop, "order.created")
+    order = (await shop.get("orders")).json()[0]["id"]
+    apart = await _event(outside, topic="order.created", resource_id=order, repeat=3)
+    alike = await _event(outside, topic="order.created", resource_id=order, repeat=3, same_delivery_id=True)
+    assert len({one["delivery_id"] for one in apart}) == 3
+    assert len({one["delivery_id"] for one in alike}) == 1
+    assert {one["delivery_id"] for one in apart}.isdisjoint(one["delivery_id"] for one in alike)
+    assert all(json.loads(one.content)["id"] == order for one in receiver.deliveries)
+
+
+async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.2, Event: bad_signature, pad_bytes."""
+    await _listen(shop, "order.created")
+    order = (await shop.get("orders")).json()[0]["id"]
+    (plain,) = await _event(outside, topic="order.created", resource_id=order)
+    (longer,) = await _event(outside, topic="order.created", resource_id=order, pad_bytes=70_000)
+    assert longer["bytes"] == plain["bytes"] + 70_000
+    assert longer["body_sha256"] == hashlib.sha256(receiver.deliveries[1].content).hexdigest()
+    await _event(outside, topic="order.created", resource_id=order, bad_signature=True)
+    bad = receiver.deliveries[2]
+    assert bad.headers["x-wc-webhook-signature"] != _signed(bad.content)
+
+
+async def test_order_created_without_an_object_makes_a_new_order_and_leaves_the_stock(
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
+) -> None:
+    """contract 9.2, Event."""
+    await _listen(shop, "order.created")
+    before = (await outside.get("/sandbox/state")).json()
+    await _event(outside, topic="order.created")
+    after = (await outside.get("/sandbox/state")).json()
+    number = json.loads(receiver.deliveries[0].content)["id"]
+    assert {row["id"] for row in after["orders"]} - {row["id"] for row in before["orders"]} == {number}
+    assert after["products"] == before["products"]
+
+
+@pytest.mark.parametrize(
+    ("event", "status"),
+    [
+        ({}, 400),
+        ({"topic": "order.painted"}, 400),
+        ({"topic": "product.updated"}, 400),
+        ({"topic": "product.updated", "resource_id": 999_999}, 404),
+        ({"topic": "order.created", "repeat": -1}, 400),
+        ({"topic": "order.created", "surprise": 1}, 400),
+    ],
+)
+async def test_a_bad_event_is_refused_in_words(
+    outside: httpx.AsyncClient, event: dict[str, Any], status: int
+) -> None:
+    """contract 9.2: {"error": words} with 400 or 404."""
+    answer = await outside.post("/sandbox/events", json=event)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]

@@ -1,0 +1,187 @@
+"""Foreign code where the machine has neither a filter of system calls nor namespaces; its user and rights."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from steward.cli.confining import tell_of_walls
+from steward.clock import SystemClock
+from steward.config import read
+from steward.sandbox.pool import JAVASCRIPT, LIQUID, Children
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.sandbox.denied import CALLS
+
+ROOT = Path(__file__).resolve().parents[2]
+DENIED = str(Path(__file__).with_name("denied.py"))
+KEYS = "k1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+MESSAGES = {JAVASCRIPT: ("match", [["a", "", "a"]]), LIQUID: ("check", ["{{ a }}"])}
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or os.uname().machine not in CALLS,
+    reason="what is denied here are calls of Linux",
+)
+
+# Builds the service as its settings say, and tells what becomes of foreign code of both kinds.
+ASKING = """
+import asyncio, json, os, sys
+from steward import app
+from steward.clock import SystemClock
+from steward.config import read
+from steward.sandbox.protocol import Stopped
+async def main():
+    service = await app.build(read(dict(os.environ)), clock=SystemClock(), serve=False)
+    told = {}
+    for kind, (op, given) in json.loads(sys.argv[1]).items():
+        try:
+            ask = service.tools.children.ask(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
+            told[kind] = json.loads(await ask)
+        except Stopped as end:
+            told[kind] = [end.code, end.message]
+    await service.close()
+    print(json.dumps(told))
+asyncio.run(main())
+"""
+
+
+def _environ(folder: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
+    return {
+        **kept,
+        "STEWARD_ENV": "production",
+        "STEWARD_MASTER_KEYS": KEYS,
+        "STEWARD_DATABASE_URL": f"sqlite:///{folder / 'steward.db'}",
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_METRICS_LISTEN": "off",
+        **more,
+    }
+
+
+def _denied(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A command of this interpreter where both walls are denied."""
+    command = [sys.executable, DENIED, sys.executable, *words]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=90, check=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "runs"),
+    [
+        ({}, False),
+        ({"STEWARD_UNCONFINED_SCRIPTS": "on"}, True),
+        ({"STEWARD_ENV": "test"}, True),
+    ],
+)
+def test_foreign_code_is_refused_in_production_without_walls(
+    more: dict[str, str], runs: bool, tmp_path: Path
+) -> None:
+    """Unless a setting names the risk; JavaScript and Liquid alike, in words a merchant understands"""
+    env = _environ(tmp_path, **more)
+    subprocess.run([sys.executable, "-m", "steward", "migrate"], cwd=ROOT, env=env, check=True, timeout=60)
+    ended = _denied("-c", ASKING, json.dumps(MESSAGES), env=env)
+    told = json.loads(ended.stdout)
+    if runs:
+        assert told == {JAVASCRIPT: [[True]], LIQUID: [[]]}
+        return
+    for code, words in told.values():
+        assert code == "code_refused"
+        assert "not run on this installation" in words
+        assert "operator" in words
+
+
+def test_operators_are_told_by_doctor_and_at_the_start(tmp_path: Path) -> None:
+    """`doctor` fails its check and says what to do; a production service writes a warning as it starts"""
+    env = _environ(tmp_path)
+    assert _denied("-m", "steward", "migrate", env=env).returncode == 0
+    said = _denied("-m", "steward", "doctor", "--json", env=env)
+    checks = {one["name"]: one for one in json.loads(said.stdout)["checks"]}
+    assert said.returncode == 1
+    assert not checks["confined"]["ok"]
+    assert "are refused" in checks["confined"]["message"]
+    assert "seccomp" in checks["confined"]["message"]
+    for more, words in (({}, "are refused"), ({"STEWARD_UNCONFINED_SCRIPTS": "on"}, "within limits alone")):
+        command = [sys.executable, DENIED, sys.executable, "-m", "steward", "serve", "--port", "0", "--json"]
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**env, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["pid"]
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+        lines = [json.loads(line) for line in log.splitlines()]
+        (told,) = [line for line in lines if line.get("action") == "foreign_code_not_confined"]
+        assert words in told["message"]
+
+
+async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container without a folder for temporary files: a warning, and everything else goes on"""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    written: list[str] = []
+    log = Log(written.append, SystemClock(), Register())
+    settings = read(_environ(tmp_path))
+    children = Children(1)
+    await tell_of_walls(settings, children, log)
+    await children.close()
+    [line] = [json.loads(each) for each in written]
+    assert (line["action"], line["level"]) == ("foreign_code_unavailable", "warning")
+    assert "missing" in line["message"]
+
+
+def _status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
+    """As root it gives its user and group up; whoever runs it, no capability stays"""
+    children = Children(2)
+    users = []
+    try:
+        for kind, (op, given) in MESSAGES.items():
+            await children.ask(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
+        assert (await children.walls()).user
+        for child in children._live:
+            status = _status(child.process.pid)
+            assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+            assert status["NoNewPrivs"] == "1"
+            assert status["Threads"] == "1"  # a filter of system calls is that of its thread
+            assert "0" not in status["Uid"].split() + status["Gid"].split()
+            if os.getuid() == 0:
+                assert status["Groups"] == ""
+                assert set(status["CapBnd"]) == {"0"}
+            users.append(status["Uid"])
+    finally:
+        await children.close()
+    if os.getuid() == 0:
+        assert len(set(users)) == len(users)
+
+
+# As root without CAP_SYS_ADMIN, which may then make a user namespace but none of the network alone.
+WITHOUT_SYS_ADMIN = """
+import asyncio, ctypes, json, sys
+from pathlib import Path
+from steward.sandbox.pool import BARE, Children
+assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_ADMIN
+async def main():
+    children = Children(1)
+    child = await children._start(BARE)
+    status = Path(f"/proc/{child.process.pid}/status").read_text()
+    print(json.dumps([child.walls.user, status]))
+    await children.close()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has a user to give up")
+def test_root_gives_up_its_user_before_it_makes_a_user_namespace() -> None:
+    """Within one the process would still be root to every file outside"""
+    command = [sys.executable, "-c", WITHOUT_SYS_ADMIN]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    gave_up_root, status = json.loads(ended.stdout)
+    assert gave_up_root
+    [users] = [line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")]
+    assert "0" not in users

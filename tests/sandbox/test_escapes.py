@@ -1,0 +1,181 @@
+"""Published ways out of expression languages, written anew: each refused or harmless (safety 12)."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import read, read_liquid
+from steward.steps.workflow.expressions.views import Fault, Mode, Scope, Script, World
+from tests.expressions.cases import NOW
+
+ONE = World(items=[{"a": 1, "s": "x", "l": [3, 1, 2]}], scope=Scope(now=NOW, timezone="UTC"))
+
+
+@pytest.fixture
+async def evaluator() -> AsyncIterator[Evaluator]:
+    """One run's evaluator; its children end with the test."""
+    children = Children(1)
+    try:
+        yield Evaluator(children, "org", "run")
+    finally:
+        await children.close()
+
+
+# Chunks that reach for the maker of functions, the machine or the engine's inside. None may come to more
+# than undefined, an error, or a plain value that tells nothing.
+REACHING = [
+    "(() => {}).constructor('return 7')()",
+    "''['constructor']['constructor']('return 7')()",
+    "''['con' + 'structor']['con' + 'structor']('return 7')()",
+    "[]['flat']['constru' + 'ctor']('return 7')()",
+    "Reflect.get(() => {}, 'constructor')('return 7')()",
+    "Object.getPrototypeOf(async () => {})['const' + 'ructor']('return 7')()",
+    "Object.getPrototypeOf(function* () {})['const' + 'ructor']('return 7')().next()",
+    "Reflect.construct(Object.getPrototypeOf(() => {})['const' + 'ructor'], ['return 7'])()",
+    "$ext$.first['const' + 'ructor']('return 7')()",
+    "(function () { return arguments.callee.caller['const' + 'ructor']('return 7')() })()",
+    "new Error().stack['const' + 'ructor']['const' + 'ructor']('return 7')()",
+    "[...'7'].map(eval)[0].x.y",
+    "globalThis['ev' + 'al']('7')",
+    "globalThis['Func' + 'tion']('return 7')()",
+    "import('os').x",
+    "process.mainModule.require('child_process').execSync('id')",
+    "require('fs').readFileSync('/etc/passwd')",
+    "globalThis.process.env.HOME",
+    "this.process.binding('fs').x",
+    "globalThis.std.getenv('HOME')",
+    "globalThis.os.exec(['id'])",
+    "Error.prepareStackTrace = (e, s) => s, new Error().stack[0].getThis().x",
+    "globalThis.$own$.begin('{}')",
+    "Symbol.for('x')['const' + 'ructor']['const' + 'ructor']('return 7')()",
+    "JSON.parse('{\"__pro\" + \"to__\": 1}')['const' + 'ructor']('return 7')()",
+    "$jmespath($json, 'constructor')('return 7')()",
+    "DateTime['const' + 'ructor']('return 7')()",
+    "$now['const' + 'ructor']['const' + 'ructor']('return 7')()",
+    "(class extends null { static { this.x = super['const' + 'ructor']('return 7')() } }).x",
+    "new (class { static t(o) { return o } })['const' + 'ructor']['const' + 'ructor']('return 7')()",
+]
+
+
+async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None:
+    """safety 12: known published expression payload shapes written anew"""
+    answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE)
+    for chunk, (outcome,) in zip(REACHING, answers, strict=True):
+        assert outcome is UNDEFINED or isinstance(outcome, Fault) or outcome in ({}, None), (chunk, outcome)
+
+
+# What one expression tries to leave behind for the next.
+POLLUTING = [
+    "(Object.prototype.a9 = 7)",
+    "(Array.prototype.map = () => 7)",
+    "(String.prototype.toUpperCase = () => 'no')",
+    "(globalThis.left = 7)",
+    "(() => { left2 = 7; return 7 })()",
+    "(JSON.stringify = () => '7')",
+    "(Math.round = () => 7)",
+    "(Math.random = () => 7)",
+    "Object.defineProperty(Object.prototype, 'b9', { get: () => 7 })",
+    "Object.setPrototypeOf(Array.prototype, { x: 7 })",
+    "(DateTime.prototype.toISO = () => 'no')",
+    "(DateTime.now = () => 7)",
+    "$json.l.sort()",
+    "($json.a = 99)",
+    "delete $json.s",
+    "$input.all().splice(0, 9)",
+    "Object.assign($json, { a: 99 })",
+    "$json.l.push(9)",
+    "(Symbol.prototype[Symbol.toPrimitive] = () => 'no')",
+    "Reflect.set(Reflect, 'get', 7)",
+    "(RegExp.prototype.exec = () => null)",
+    "(Promise.prototype.then = () => 7)",
+    "Array.prototype.push.call(Array.prototype, 7)",
+]
+LOOKING = {
+    "({}).a9": UNDEFINED,
+    "({}).b9": UNDEFINED,
+    "[1].map(x => x + 1)": [2],
+    "'q'.toUpperCase()": "Q",
+    "typeof left": "undefined",
+    "typeof left2": "undefined",
+    "JSON.stringify({ a: 1 })": '{"a":1}',
+    "Math.round(2.6)": 3,
+    "[].x": UNDEFINED,
+    "$now.toISO()": "2026-01-15T10:00:00.000Z",
+    "$json.l": [3, 1, 2],
+    "$json.a": 1,
+    "$json.s": "x",
+    "$input.all().length": 1,
+    "/b/.exec('abc').index": 1,
+    "[].length": 0,
+}
+
+
+async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -> None:
+    """safety 8: globals frozen; imports 5.3: every message is complete in itself"""
+    looks = [read(f"={{{{ {chunk} }}}}") for chunk in LOOKING]
+    for texts in ([*POLLUTING], [POLLUTING[0]]):
+        templates = [read(f"={{{{ {chunk} }}}}") for chunk in texts]
+        answers = await evaluator.evaluate([*templates, *looks], ONE)
+        assert [answer[0] for answer in answers[len(templates) :]] == list(LOOKING.values())
+    assert [answer[0] for answer in await evaluator.evaluate(looks, ONE)] == list(LOOKING.values())
+
+
+async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None:
+    """safety 8: a script has an engine of its own, which ends with it"""
+    wild = (
+        "Object.prototype.z9 = 7; globalThis.z8 = 7; Array.prototype.map = null; $json.a = 5; return { z: 7 }"
+    )
+    look = "return { z9: typeof ({}).z9, z8: typeof z8, map: [1].map((x) => x), a: $input.item.json.a }"
+    made = await evaluator.run_code(Script(wild, Mode.EACH), ONE)
+    assert made.items[0].json == {"z": 7}
+    clean = await evaluator.run_code(Script(look, Mode.EACH), ONE)
+    assert clean.items[0].json == {"z9": "undefined", "z8": "undefined", "map": [1], "a": 1}
+    assert await evaluator.evaluate([read("={{ ({}).z9 }}"), read("={{ $json.a + 0 }}")], ONE) == [
+        [UNDEFINED],
+        [1],
+    ]
+
+
+REACHING_SCRIPTS = [
+    "return { v: require('fs') }",
+    "return { v: process.env }",
+    "return { v: (() => {}).constructor('return 7')() }",
+    "return { v: globalThis.eval('7') }",
+    "return { v: await import('os') }",
+    "return { v: new (Object.getPrototypeOf(async () => {}).constructor)('return 7')() }",
+    "return { v: Buffer.constructor('return 7')() }",
+    "return { v: crypto.createHash('md5').update.constructor('return 7')() }",
+]
+
+
+@pytest.mark.parametrize("text", REACHING_SCRIPTS)
+async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None:
+    """safety 7: steps get no environment, no credential, no file; no maker of functions"""
+    result = await evaluator.run_code(Script(text, Mode.EACH), ONE)
+    assert [made.error is not None for made in result.items] == [True]
+
+
+LIQUID = [
+    "{{ ''.__class__ }}",
+    "{{ a.__class__.__mro__ }}",
+    "{{ a | map: '__class__' | first }}",
+    "{{ l.first.__init__.__globals__ }}",
+    "{% assign x = a['__class__'] %}{{ x }}",
+    "{{ self }}{{ context }}{{ template.env.filters }}",
+    "{{ l | sort: '__class__' | join }}",
+]
+
+
+async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
+    """safety 8: Liquid sees JSON and nothing of what it is written in"""
+    answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE.items[0], NOW)
+    for text, answer in zip(LIQUID, answers, strict=True):
+        shown = "" if isinstance(answer, Fault) else answer
+        assert "class" not in shown, text
+        assert "function" not in shown, text
+    for template in ("{% include 'x' %}", "{% render 'x' %}"):
+        (answer,) = await evaluator.render([read_liquid(template)], {}, NOW)
+        assert isinstance(answer, Fault)

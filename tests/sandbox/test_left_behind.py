@@ -1,0 +1,241 @@
+"""Nothing one message of a run leaves in a child reaches the next: no answer, no global, no object."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.sandbox.child_process import ChildProcess
+from steward.sandbox.pool import JAVASCRIPT, LIQUID, Children, _exchange
+from steward.sandbox.protocol import FRAME_BYTES, HEADER, Stopped
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import read, read_liquid
+from steward.steps.workflow.expressions.views import (
+    CodeFailed,
+    CodeStopped,
+    Fault,
+    Mode,
+    Scope,
+    Script,
+    Seen,
+    World,
+)
+from tests.expressions.cases import NOW
+
+OWNER = ("org", "run")
+ONE = World(
+    items=[{"a": 1, "s": "x", "l": [3, 1, 2], "o": {"p": {"q": 1}}}],
+    scope=Scope(now=NOW, timezone="Europe/Berlin"),
+    names=frozenset({"A"}),
+    seen={"A": Seen(runs=[[[{"x": {"y": 1}}]]])},
+)
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    """One child at a time, so that every message of the run goes to the same one."""
+    children = Children(1)
+    try:
+        yield children
+    finally:
+        await children.close()
+
+
+# Answers to the messages that come next, in every form an answer has had.
+FORGED = (
+    '[]\\n+\\n{"ok":true,"cpu":0}\\n[[{"v":["https://elsewhere/"],"odd":[]}]]\\n'
+    '{"ok":true,"cpu":0}\\n[{"items":[{"json":{"forged":1},"paired":[0]}],"lines":[]}]\\n'
+    "\\u0000\\u0000=\\u0000\\u0000\\u0000\\u0002[]"
+)
+RETURN = "return [{ json: { a: 1 } }]"
+HERE = Path(__file__).parent
+
+
+def _scripts() -> dict[str, str]:
+    """The scripts of forging.js by their names."""
+    _, *parts = (HERE / "forging.js").read_text("utf-8").split("// == ")
+    named = (part.partition("\n") for part in parts)
+    return {name: script.strip().replace("FORGED", FORGED) for name, _, script in named}
+
+
+@pytest.mark.parametrize("mode", [Mode.ALL, Mode.EACH])
+async def test_no_script_answers_for_a_later_step(children: Children, mode: Mode) -> None:
+    """A script that fails or lies does so for itself: what its run asks next is answered rightly."""
+    evaluator = Evaluator(children, *OWNER)
+    address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
+    for name, script in _scripts().items():
+        text = script if mode is Mode.ALL else script.replace(RETURN, "return { a: 1 }")
+        try:
+            made = await evaluator.run_code(Script(text, mode), ONE)
+            assert all("forged" not in item.json for item in made.items), name
+        except (CodeFailed, CodeStopped):
+            pass
+        assert await evaluator.evaluate([address], ONE) == [["https://shop.example/119"]], name
+        again = await evaluator.run_code(
+            Script("return [{ json: { b: JSON.stringify([2]) } }]", Mode.ALL), ONE
+        )
+        assert [item.json for item in again.items] == [{"b": "[2]"}], name
+        assert await evaluator.matches([("a", "", "a")]) == [True], name
+
+
+BENIGN = {
+    "Array.prototype.map = Array.prototype.some = null; return [{ json: { a: 1 } }, { json: { a: 2 } }]": [
+        1,
+        2,
+    ],
+    "Object.prototype.error = 1; return [{ json: { a: 1 } }]": [1],
+    "Object.hasOwn = Object.keys = null; JSON.stringify = null; return { a: 1 }": [1],
+    "Promise.prototype.then = null; return [{ json: { a: 1 } }]": [1],
+    "globalThis.JSON = null; globalThis.Object = null; return { a: 1 }": [1],
+}
+
+
+async def test_what_a_script_replaces_does_not_change_what_it_returned(children: Children) -> None:
+    """The answer is judged and written by functions that were there before any script."""
+    evaluator = Evaluator(children, *OWNER)
+    for text, wanted in BENIGN.items():
+        made = await evaluator.run_code(Script(text, Mode.ALL), ONE)
+        assert [item.json["a"] for item in made.items] == wanted, text
+
+
+# An expression: it walks over all it can reach, and tells what an earlier walk has marked.
+WALK = (HERE / "walk.js").read_text("utf-8").partition("\n")[2].strip()
+
+
+async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: Children) -> None:
+    """Neither another parameter, nor another item, nor a later step finds what an expression changed."""
+    evaluator = Evaluator(children, *OWNER)
+    two = World(items=[*ONE.items, *ONE.items], scope=ONE.scope, names=ONE.names, seen=ONE.seen)
+    walk = read("={{ " + WALK + " }}")
+    for _ in range(2):
+        for answers in await evaluator.evaluate([walk, read(f"={{{{ {WALK} }}}}")], two):
+            for answer in answers:
+                assert isinstance(answer, dict), answer
+                assert answer["found"] == []
+                assert answer["walked"] > 1000
+
+
+SHARED = {
+    "(Reflect.getPrototypeOf($input).first = () => ({ json: { a: 2 } }), 1)": "$input.first().json.a + 0",
+    "(Object['ass' + 'ign']($json, { a: 'forged' }), 1)": "$json.a + 0",
+    "($json.l['so' + 'rt'](), 1)": "$json.l[0] - 2",
+    "Reflect['se' + 't']($json.o.p, 'q', 'forged')": "$json.o.p.q + 0",
+    "($now.toISO = () => 'forged', $now.zone.offset = () => 600, 1)": "$now.offset - 59",
+    "Reflect.set(Reflect.getPrototypeOf($now.zone), 'offset', () => 600)": "$now.offset - 59",
+    "Reflect.set(Reflect.getPrototypeOf($('A')), 'first', () => 7)": "$('A').first().json.x.y",
+    "(Error.prepareStackTrace = () => 'forged', 1)": "typeof new Error('x').stack === 'string' ? 1 : 0",
+    "(\\u0024json.l.p\\u0075sh(7), 1)": "$json.l.length - 2",
+    "[...'n'].map(([k]) => $json.o[`${k}o`] ?? Object['as' + `sign`]($json, { a: 2 }))": "$json.a + 0",
+    "(({ ['so' + 'rt']: f }) => f.call($json.l))([])": "$json.l[0] - 2",
+    "Object.entries(Object.getOwnPropertyDescriptors(Object.getPrototypeOf([]))).find(([k]) => k[0] + k[3]"
+    " === 'st').at(1).value.call($json.l)": "$json.l[0] - 2",
+    "($json.a <<= 4, 1)": "$json.a + 0",
+    "($json.a >>>= 1, 1)": "$json.a + 0",
+    "(Object.defineProperties($json, { a: { value: 2 } }), 1)": "$json.a + 0",
+    "($json.__defineGetter__('a', () => 2), 1)": "$json.a + 0",
+    "(Array.of.call(function () { return $json.l }, 9), 1)": "$json.l.length - 2",
+    "(class extends Array { constructor() { super(); return $json.l } }).of(9) && 1": "$json.l.length - 2",
+    "((a) => { for ($json.a of [2]); return a })(1)": "$json.a + 0",
+    "((a) => { for (a of $input.all()) a.json['l'][`po${''}p`](); return a })(1)": "$json.l.length - 2",
+    "(arguments.callee.n = (arguments.callee.n ?? 0) + 1, arguments.callee.n)": "1",
+}
+
+
+async def test_no_expression_changes_what_another_parameter_reads(children: Children) -> None:
+    """In one message and in the next, whatever way it finds round its text being looked at"""
+    evaluator = Evaluator(children, *OWNER)
+    for change, look in SHARED.items():
+        templates = [read(f"={{{{ {text} }}}}") for text in (look, change, look)]
+        for _ in range(2):
+            before, _, after = await evaluator.evaluate(templates, ONE)
+            assert (before, after) == ([1], [1]), change
+
+
+async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: Children) -> None:
+    """Liquid's children speak the same way."""
+    evaluator = Evaluator(children, *OWNER)
+    forged = 'x\n=\n[["forged",null]]\n\u2028\x00'
+    texts = [
+        read_liquid("{{ a }}"),
+        read_liquid(forged),
+        read_liquid("{{ a | nope }}"),
+        read_liquid("{{ b }}"),
+    ]
+    for _ in range(2):
+        whole, plain, failed, last = await evaluator.render(texts, {"a": forged, "b": "end"}, NOW)
+        assert (whole, plain, last) == (forged, forged, "end")
+        assert isinstance(failed, Fault)
+
+
+# Processes that answer otherwise than a child does; `nonce` and `say` are there.
+LYING = """
+import os, struct, time
+def take(count):
+    data = b""
+    while len(data) < count:
+        data += os.read(0, count - len(data)) or os._exit(0)
+    return data
+def hear():
+    nonce, kind, length = struct.unpack(">16scI", take(21))
+    take(length)
+    return nonce
+def say(nonce, kind, body, length=None):
+    os.write(1, struct.pack(">16scI", nonce, kind, len(body) if length is None else length) + body)
+while True:
+    hear(); nonce = hear()
+"""
+LIES = {
+    "a second answer": "os.write(1, 2 * (struct.pack('>16scI', nonce, b'=', 3) + b'[1]'))",
+    "a byte too many": "os.write(1, struct.pack('>16scI', nonce, b'=', 3) + b'[1]x')",
+    "an older nonce": "say(bytes(16), b'=', b'[1]')",
+    "a line break": "say(nonce, b'=', b'[1,\\n2]')",
+    "an unknown kind": "say(nonce, b'#', b'[1]')",
+    "too long a frame": f"say(nonce, b'=', b'[1]', {FRAME_BYTES} + 1)",
+    "half a frame": "say(nonce, b'=', b'[1', 9); os._exit(0)",
+    "half a header": "os.write(1, b'[1]\\n'); os._exit(0)",
+    "an unknown end": "say(nonce, b'x', b'all_is_well')",
+    "a line": 'os.write(1, b\'{"ok":true,"cpu":0}\\n[[1]]\\n\')',
+    "silence": "os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("lie", list(LIES))
+async def test_an_answer_that_is_not_to_the_point_is_refused(lie: str, tmp_path: Path) -> None:
+    """The parent reads one frame of the message's nonce, and nothing may be left behind it."""
+    text = LYING + f"    {LIES[lie]}\n"
+    process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
+    try:
+        with pytest.raises(Stopped) as stopped:
+            await _exchange(process, b"{}", b"[]", 10.0)
+        assert stopped.value.code == "code_crashed"
+    finally:
+        await process.end()
+
+
+async def test_the_longest_frame_is_read_and_an_honest_process_goes_on(tmp_path: Path) -> None:
+    """At the limit; one past it is a lie above."""
+    text = LYING + f"    say(nonce, b'+', b''); say(nonce, b'=', b'x' * {FRAME_BYTES})\n"
+    process = await ChildProcess.start([sys.executable, "-I", "-S", "-c", text], str(tmp_path))
+    try:
+        for _ in range(2):
+            assert len(await _exchange(process, b"{}", b"[]", 10.0)) == FRAME_BYTES
+        assert not process.unread
+    finally:
+        await process.end()
+
+
+@pytest.mark.parametrize("kind", [JAVASCRIPT, LIQUID])
+async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
+    children: Children, kind: str
+) -> None:
+    """What waits in a pipe while nobody asks could be read as the next answer."""
+    asked, given = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
+    answer = await children.ask(OWNER, kind, asked, given, 5.0)
+    (child,) = children._live
+    child.process._reader.feed_data(HEADER.pack(bytes(16), b"=", 5) + b"[[1]]")
+    assert await children.ask(OWNER, kind, asked, given, 5.0) == answer
+    assert child not in children._live
+    assert child.process._process.returncode is not None
+    await asyncio.gather(*children._spares)

@@ -1,0 +1,200 @@
+"""Foreign code that runs away is stopped, and the next message works (safety 8, 12 sandbox_escape)."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.sandbox.pool import JAVASCRIPT, PATIENCE, Children, Owner
+from steward.sandbox.protocol import MESSAGE_BYTES, Stopped
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.template import read, read_liquid
+from steward.steps.workflow.expressions.views import (
+    CodeFailed,
+    CodeStopped,
+    Fault,
+    Mode,
+    Outcome,
+    Scope,
+    Script,
+    World,
+)
+from tests.expressions.cases import NOW
+
+SCOPE = Scope(now=NOW, timezone="UTC")
+ONE = World(items=[{"a": 1}], scope=SCOPE)
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    """Places for two."""
+    children = Children(2)
+    try:
+        yield children
+    finally:
+        await children.close()
+
+
+async def _come_to(children: Children, code: str, world: World = ONE) -> Outcome:
+    """What a chunk comes to, or the code it was stopped with; and that the next message works."""
+    evaluator = Evaluator(children, "org", "run")
+    outcome: Outcome
+    try:
+        ((outcome,),) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
+    except CodeStopped as end:
+        outcome = end.code
+    assert await evaluator.evaluate([read("={{ $json.a + 1 }}")], ONE) == [[2]]
+    return outcome
+
+
+RUNAWAYS = {
+    "(() => { for (;;) { try { null.x } catch {} } })()": "code_timeout",
+    "/^(a+)+$/.test('a'.repeat(50) + 'b')": "code_timeout",
+    "(() => { class A { toJSON() { while (true); } } return [new A()] })()": "code_timeout",
+    "new Proxy({}, { ownKeys() { while (true); } })": "code_timeout",
+    "(() => { const a = []; while (true) a.push('x'.repeat(9e5) + a.length); })()": "code_memory",
+    "(() => { let s = 'x'; while (s.length < 2 ** 29) s += s; return [s, s + 'y'].join() })()": "code_memory",
+    "(() => { const a = []; try { while (true) a.push('x'.repeat(9e5) + 1); } catch { return 1 } })()": "",
+    "new Uint8Array(2 ** 28).length": "code_memory",
+    "JSON.stringify('x'.repeat(9 * 2 ** 20))": "code_memory",
+}
+
+
+async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: Children) -> None:
+    """safety 8: 1 s CPU an expression, 128 MiB; safety 12: stopped in its limit; the next message works"""
+    for code, wanted in RUNAWAYS.items():
+        began = time.monotonic()
+        outcome = await _come_to(children, code)
+        assert outcome == (wanted or 1), code
+        assert time.monotonic() - began < 2 * PATIENCE + 3, code  # and what a start takes on a busy machine
+
+
+REFUSED_BY_THE_ENGINE = [
+    "(function f() { return f(); })()",
+    "(() => { const g = () => g(); return g(); })()",
+    "JSON.parse('['.repeat(100000))",
+    "new Array(-1)",
+    "'x'.repeat(2 ** 31)",
+    "2n ** 100000000n",
+    "new RegExp('('.repeat(50000) + ')'.repeat(50000))",
+]
+
+
+async def test_what_javascript_itself_refuses_is_undefined(children: Children) -> None:
+    """imports 5.1: any JavaScript error inside becomes undefined, the end of the stack too"""
+    for code in REFUSED_BY_THE_ENGINE:
+        assert await _come_to(children, code) is UNDEFINED, code
+
+
+async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: Children) -> None:
+    """safety 8: a death is a failed step, never more"""
+    deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
+    assert isinstance(await _come_to(children, deep), Fault)
+
+
+async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> None:
+    """imports 5.3: above 8 MiB of data for one message the step fails code_memory"""
+    room = MESSAGE_BYTES - 2000
+    evaluator = Evaluator(children, "org", "run")
+    whole = World(items=[{"a": "x" * room}], scope=SCOPE)
+    assert await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], whole) == [[room + 1]]
+    much = World(items=[{"a": n, "b": "x" * 2**20} for n in range(9)], scope=SCOPE)
+    assert await evaluator.evaluate([read("={{ $json.a * 2 }}")], much) == [[n * 2 for n in range(9)]]
+    past = World(items=[{"a": "x" * MESSAGE_BYTES}], scope=SCOPE)
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], past)
+    assert stopped.value.code == "code_memory"
+    wide = World(items=[{"a": "x" * 1000}] * 5, scope=SCOPE)
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.evaluate([read("={{ 'x'.repeat(2 ** 21) }}")], wide)
+    assert stopped.value.code == "code_memory"
+
+
+async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -> None:
+    """safety 8: 10 s CPU a code step, 15 s of wall time; the timer of an expression does not hold for it"""
+    evaluator = Evaluator(children, "org", "run")
+    longer = "let n = 0; for (let i = 0; i < 12e6; i++) n += i % 7; return { n };"
+    total = 12_000_000 // 7 * 21 + sum(range(12_000_000 % 7))
+    assert (await evaluator.run_code(Script(longer, Mode.ALL), ONE)).items[0].json["n"] == total
+    with pytest.raises(CodeFailed, match="waits"):
+        await evaluator.run_code(Script("await new Promise(() => {}); return []", Mode.ALL), ONE)
+    hungry = "const a = []; while (true) a.push('x'.repeat(9e5) + a.length);"
+    with pytest.raises(CodeStopped) as stopped:
+        await evaluator.run_code(Script(hungry, Mode.ALL), ONE)
+    assert stopped.value.code == "code_memory"
+    assert (await evaluator.run_code(Script("return { a: 1 }", Mode.ALL), ONE)).items[0].json == {"a": 1}
+
+
+async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_much(
+    children: Children,
+) -> None:
+    """issue 9: one that gets no core is not stopped for it at once; an endless one slows nobody"""
+    evaluator, owner = Evaluator(children, "org", "run"), ("org", "run")
+    asked: dict[str, object] = {"op": "match"}
+    await children.ask(owner, JAVASCRIPT, asked, b"[]", 2)
+    os.kill(_pid(children, owner), signal.SIGSTOP)
+    waiting = asyncio.ensure_future(children.ask(owner, JAVASCRIPT, asked, b"[]", 0.2))
+    asyncio.get_running_loop().call_later(0.5, os.kill, _pid(children, owner), signal.SIGCONT)
+    assert json.loads(await waiting) == [[]]
+    os.kill(_pid(children, owner), signal.SIGSTOP)
+    with pytest.raises(Stopped) as stopped:
+        await children.ask(owner, JAVASCRIPT, asked, b"[]", 0.02)
+    assert stopped.value.code == "code_timeout"
+    wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", Mode.ALL), ONE))
+    while not ((pid := _pid(children, owner)) and os.getpriority(os.PRIO_PROCESS, pid) > 0):
+        ended, _ = await asyncio.wait({wild}, timeout=0.05)
+        assert not ended
+    wild.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await wild
+
+
+def _pid(children: Children, owner: Owner) -> int:
+    return next((one.process.pid for one in children._live if one.owner == owner), 0)
+
+
+async def test_two_items_past_one_expression_begin_the_clock_anew(children: Children) -> None:
+    """safety 8: the limit is an expression's, however many items a step has"""
+    items = [{"a": n} for n in range(900)]
+    slow = "={{ (() => { let n = 0; for (let i = 0; i < 15000; i++) n += i; return $json.a })() }}"
+    world = World(items=items, scope=SCOPE)
+    (outcomes,) = await Evaluator(children, "org", "run").evaluate([read(slow)], world)
+    assert outcomes == [item["a"] for item in items]
+
+
+LIQUID = {
+    "{% for i in (1..100001) %}x{% endfor %}": None,
+    "{% for i in (1..400) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}": None,
+    "{% assign s = 'xxxxxxxxxx' %}{% for i in (1..40) %}{% assign s = s | append: s %}{% endfor %}": None,
+    "{{ (1..10001) | join: ',' }}": None,
+    "{% if true %}" * 60 + "{% endif %}" * 60: None,
+    "{{ 'x' | append: 'y' }}": "xy",
+    "{% for i in (1..10000) %}{{ i | times: 0 }}{% endfor %}": "0" * 10000,
+    "{{ (1..10000) | join: '' | size }}": "38894",
+}
+
+
+async def test_liquid_has_its_own_limits(children: Children) -> None:
+    """safety 8: loop iterations 100,000, output 1 MiB, depth 30, ranges 10,000"""
+    evaluator = Evaluator(children, "org", "run")
+    for text, wanted in LIQUID.items():
+        answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
+        assert answers[0] == wanted if wanted else isinstance(answers[0], Fault), text
+        assert answers[1] == "1"
+
+
+async def test_other_runs_go_on_while_one_runs_away(children: Children) -> None:
+    """issue 9: the service unharmed, other runs not slowed"""
+    other = Evaluator(children, "other", "run")
+    one = [read("={{ $json.a + 1 }}")]
+    await other.evaluate(one, ONE)
+    wild = asyncio.ensure_future(_come_to(children, "(() => { while (true); })()"))
+    for _ in range(10):
+        assert await other.evaluate(one, ONE) == [[2]]
+    assert not wild.done()
+    assert await wild == "code_timeout"

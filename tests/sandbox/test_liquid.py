@@ -1,0 +1,95 @@
+"""Texts of the store's product: lists by their members, our filters, scalars alone (imports 8.4)."""
+
+import hashlib
+import hmac
+from collections.abc import AsyncIterator
+
+import pytest
+
+from steward.sandbox.blake3 import blake3
+from steward.sandbox.pool import Children
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.template import read_liquid
+from steward.steps.workflow.expressions.views import Fault
+from tests.expressions.cases import NOW
+
+ORDER = {
+    "order": {
+        "id": "gid://1",
+        "name": "#1001",
+        "total": {"amount": "1234.5", "currencyCode": "EUR"},
+        "tags": ["a", "b"],
+        "lineItems": [
+            {"id": 1, "quantity": 2, "product": {"tags": ["x", "y"]}},
+            {"id": 2, "quantity": 3, "product": {"tags": []}},
+        ],
+        "note": None,
+    }
+}
+
+TEXTS = {
+    "{{ order.lineItems.id | size }}": "2",
+    "{{ order.lineItems.id | join: '-' }}": "1-2",
+    "{{ order.lineItems.product.tags | join: '' }}": "xy",
+    "{{ order.lineItems.size }}{{ order.tags | first }}": "2a",
+    "{% for item in order.lineItems %}{{ item.id }}x{{ item.quantity }} {% endfor %}": "1x2 2x3 ",
+    "{% if order.note %}n{% elsif order.tags contains 'b' %}b{% endif %}": "b",
+    "{{ order.note }}|{{ order.nowhere.at.all }}": "|",
+    "{{ order.total | money }} {{ 5 | money: 'CHF' }}": "€1,234.50 5.00 CHF",
+    "{{ 'now' | date: '%Y-%m-%d %H:%M' }}": "2026-01-15 10:00",
+    "{{ 'now' | date_plus: '20 days' | date: '%Y-%m-%d' }}": "2026-02-04",
+    "{{ '2025-03-31T08:00:00Z' | date_minus: 1, 'month' }}": "2025-02-28T08:00:00+00:00",
+    "{{ 'abc' | blake3 }}": "6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85",
+    "{{ 'é' | md5 }}": hashlib.md5("é".encode(), usedforsecurity=False).hexdigest(),
+    "{{ 'x' | sha1 }}": hashlib.sha1(b"x", usedforsecurity=False).hexdigest(),
+    "{{ 'x' | sha256 }}": hashlib.sha256(b"x").hexdigest(),
+    "{{ 'x' | hmac_sha1: 'k' }}": hmac.digest(b"k", b"x", "sha1").hex(),
+    "{{ 'x' | hmac_sha256: 'k' }}": hmac.digest(b"k", b"x", "sha256").hex(),
+}
+REFUSED = [
+    "{{ order.lineItems }}",
+    "{{ order }}",
+    "{{ order.lineItems[0].id }}",
+    "{% assign n = 0 %}{{ order.tags[n] }}",
+    "{{ (1..3) }}",
+    "{{ order.name | shout }}",
+    "{{ 'soon' | date_plus: '1 day' }}",
+    "{{ 'now' | date_plus: 'a while' }}",
+    "{{ 'now' | date_plus: '999999999 years' }}",
+    "{{ 'x' | money }}",
+    "{% for %}",
+    "{{ 1 | divided_by: 0 }}",
+]
+
+
+@pytest.fixture
+async def evaluator() -> AsyncIterator[Evaluator]:
+    """One run's evaluator; its children end with the test."""
+    children = Children(1)
+    try:
+        yield Evaluator(children, "org", "run")
+    finally:
+        await children.close()
+
+
+async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None:
+    """imports 8.4: our filters; paths of lists are lists of their members"""
+    templates = [read_liquid(text) for text in (*TEXTS, *REFUSED, "plain")]
+    answers = await evaluator.render(templates, ORDER, NOW)
+    assert dict(zip(TEXTS, answers, strict=False)) == TEXTS
+    assert answers[-1] == "plain"
+    for text, answer in zip(REFUSED, answers[len(TEXTS) :], strict=False):
+        assert isinstance(answer, Fault), text
+        assert answer.message.endswith(".")
+
+
+def test_blake3_of_more_than_one_chunk_is_that_of_its_tree() -> None:
+    """imports 8.4: blake3; vectors of the specification (bytes 0 to 250 over and over)"""
+    known = {
+        1024: "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7",
+        1025: "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444",
+        3073: "7124b49501012f81cc7f11ca069ec9226cecb8a2c850cfe644e327d22d3e1cd3",
+        7168: "61da957ec2499a95d6b8023e2b0e604ec7f6b50e80a9678b89d2628e99ada77a",
+    }
+    for length, digest in known.items():
+        assert blake3(bytes(place % 251 for place in range(length))).hex() == digest

@@ -1,0 +1,124 @@
+"""Whose a child is: one organisation and one run, a turn for everybody (safety 8)."""
+
+import asyncio
+import sys
+
+import pytest
+from anyio.lowlevel import checkpoint
+
+from steward.sandbox.pool import JAVASCRIPT, Children, Owner, Used
+from steward.sandbox.protocol import Stopped
+
+MATCH = b'[["a","","a"]]'
+KEEP = b'[["a","","abc"]]'
+
+
+async def _ask(children: Children, owner: Owner) -> set[int]:
+    """One message; which processes there were right after it."""
+    await children.ask(owner, JAVASCRIPT, {"op": "match"}, MATCH, 5.0)
+    return _served(children, owner)
+
+
+def _served(children: Children, owner: Owner) -> set[int]:
+    return {child.process.pid for child in children._live if child.owner == owner}
+
+
+async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
+    """safety 8: never two organisations in one child's life; it may serve further messages of the same run"""
+    children = Children(2)
+    first = await _ask(children, ("one", "1"))
+    assert await _ask(children, ("one", "1")) == first
+    others = [
+        await _ask(children, owner) for owner in (("two", "1"), ("one", "2"), ("two", "2"), ("three", "1"))
+    ]
+    used = [first, *others]
+    assert all(len(pids) == 1 for pids in used)
+    assert len(set.union(*used)) == len(used)
+    assert children.live <= 2
+    await children.close()
+    assert children.live == 0
+
+
+async def test_more_messages_than_places_wait_their_turn() -> None:
+    """safety 8: a message waits its turn"""
+    children = Children(2)
+    owners = [(f"org{number % 5}", str(number)) for number in range(12)]
+    await asyncio.gather(*(_ask(children, owner) for owner in owners))
+    assert children.live <= 2
+    await children.close()
+
+
+async def test_no_second_child_while_another_organization_waits_for_its_first() -> None:
+    """safety 8: an organisation gets no second one while another waits for its first"""
+    children = Children(1)
+    order: list[str] = []
+
+    async def ask(owner: Owner) -> None:
+        await children.ask(owner, JAVASCRIPT, {"op": "match"}, KEEP, 5.0)
+        order.append(owner[0])
+
+    busy = [asyncio.ensure_future(ask(("loud", str(number)))) for number in range(6)]
+    await checkpoint()
+    quiet = asyncio.ensure_future(ask(("quiet", "1")))
+    await asyncio.gather(quiet, *busy)
+    assert order[:2] == ["loud", "quiet"]
+    await children.close()
+
+
+async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
+    """safety 8: the answer is read with a cap and parsed as untrusted"""
+    children = Children(1)
+    await _ask(children, ("one", "1"))
+    (child,) = children._live
+    child.process.kill()
+    with pytest.raises(Stopped) as end:
+        await _ask(children, ("one", "1"))
+    assert end.value.code == "code_crashed"
+    assert await _ask(children, ("one", "1"))
+    with pytest.raises(Stopped):
+        await children.ask(("one", "1"), JAVASCRIPT, {"op": "nothing"}, b"{}", 5.0)
+    assert await _ask(children, ("one", "1"))
+    await children.close()
+
+
+async def test_a_message_given_up_takes_its_child_with_it() -> None:
+    """safety 8: lent for one message; what was cancelled halfway answers nobody else"""
+    children = Children(1)
+    await _ask(children, ("one", "1"))
+    task = asyncio.ensure_future(_ask(children, ("one", "1")))
+    for _ in range(3):
+        await checkpoint()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await _ask(children, ("one", "1"))
+    await children.close()
+
+
+async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """safety 8: a failed start frees its place, so nobody waits for ever"""
+    children = Children(1)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    asked = [_ask(children, (f"org{number}", "1")) for number in range(3)]
+    ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+    assert [type(end) for end in ends] == [Stopped] * 3
+    monkeypatch.undo()
+    assert await _ask(children, ("one", "1"))
+    await children.close()
+
+
+async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
+    """safety 8: a run has 120 s of children in all, however long others made it wait"""
+    children, used, now = Children(1), Used(), asyncio.get_running_loop().time
+    await _ask(children, ("one", "1"))
+    [child] = [one for one in children._live if one.owner is not None]
+    child.busy = True  # as while it works on another message
+    began = now()
+    asked = asyncio.ensure_future(children.ask(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
+    while now() < began + 0.3:
+        await checkpoint()
+    child.busy = False
+    children._next()
+    await asked
+    assert 0 < used.seconds <= now() - began - 0.3
+    await children.close()

@@ -1,0 +1,104 @@
+"""The walls around a child hold against what is not JavaScript: calls of the system (safety 8)."""
+
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from steward.sandbox.pool import Children
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAD = """
+import os, sys, time, resource
+sys.path[:0] = {folders!r}
+import socket, ctypes
+from steward.sandbox import walls
+"""
+
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="the walls of other systems are fewer"
+)
+
+
+def _inside(act: str, door: bool) -> subprocess.CompletedProcess[bytes]:
+    """What becomes of a process that does something behind the walls."""
+    folders = [str(ROOT), sysconfig.get_path("platlib")]
+    text = HEAD.format(folders=folders) + "walls.limit()\n"
+    text += "assert walls.close_door()\n" if door else ""
+    text += f"{act}\nos.write(1, b'done')\nos._exit(0)\n"
+    command = [sys.executable, "-I", "-S", "-c", text]
+    return subprocess.run(command, capture_output=True, env={}, close_fds=True, timeout=30, check=False)
+
+
+FORBIDDEN = {
+    "open": "os.open('/etc/hostname', os.O_RDONLY)",
+    "list": "os.listdir('/')",
+    "connect": "socket.socket()",
+    "fork": "os.fork()",
+    "run": "os.execv('/bin/true', ['true'])",
+    "kill": "os.kill(1, 0)",
+    "change": "os.chmod('/tmp', 0o777)",
+    "trace": "ctypes.CDLL(None).ptrace(0, 0, 0, 0)",
+    "environment": "os.readlink('/proc/self/exe')",
+    "sleep": "time.sleep(0.01)",
+    "pipe": "os.pipe()",
+    "raise": "resource.setrlimit(resource.RLIMIT_CPU, (99, 99))",
+}
+
+
+@linux
+@pytest.mark.parametrize("act", list(FORBIDDEN))
+def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
+    """safety 8: after loading, a filter; all else kills it"""
+    ended = _inside(FORBIDDEN[act], door=True)
+    assert ended.returncode == -signal.SIGSYS, ended
+    assert ended.stdout == b""
+
+
+@linux
+def test_what_the_engines_need_passes() -> None:
+    """safety 8: read, write, memory, clocks"""
+    ended = _inside("x = bytearray(50_000_000); time.process_time(); os.getpid(); os.urandom(8)", door=True)
+    assert (ended.returncode, ended.stdout) == (0, b"done")
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        ("x = bytearray(2 << 30)", b"MemoryError"),
+        ("a = [os.open('/dev/null', os.O_RDONLY) for _ in range(20)]", b"Too many open files"),
+        ("os.write(os.open('/tmp', os.O_WRONLY | os.O_TMPFILE), b'x' * 100)", b"File too large"),
+        ("assert resource.getrlimit(resource.RLIMIT_CORE) == (0, 0); raise KeyError('limited')", b"limited"),
+    ],
+)
+def test_the_limits_hold_without_the_filter_too(act: str, error: bytes) -> None:
+    """safety 8: RLIMIT_AS 1 GiB, NOFILE 16, FSIZE 0, CORE 0"""
+    ended = _inside(act, door=False)
+    assert ended.returncode != 0
+    assert error in ended.stderr or ended.returncode == -signal.SIGXFSZ
+
+
+async def test_a_child_says_which_walls_stand_and_holds_nothing_of_ours() -> None:
+    """safety 8: empty environment, empty read-only directory, only descriptors 0 to 2"""
+    children = Children(1)
+    stand = await children.walls()
+    if sys.platform.startswith("linux"):
+        assert stand.calls
+    child = await children._start("javascript")
+    _look_at(child.process.pid)
+    await children.close()
+
+
+def _look_at(pid: int) -> None:
+    proc = Path(f"/proc/{pid}")
+    if not proc.exists():
+        return
+    assert len(list((proc / "fd").iterdir())) == 3
+    assert b"STEWARD" not in (proc / "environ").read_bytes()
+    assert not any((proc / "cwd").iterdir())
+    assert (proc / "cwd").stat().st_mode & 0o222 == 0
+    assert os.getpgid(pid) == pid
