@@ -13,13 +13,15 @@ from steward.api.http.operation import Entry
 from steward.api.http.router import Routes
 from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from tests.documents import citations, documents, links, problem
 from tests.fake_clock import FakeClock
 from tests.people import Caller, Heard
 from tests.service import LOGIN
-from tests.source import ROOT
+from tests.source import ROOT, name_of
 from tests.whole import Whole, open_whole
 
 PAGE = ROOT / "docs/guides/api-clients.md"
+GLOSSARY = ROOT / "docs/glossary.md"
 WORK = "<!-- example: a worker does what can be done -->"
 _EXAMPLE = re.compile(
     re.escape(WORK)
@@ -183,12 +185,31 @@ def test_every_refusal_stands_in_the_page_with_its_status(code: str) -> None:
     assert [line.split("|")[2].strip() for line in lines] == [str(STATUS[code])]
 
 
-def test_every_link_of_the_page_leads_to_a_heading() -> None:
-    """house 6: documents are kept true"""
-    text = PAGE.read_text("utf-8")
-    heads = {
-        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
-        for line in text.splitlines()
-        if line.startswith("#")
+@pytest.mark.parametrize("document", documents(), ids=name_of)
+def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
+    """Links between documents, and from documents to the code, resolve."""
+    targets = [target if target[0] != "#" else document.name + target for target in links(document)]
+    problems = [problem(target, document.parent) for target in targets]
+    assert [reason for reason in problems if reason is not None] == []
+
+
+def test_every_citation_in_the_code_leads_to_a_file_and_a_heading() -> None:
+    """A rule that the code or a test cites as `docs/….md#anchor` is in the repository."""
+    problems = [
+        f"{name_of(path)}: {reason}"
+        for path, target in citations()
+        if (reason := problem(target, ROOT)) is not None
+    ]
+    assert problems == []
+
+
+def test_design_documents_and_glossary_stay_short() -> None:
+    """A design document has at most 250 lines, the glossary at most 40 terms."""
+    lengths = {
+        name_of(path): len(path.read_text("utf-8").splitlines())
+        for path in documents()
+        if name_of(path).startswith("docs/design/")
     }
-    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= heads
+    assert {name: length for name, length in lengths.items() if length > 250} == {}
+    rows = [line for line in GLOSSARY.read_text("utf-8").splitlines() if line.startswith("| ")]
+    assert len(rows) - 2 <= 40  # heading and rule
