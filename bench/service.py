@@ -28,8 +28,8 @@ from steward.runs import start
 from steward.runs.start import RunNow
 from steward.runs.tools import Tools
 from steward.security.passwords import Cost, hash_password
-from steward.steps.base import Produced, StepContext
-from steward.templates.base import Category, LastWords, StepFacts, Template, TemplateFacts
+from steward.steps.base import StepContext, StepResult
+from steward.templates.base import Category, RunSummary, StepFacts, Template, TemplateFacts
 from steward.worker import Worker
 
 T = TypeVar("T")
@@ -39,9 +39,9 @@ BY_HAND = {"cadence": "manual"}
 PASSWORD = "correct-horse-battery-staple"
 
 
-async def _decide(context: StepContext) -> Produced:
+async def _decide(context: StepContext) -> StepResult:
     """A step without any work of its own: what is measured is the service."""
-    return Produced({"seen": len(context.outputs), "word": "measured"})
+    return StepResult({"seen": len(context.outputs), "word": "measured"})
 
 
 def five_steps() -> Template:
@@ -65,7 +65,7 @@ def five_steps() -> Template:
         example_result={},
     )
     functions = {step.name: _decide for step in facts.steps}
-    return Template(facts, functions, lambda ended: LastWords("Five steps were taken.", {}))
+    return Template(facts, functions, lambda ended: RunSummary("Five steps were taken.", {}))
 
 
 @dataclass(slots=True)

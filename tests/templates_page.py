@@ -8,7 +8,7 @@ from steward.model.plan import StepKind
 from steward.model.schedule import Cadence, Schedule
 from steward.scheduling.words import schedule_words
 from steward.templates import ALL
-from steward.templates.base import Category, Needs, Template, Use
+from steward.templates.base import Category, ConnectionNeed, ConnectionUse, Template
 from tests.source import ROOT
 
 PAGE = ROOT / "docs/templates.md"
@@ -135,7 +135,7 @@ def _step(title: str, kind: StepKind) -> str:
     return f"**{title}**" if kind is StepKind.CHANGE else title
 
 
-def _need(need: Needs) -> str:
+def _need(need: ConnectionNeed) -> str:
     """A connection beside the store, such as `2 to 10 stores to read`."""
     kind = _KINDS[need.kind]
     number = f"{need.min} to {need.max} " if need.max > 1 else "" if need.min else "if wanted "
@@ -143,8 +143,8 @@ def _need(need: Needs) -> str:
     return f"{number}{article}{kind}{'s' if need.max > 1 else ''} to {_use(need.use)}"
 
 
-def _use(use: Use) -> str:
-    return "read" if use is Use.READ else "send to"
+def _use(use: ConnectionUse) -> str:
+    return "read" if use is ConnectionUse.READ else "send to"
 
 
 def _platforms(template: Template) -> str:

@@ -14,7 +14,7 @@ from bench.rounds import Case, Figure, Opened, Place
 from bench.service import FIVE_STEPS, House, five_steps, open_house
 from steward import worker
 from steward.model.automation import Automation
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import Template
 
 AUTOMATIONS = 20
@@ -28,11 +28,11 @@ class Begun:
         self.at = 0.0
         self.seen = asyncio.Event()
 
-    async def __call__(self, context: StepContext) -> Produced:
+    async def __call__(self, context: StepContext) -> StepResult:
         """The first step."""
         self.at = time.perf_counter()
         self.seen.set()
-        return Produced({})
+        return StepResult({})
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ from steward.model.refusals import StaleVersion, WrongState
 from steward.model.schedule import Cadence
 from steward.model.trigger import EventTrigger, TriggerKind
 from steward.run_queue import ending
-from steward.templates.base import Template, World
+from steward.templates.base import SetupContext, Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ async def _check_world(
     if ask.inputs is not None or ask.changes_home or ask.template_version is not None:
         beside = template.automations_of(wanted.inputs)
         others = await automations.among(tx, before.org, beside) if beside else {}
-        named = checks.check_named(faults, template, wanted.inputs, World(fitting, known, others))
+        named = checks.check_named(faults, template, wanted.inputs, SetupContext(fitting, known, others))
         if ask.inputs is not None:
             needed |= {path: [one] for path, one in named.items()}
     if ask.trigger is not None or ask.is_integration_given:

@@ -16,7 +16,7 @@ from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
 from steward.scheduling.zones import FIRST, NO_SUCH_ZONE, zone
-from steward.templates.base import STORES, Needs, Template, Use, World
+from steward.templates.base import STORES, ConnectionNeed, ConnectionUse, SetupContext, Template
 
 MOST_CONNECTIONS = 20
 MOST_TOPICS = 8
@@ -168,7 +168,7 @@ def check_reads(
     known: Mapping[IntegrationId, Connection],
 ) -> None:
     """That the connections it reads are the organisation's, of their kind, and as many as it needs."""
-    needs = [need for need in template.facts.connections if need.use is Use.READ]
+    needs = [need for need in template.facts.connections if need.use is ConnectionUse.READ]
     if template.facts.platforms:
         return
     for one in bound:
@@ -185,11 +185,11 @@ def check_reads(
             faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
 
 
-def _fits(need: Needs, kind: str) -> bool:
+def _fits(need: ConnectionNeed, kind: str) -> bool:
     return kind in STORES if need.kind == "store" else kind == need.kind
 
 
-def _how_many(need: Needs) -> str:
+def _how_many(need: ConnectionNeed) -> str:
     if need.min == need.max:
         return f"exactly {need.min}"
     return f"{need.min} to {need.max}"
@@ -208,7 +208,7 @@ def check_store(
 
 
 def check_named(
-    faults: Faults, template: Template, inputs: JsonObject, world: World
+    faults: Faults, template: Template, inputs: JsonObject, world: SetupContext
 ) -> dict[str, IntegrationId]:
     """The connections the inputs name, by the path of each; faults of them are reported."""
     faults.merge(template.check_connections(inputs, world))

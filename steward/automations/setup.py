@@ -24,7 +24,7 @@ from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
 from steward.scheduling.zones import zone
-from steward.templates.base import Template, World
+from steward.templates.base import SetupContext, Template
 
 KEY_KIND = "automation"
 WORKFLOW_TEMPLATE = "imported-workflow"
@@ -176,7 +176,7 @@ async def _check_world(
     if sound:
         beside = template.automations_of(checked.inputs)
         others = await automations.among(tx, actor.org, beside) if beside else {}
-        checks.check_named(faults, template, checked.inputs, World(fitting, known, others))
+        checks.check_named(faults, template, checked.inputs, SetupContext(fitting, known, others))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
     timezone = ask.timezone or await default_zone(tx, actor, store)

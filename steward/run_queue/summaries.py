@@ -16,7 +16,7 @@ from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts, Mode, RunStatus
-from steward.templates.base import OTHER_OUTCOMES, Ended, LastWords, Template, sentences
+from steward.templates.base import OTHER_OUTCOMES, EndedRun, RunSummary, Template, sentences
 
 START = "@start"
 # Codes of runs that walked to the end of their plan, and failed by what became of their changes.
@@ -52,11 +52,11 @@ class RunRecord:
             total = total.plus(Counts(proposed=len(outcomes)))
         return total
 
-    def last_words(self) -> LastWords:
+    def run_summary(self) -> RunSummary:
         """Returns text and result of a run that waits, or that walked to the end of its plan."""
         if self.template is None:
             return self._general()
-        ended = Ended(
+        ended = EndedRun(
             mode=self.mode,
             inputs=self.inputs,
             outputs=outputs(self.journal),
@@ -72,7 +72,7 @@ class RunRecord:
     def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
         lead = message if status is RunStatus.FAILED and code not in VERDICTS else None
         if self._is_judged():
-            return sentences(lead, self.last_words().text)
+            return sentences(lead, self.run_summary().text)
         word = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
         return sentences(lead, f"{word} {self._place()}; {self._undone()}.")
 
@@ -103,7 +103,7 @@ class RunRecord:
         first, *more = [f"nothing was {verb}" for verb in verbs]
         return " and ".join([", ".join([first, *more[:-1]]), *more[-1:]])
 
-    def _general(self) -> LastWords:
+    def _general(self) -> RunSummary:
         """Returns the run in one sentence, and how often its steps ran."""
         counts = self.counts()
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
@@ -122,7 +122,7 @@ class RunRecord:
         ran = len(self.executions)
         text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {told}." if told else ".")
         names = sorted({execution.partition("\x00")[0] for execution in self.executions})
-        return LastWords(text, {"steps_run": ran, "steps": names[:200]})
+        return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
@@ -173,7 +173,7 @@ async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False)
     start = journal.get(START)
     return RunRecord(
         mode=run.mode,
-        template=None if in_general else templates.offered(run.template_id),
+        template=None if in_general else templates.find(run.template_id),
         inputs=start.output["inputs"] if start is not None and isinstance(start.output, dict) else {},
         journal=journal,
         executions=executions,

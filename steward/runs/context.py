@@ -170,7 +170,7 @@ def step_context(
         memory=Remembered(tools, run.org, run.automation_id),
         web=_web(tools, taken) if automation.kind is Kind.WORKFLOW else None,
         reads=tuple(one.integration_id for one in automation.connections),
-        set_up_at=automation.created_at,
+        automation_created_at=automation.created_at,
         outcomes=outcomes,
     )
 

@@ -25,7 +25,7 @@ from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.ledger import Applying
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.tools import CancelAsked, Fenced
-from steward.steps.base import MemoryWrite, Produced, TooManyChanges
+from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
 
 MOST_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -52,7 +52,7 @@ class HeldStep:
             "output": self.output,
             "title": self.title,
             "message": self.message,
-            "memory": [one.to_kept() for one in self.memory],
+            "memory": [one.to_json() for one in self.memory],
             "counts": self.counts.wire(),
             **({} if self.item_of is None else {"item_of": list(self.item_of)}),
         }
@@ -65,7 +65,7 @@ class HeldStep:
             output=kept["output"],
             title=kept["title"],
             message=kept["message"],
-            memory=tuple(MemoryWrite.from_kept(one) for one in kept["memory"]),
+            memory=tuple(MemoryWrite.from_json(one) for one in kept["memory"]),
             counts=Counts(**kept["counts"]),
             item_of=tuple(kept["item_of"]) if "item_of" in kept else None,
         )
@@ -83,7 +83,7 @@ class HeldStep:
 async def propose(
     walk: Walk,
     step: PlanStep,
-    produced: Produced,
+    produced: StepResult,
     started_at: datetime,
     *,
     iteration: str = "",
@@ -106,7 +106,7 @@ async def propose(
 
 
 async def _refuse(
-    walk: Walk, step: PlanStep, produced: Produced, started_at: datetime, iteration: str
+    walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
     """A test run: everything is shown, nothing is sent, and the walk goes on as if it had been."""
     items = _changes(walk, step, produced, Outcome.REFUSED_TEST, iteration)
@@ -126,7 +126,9 @@ async def _refuse(
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime, iteration: str) -> None:
+async def _hold(
+    walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
+) -> None:
     items = _changes(walk, step, produced, Outcome.PROPOSED, iteration)
     kept = HeldStep(
         produced.output,
@@ -152,7 +154,7 @@ async def _hold(walk: Walk, step: PlanStep, produced: Produced, started_at: date
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
-async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: str) -> None:
+async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: str) -> None:
     """A send needs no approval, but its messages are durable before one leaves (engine 11.2 step 0)."""
     items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NEVER_ASKED)
     counts = produced.counts.plus(Counts(proposed=len(items)))
@@ -185,7 +187,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: Produced, iteration: st
 def _changes(
     walk: Walk,
     step: PlanStep,
-    produced: Produced,
+    produced: StepResult,
     outcome: Outcome,
     iteration: str,
     *,

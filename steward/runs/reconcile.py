@@ -282,7 +282,7 @@ async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
     record = await summaries.of_run(tx, org, run_id)
     message = finish.words(run.code, record.counts()) or run.message
     summary = record.summary(run.status, run.code, message)
-    result = None if run.result is None else finish.fitting(record.last_words().result)
+    result = None if run.result is None else finish.fitting(record.run_summary().result)
     await run_queue.set_facts(tx, org, run_id, code=run.code, message=message, summary=summary, result=result)
 
 

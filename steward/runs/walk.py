@@ -30,7 +30,7 @@ from steward.runs.claim import LONGEST, Taken
 from steward.runs.finish import End, Finish
 from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
 from steward.runs.tools import CancelAsked, Fenced, Stopping, Tools
-from steward.steps.base import Produced, StepContext, StepFailed
+from steward.steps.base import StepContext, StepFailed, StepResult
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -244,7 +244,7 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     return None
 
 
-async def _produce(walk: Walk, step: PlanStep) -> Produced:
+async def _produce(walk: Walk, step: PlanStep) -> StepResult:
     """What the step's function gives within what is left of the run's time. Raises TimedOut."""
     try:
         async with asyncio.timeout(None) as bound:
@@ -286,7 +286,7 @@ async def _skip(walk: Walk, step: PlanStep, started_at: datetime) -> None:
     await walk.checkpoint(ended, None, state=ValueState.SKIPPED)
 
 
-async def _succeed(walk: Walk, step: PlanStep, produced: Produced, started_at: datetime) -> None:
+async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime) -> None:
     ended = Ended(
         step=step,
         title=produced.title or step.title,
@@ -399,7 +399,7 @@ def _result(walk: Walk, failure: Ended | None) -> End:
         message = failure.message or f"The step “{failure.step.title}” failed."
         if failure.code == "too_many_changes":
             code = failure.code
-    result = None if failure is not None else finish.fitting(record.last_words().result)
+    result = None if failure is not None else finish.fitting(record.run_summary().result)
     return End(status, code, message, record.summary(status, code, message), result)
 
 

@@ -20,7 +20,7 @@ from steward.runs import context, doubts, held, patience
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
-from steward.steps.base import Produced, StepFailed
+from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import walk_flow
@@ -306,7 +306,7 @@ class Rows:
         output = _output(done)
         if asks:
             output["held"] = True
-        produced = Produced(
+        produced = StepResult(
             output=output,
             counts=result.counts,
             message=result.message,

@@ -118,7 +118,7 @@ class StepContext:
     memory: Memory
     web: WebReads | None = None  # of imported workflows: addresses no connection stands for
     reads: tuple[IntegrationId, ...] = ()
-    set_up_at: datetime | None = None  # when the automation was made
+    automation_created_at: datetime | None = None  # when the automation was made
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of what earlier steps proposed
 
     @property
@@ -128,16 +128,16 @@ class StepContext:
             raise ValueError("this automation runs on no store")
         return self.store
 
-    def of_store(self, number: str) -> str:
+    def memory_key(self, number: str) -> str:
         """The key under which something of the store's object with this id is remembered."""
         return f"{self.home.connection.integration_id}:{number}"
 
-    def done(self, step: str) -> list[bool]:
+    def applied(self, step: str) -> list[bool]:
         """Of each change an earlier step proposed whether it was made; in a test run: would have been."""
         made = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))
         return [outcome in made for outcome in self.outcomes.get(step, ())]
 
-    def within_limit(self, found: int) -> None:
+    def check_limit(self, found: int) -> None:
         """Raises TooManyChanges when `found` changes are more than the input `limit` (E11)."""
         limit = self.inputs["limit"]
         if isinstance(limit, int) and found > limit:
@@ -163,19 +163,19 @@ class MemoryWrite:
         when it has no position."""
         return self.position is None or outcomes.get(self.position) in self.outcomes
 
-    def to_kept(self) -> JsonValue:
+    def to_json(self) -> JsonValue:
         """As journaled with a held step."""
         return [self.space, self.key, self.value, self.position, [outcome.value for outcome in self.outcomes]]
 
     @classmethod
-    def from_kept(cls, kept: Sequence[Any]) -> "MemoryWrite":
+    def from_json(cls, kept: Sequence[Any]) -> "MemoryWrite":
         """From the journal."""
         space, key, value, position, outcomes = kept
         return cls(space, key, value, position, tuple(Outcome(outcome) for outcome in outcomes))
 
 
 @dataclass(frozen=True, slots=True)
-class Produced:
+class StepResult:
     """What a step hands back. `output` is plain JSON and is journaled; a step that proposes also says
     what follows from it alone: the walker holds, sends or refuses the proposals, and counts them.
 
@@ -193,4 +193,4 @@ class Produced:
 
 # A step's function. Raises StepFailed; a CallError of a reader passes through, for the walker to put right
 # (wait, sleep, reconnect) or to put into words.
-StepFunction: TypeAlias = Callable[[StepContext], Awaitable[Produced]]
+StepFunction: TypeAlias = Callable[[StepContext], Awaitable[StepResult]]

@@ -14,7 +14,7 @@ from steward.steps.base import StoreAccess
 _MAKING = "product_tag.create"
 
 
-async def known_tags(store: StoreAccess) -> JsonObject:
+async def store_tags(store: StoreAccess) -> JsonObject:
     """The store's tags by name, where tags have ids; read before, so that a missing one is seen."""
     if _MAKING not in store.changes:
         return {}

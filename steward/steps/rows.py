@@ -64,12 +64,12 @@ def is_blank(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, str) and not key_of(cell))
 
 
-def kept_cell(cell: Cell) -> JsonValue:
+def cell_to_json(cell: Cell) -> JsonValue:
     """A cell as JSON; a number becomes a list of its text, so that it stays exact and stays a number."""
     return [str(cell)] if isinstance(cell, Decimal) else cell
 
 
-def cell_of(kept: JsonValue) -> Cell:
+def cell_from_json(kept: JsonValue) -> Cell:
     """A cell back from JSON."""
     if isinstance(kept, list | tuple):
         return Decimal(str(kept[0]))

@@ -33,7 +33,7 @@ def key_of(cell: Cell) -> str:
     return unicodedata.normalize("NFC", cell).strip(_BLANKS)
 
 
-def shown(cell: Cell) -> str:
+def display_text(cell: Cell) -> str:
     """A cell as it is named in a message, at most 60 characters."""
     text = key_of(cell)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
@@ -61,12 +61,13 @@ class Skus:
         """
         found = self._exact.get(key, [])
         if len(found) > 1:
-            words = f"{len(found)} variants of the store have the SKU {shown(key)}. None of them was changed."
+            words = f"{len(found)} variants of the store have the SKU {display_text(key)}."
+            words += " None of them was changed."
             raise RowRefused("sku_ambiguous", words)
         if found:
             return found[0]
         near = self._folded.get(key.casefold(), [])
         if len(near) == 1:
-            words = f"The store has this SKU as {shown(near[0].sku)}. Write it the same way."
+            words = f"The store has this SKU as {display_text(near[0].sku)}. Write it the same way."
             raise RowRefused("sku_case_differs", words)
         return None

@@ -56,6 +56,6 @@ ALL: list[Template] = [
 ]
 
 
-def offered(template_id: str) -> Template | None:
+def find(template_id: str) -> Template | None:
     """Returns the template of this id; None when this release offers none."""
     return next((template for template in ALL if template.template_id == template_id), None)

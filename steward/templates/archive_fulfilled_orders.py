@@ -12,19 +12,19 @@ from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
 from steward.scheduling.zones import zone
-from steward.steps.base import Produced, StepContext
-from steward.steps.tag_lists import has_one_of
+from steward.steps.base import StepContext, StepResult
+from steward.steps.tag_lists import has_any_tag
 from steward.templates.base import (
     Category,
     ChangeField,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -56,7 +56,7 @@ _COUNTS = ("checked", "archived", "excepted", "not_finished")
 _RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
 
 
-async def read_finished(at: StepContext) -> Produced:
+async def read_finished(at: StepContext) -> StepResult:
     """The open orders; kept are those that are finished."""
     finished: list[Order] = []
     checked = 0
@@ -64,49 +64,49 @@ async def read_finished(at: StepContext) -> Produced:
         if order.cancelled_at is None and order.closed_at is None:
             checked += 1
             finished += [order] if _is_finished(order) else []
-    return Produced(
+    return StepResult(
         {"checked": checked, "not_finished": checked - len(finished), "orders": kept_orders(finished)},
         counts=Counts(read=checked),
         title=f"Read {counted(checked, 'open order')}",
     )
 
 
-async def pick_old(at: StepContext) -> Produced:
+async def pick_old(at: StepContext) -> StepResult:
     """Which of the finished ones are old enough."""
     read: Any = at.outputs[READ]
     days: Any = at.inputs["older_than_days"]
     excepting: Any = at.inputs["except_tags"]
     before = days_before(at.now, days, at.zone)
     old = [order for order in orders_of(read["orders"]) if _finished_at(order, at) < before]
-    archive = [order for order in old if not has_one_of(order.tags, excepting)]
-    return Produced(
+    archive = [order for order in old if not has_any_tag(order.tags, excepting)]
+    return StepResult(
         {"excepted": len(old) - len(archive), "archive": kept_orders(archive)},
         counts=Counts(matched=len(archive)),
         title=f"Found {counted(len(archive), 'order')} finished more than {counted(days, 'day')} ago",
     )
 
 
-async def archive_orders(at: StepContext) -> Produced:
+async def archive_orders(at: StepContext) -> StepResult:
     """Proposes to close them. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
     orders = orders_of(found["archive"])
-    at.within_limit(len(orders))
+    at.check_limit(len(orders))
     store = at.home
     asks = [CloseOrder(order, message=f"Finished on {_day(order, at)}.") for order in orders]
     planned = store.changes["order.close"].plan(asks, integration_id=store.connection.integration_id)
-    return Produced(
+    return StepResult(
         {}, title=f"Archive {counted(len(planned.proposals), 'order')}", proposals=planned.proposals
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = {**ended.of(READ), **ended.of(PICK)}
+    found = {**ended.output_of(READ), **ended.output_of(PICK)}
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["archived"] = ended.done(ARCHIVE)
+    counts["archived"] = ended.applied(ARCHIVE)
     unfinished, excepted = counts["not_finished"], counts["excepted"]
     text = sentences(
-        ended.changed(ARCHIVE, "order", "archived", none="No order was archived."),
+        ended.changes_sentence(ARCHIVE, "order", "archived", none="No order was archived."),
         f"{counted(unfinished, 'order')} {verb(unfinished, 'is', 'are')} not finished."
         if unfinished
         else None,
@@ -114,7 +114,7 @@ def finish(ended: Ended) -> LastWords:
         if excepted
         else None,
     )
-    return last_words(text, dict(counts))
+    return run_summary(text, dict(counts))
 
 
 def _is_finished(order: Order) -> bool:

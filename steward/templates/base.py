@@ -18,7 +18,7 @@ from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import StepFunction
-from steward.templates.parts.inputs import Checked, check, named_accounts
+from steward.templates.parts.inputs import CheckedInputs, check, named_accounts
 from steward.templates.parts.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
@@ -37,7 +37,7 @@ class Category(StrEnum):
     REPORTS = "reports"
 
 
-class Use(StrEnum):
+class ConnectionUse(StrEnum):
     """Whether a template reads a connection or sends through it."""
 
     READ = "read"
@@ -45,11 +45,11 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class ConnectionNeed:
     """A connection beside the store (contract 3.7); `kind` `store` is any store platform."""
 
     kind: str
-    use: Use
+    use: ConnectionUse
     min: int
     max: int
 
@@ -107,7 +107,7 @@ class TemplateFacts:
     description: str
     category: Category
     platforms: tuple[str, ...]
-    connections: tuple[Needs, ...]
+    connections: tuple[ConnectionNeed, ...]
     inputs_schema: JsonObject
     result_schema: JsonObject
     steps: tuple[StepFacts, ...]
@@ -157,7 +157,7 @@ class TemplateFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedConnection:
     """A connection the inputs name: the dotted path of its id, and the kind it must be; `store`: any."""
 
     path: str
@@ -166,7 +166,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class SetupContext:
     """What set-up knows: the store chosen, and the organisation's connections by id; of its automations
     those that the inputs name, archived ones too."""
 
@@ -191,7 +191,7 @@ ALL_OF_THEM = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRun:
     """A run that waits or has ended, for its summary and result; steps that did not run are absent.
 
     `outcomes`: of the changes each step proposed, in their order. `counts` is the whole run's.
@@ -203,7 +203,7 @@ class Ended:
     counts: Counts
     outcomes: Mapping[str, Sequence[Outcome]]
 
-    def of(self, step: str) -> Mapping[str, JsonValue]:
+    def output_of(self, step: str) -> Mapping[str, JsonValue]:
         """The output of a step; empty when it did not run."""
         output = self.outputs.get(step)
         return output if isinstance(output, Mapping) else {}
@@ -212,22 +212,24 @@ class Ended:
         """Whether the step came to its end, so that what it did not propose was not to be done."""
         return step in self.outputs
 
-    def done(self, step: str, among: slice = ALL_OF_THEM) -> int:
+    def applied(self, step: str, among: slice = ALL_OF_THEM) -> int:
         """How many of the step's changes were applied; in a test run, would have been."""
         return sum(outcome in self.did for outcome in self._of(step, among))
 
-    def made(self, step: str, rows: Iterable[T]) -> list[T]:
+    def applied_rows(self, step: str, rows: Iterable[T]) -> list[T]:
         """Of `rows`, one for each change of the step, those whose change was made; as `done` counts them."""
         outcomes = self.outcomes.get(step, ())
         return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.did]
 
-    def rest(self, step: str, among: slice = ALL_OF_THEM) -> str:
+    def other_outcomes(self, step: str, among: slice = ALL_OF_THEM) -> str:
         """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""
         found = Counter(self._of(step, among))
         rest = [f", {found[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if found[outcome]]
         return "".join(rest)
 
-    def changed(self, step: str, noun: str, done: str, *, none: str = "", among: slice = ALL_OF_THEM) -> str:
+    def changes_sentence(
+        self, step: str, noun: str, done: str, *, none: str = "", among: slice = ALL_OF_THEM
+    ) -> str:
         """What the step did, such as `11 of 12 prices changed, 1 unknown.`; `none` when it proposed nothing.
 
         `done` is the verb as in `changed` and `would be changed`; `among` of which of its changes it is told.
@@ -238,12 +240,12 @@ class Ended:
         number = counted(len(outcomes), noun)
         if self.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
             return f"{number} would be {done}."
-        return f"{self.done(step, among)} of {number} {done}{self.rest(step, among)}."
+        return f"{self.applied(step, among)} of {number} {done}{self.other_outcomes(step, among)}."
 
     def _of(self, step: str, among: slice) -> tuple[Outcome, ...]:
         return tuple(self.outcomes.get(step, ()))[among]
 
-    def told(self, step: str, *, position: int = 0) -> str:
+    def message_sentence(self, step: str, *, position: int = 0) -> str:
         """What became of the message the step posts to Teams; said also when there was none to post."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
         if not sent:
@@ -257,12 +259,12 @@ class Ended:
             return "A message may have been sent to Teams; whether it arrived cannot be told."
         return "No message was sent to Teams."
 
-    def reported(self, step: str) -> str:
+    def report_sentence(self, step: str) -> str:
         """What became of the list and the message of a step that sends both, each where it was asked for."""
-        calls = whole(self.of(step).get("sheet"))
+        calls = whole(self.output_of(step).get("sheet"))
         return sentences(
             self._written(step, calls) if "sheet" in self.inputs else None,
-            self.told(step, position=calls) if "teams" in self.inputs else None,
+            self.message_sentence(step, position=calls) if "teams" in self.inputs else None,
         )
 
     def _written(self, step: str, calls: int) -> str:
@@ -286,14 +288,14 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class LastWords:
+class RunSummary:
     """The summary's text (≤ 500 characters) and the result, exactly the fields of `result_schema`."""
 
     text: str
     result: JsonObject
 
 
-def last_words(text: str, result: Mapping[str, JsonValue]) -> LastWords:
+def run_summary(text: str, result: Mapping[str, JsonValue]) -> RunSummary:
     """The result with its lists cut to 200 entries, and to what fits into 64 KiB (contract 3.2 `result`)."""
     kept = {
         name: list(value[:RESULT_ENTRIES]) if isinstance(value, list) else value
@@ -303,10 +305,10 @@ def last_words(text: str, result: Mapping[str, JsonValue]) -> LastWords:
     while len(json.dumps(kept, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
         longest = max(lists, key=len)
         del longest[len(longest) * 3 // 4 :]
-    return LastWords(text, kept)
+    return RunSummary(text, kept)
 
 
-def nothing_more(_: JsonObject, __: World) -> FieldErrors:
+def nothing_more(_: JsonObject, __: SetupContext) -> FieldErrors:
     """For templates whose inputs need no look at the world beyond their connections."""
     return {}
 
@@ -326,8 +328,8 @@ class Template:
 
     facts: TemplateFacts
     steps: Mapping[str, StepFunction]
-    finish: Callable[[Ended], LastWords]
-    check_world: Callable[[JsonObject, World], FieldErrors] = nothing_more
+    finish: Callable[[EndedRun], RunSummary]
+    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = nothing_more
     automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = names_none
     plan: Plan = field(init=False, repr=False, compare=False)  # its steps one after the other
 
@@ -343,18 +345,18 @@ class Template:
         """Its id."""
         return self.facts.template_id
 
-    def check_inputs(self, inputs: JsonValue) -> Checked:
+    def check_inputs(self, inputs: JsonValue) -> CheckedInputs:
         """The inputs with defaults filled in, or all faults at once by dotted path (contract 1.4 step 9)."""
         return check(self.facts.inputs_schema, inputs)
 
-    def connections_of(self, inputs: JsonObject) -> tuple[Named, ...]:
+    def connections_of(self, inputs: JsonObject) -> tuple[NamedConnection, ...]:
         """The connections that checked inputs name, in the order of the schema."""
         return tuple(
-            Named(f"inputs.{path}", IntegrationId(number), kind)
+            NamedConnection(f"inputs.{path}", IntegrationId(number), kind)
             for path, number, kind in named_accounts(self.facts.inputs_schema, inputs)
         )
 
-    def check_connections(self, inputs: JsonObject, world: World) -> FieldErrors:
+    def check_connections(self, inputs: JsonObject, world: SetupContext) -> FieldErrors:
         """What is wrong with the connections that checked inputs name (templates 1; contract 1.4 step 13).
 
         Whether they are connected is the caller's question: that has a code of its own (`not_connected`).
@@ -370,7 +372,7 @@ class Template:
                 errors[named.path] = [f"This connection is a {found.kind}; a {named.kind} is needed."]
             else:
                 errors.update(_place_errors(named, found, inputs))
-        for path, messages in self.check_world(inputs, world).items():
+        for path, messages in self.check_setup(inputs, world).items():
             errors.setdefault(path, []).extend(messages)
         return errors
 
@@ -390,7 +392,7 @@ class Template:
         home = not self.facts.platforms or any(connected.get(name, 0) for name in self.facts.platforms)
         return Readiness(ready=home and not missing, missing=missing)
 
-    def _either(self) -> tuple[Needs, ...]:
+    def _either(self) -> tuple[ConnectionNeed, ...]:
         """Connections of which the inputs must name at least one (templates 1, "sheet or teams")."""
         asked = self.facts.inputs_schema.get("anyOf")
         if asked != [{"required": ["sheet"]}, {"required": ["teams"]}]:
@@ -402,7 +404,7 @@ class Template:
 STORES = ("shopify", "woocommerce")
 
 
-def _place_errors(named: Named, found: Connection, inputs: JsonObject) -> dict[str, list[str]]:
+def _place_errors(named: NamedConnection, found: Connection, inputs: JsonObject) -> dict[str, list[str]]:
     place = inputs[named.path.split(".")[1]]
     if not isinstance(place, Mapping):
         return {}
@@ -428,7 +430,7 @@ def _sheet_errors(path: str, found: Connection, place: JsonObject) -> dict[str, 
     return {}
 
 
-def vendor_errors(inputs: JsonObject, world: World) -> FieldErrors:
+def vendor_errors(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Refuses a filter by vendor on a platform whose products have none (templates 6, last line)."""
     products = inputs.get("products")
     named = isinstance(products, Mapping) and products.get("vendors")

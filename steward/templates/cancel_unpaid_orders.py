@@ -16,20 +16,20 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
-from steward.steps.tag_lists import has_one_of
+from steward.steps.base import StepContext, StepResult
+from steward.steps.tag_lists import has_any_tag
 from steward.templates.base import (
     Category,
     ChangeField,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -82,7 +82,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_unpaid(at: StepContext) -> Produced:
+async def read_unpaid(at: StepContext) -> StepResult:
     """The open orders whose payment counts as unpaid, and those paid in part."""
     statuses: Any = at.inputs["statuses"]
     wanted = {Payment(each) for each in statuses} | {Payment.PARTLY_PAID}
@@ -91,14 +91,14 @@ async def read_unpaid(at: StepContext) -> Produced:
         async for order in read_orders(at, OrdersAsk(open_only=True))
         if order.payment in wanted and not order.paid and order.cancelled_at is None
     ]
-    return Produced(
+    return StepResult(
         {"orders": kept_orders(orders)},
         counts=Counts(read=len(orders)),
         title=f"Read {counted(len(orders), 'unpaid order')}",
     )
 
 
-async def pick_old(at: StepContext) -> Produced:
+async def pick_old(at: StepContext) -> StepResult:
     """Which of them are unpaid for too long, and which of those are never cancelled."""
     read: Any = at.outputs[READ]
     orders = orders_of(read["orders"])
@@ -111,13 +111,13 @@ async def pick_old(at: StepContext) -> Produced:
     ]
     begun = [order for order in old if _has_begun(order)]
     left = [order for order in old if not _has_begun(order)]
-    excepted = [order for order in left if has_one_of(order.tags, excepting)]
-    asked = [order for order in left if not has_one_of(order.tags, excepting)]
+    excepted = [order for order in left if has_any_tag(order.tags, excepting)]
+    asked = [order for order in left if not has_any_tag(order.tags, excepting)]
     planned = _plan(at, asked)
     fits = {proposal.object.id for proposal in planned.proposals}
     cancel = [order for order in asked if order.id in fits]
     why = [f"{problem.item}: {problem.message}" for problem in planned.problems]
-    return Produced(
+    return StepResult(
         {
             "checked": len(orders),
             "excepted": len(excepted),
@@ -134,28 +134,28 @@ async def pick_old(at: StepContext) -> Produced:
     )
 
 
-async def cancel_orders(at: StepContext) -> Produced:
+async def cancel_orders(at: StepContext) -> StepResult:
     """Proposes the cancellations. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
-    at.within_limit(len(found["orders"]))
+    at.check_limit(len(found["orders"]))
     planned = _plan(at, orders_of(found["cancel"]))
-    return Produced(
+    return StepResult(
         {},
         title=f"Cancel {counted(len(planned.proposals), 'order')}",
         proposals=planned.proposals,
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     rows: Any = found.get("orders", [])
-    done: list[JsonValue] = ended.made(CANCEL, rows)
+    done: list[JsonValue] = ended.applied_rows(CANCEL, rows)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["cancelled"] = len(done)
     partly, excepted = counts["partly_paid"], counts["excepted"]
     text = sentences(
-        ended.changed(CANCEL, "order", "cancelled", none="No order was cancelled."),
+        ended.changes_sentence(CANCEL, "order", "cancelled", none="No order was cancelled."),
         f"{counted(partly, 'order')} left alone, since {verb(partly, 'it is', 'they are')} paid, sent or "
         "refunded in part."
         if partly
@@ -164,10 +164,10 @@ def finish(ended: Ended) -> LastWords:
         if excepted
         else None,
     )
-    return last_words(text, {**counts, "orders": done})
+    return run_summary(text, {**counts, "orders": done})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Payment states the store's platform does not have."""
     kind = world.store.kind if world.store is not None else ""
     statuses: Any = inputs["statuses"]
@@ -254,5 +254,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_unpaid, PICK: pick_old, CANCEL: cancel_orders},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -10,18 +10,18 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     whole,
 )
@@ -73,7 +73,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_orders(at: StepContext) -> Produced:
+async def read_orders(at: StepContext) -> StepResult:
     """Yesterday's orders and refunds, and the orders of the day compared with (E16)."""
     store, day = at.home, at.day - timedelta(days=1)
     top: Any = at.inputs["top"]
@@ -85,14 +85,14 @@ async def read_orders(at: StepContext) -> Produced:
         other = window_of(day - timedelta(days=back), at.zone)
         compared = await read_window(store, *other, refunds=False)
     orders = add_up(found).orders
-    return Produced(
+    return StepResult(
         {"day": day.isoformat(), "sold": found, "titles": titles, "compared": compared},
         counts=Counts(read=orders),
         title=f"Read {counted(orders, 'order')} of {day.isoformat()}",
     )
 
 
-async def add_them_up(at: StepContext) -> Produced:
+async def add_them_up(at: StepContext) -> StepResult:
     """The day's figures, and its best products."""
     read: Any = at.outputs[READ]
     top: Any = at.inputs["top"]
@@ -100,7 +100,7 @@ async def add_them_up(at: StepContext) -> Produced:
     money = sums.currency
     before = None if read["compared"] is None else add_up(read["compared"]).sales
     products = best(sums.lines, read["titles"], top)
-    return Produced(
+    return StepResult(
         {
             "day": read["day"],
             "orders": sums.orders,
@@ -120,7 +120,7 @@ async def add_them_up(at: StepContext) -> Produced:
     )
 
 
-async def send_summary(at: StepContext) -> Produced:
+async def send_summary(at: StepContext) -> StepResult:
     """One message; a day without orders is told as well."""
     found: Any = at.outputs[ADD]
     unit = f" {found['currency']}" if at.inputs["currency_note"] else ""
@@ -142,9 +142,9 @@ async def send_summary(at: StepContext) -> Produced:
     return post_card(at, PostCard(title=title, text=(note,) if note else (), facts=tuple(facts)))
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(ADD)
+    found = ended.output_of(ADD)
     orders, money = whole(found.get("orders")), found.get("currency", "")
     result = {
         "day": found.get("day", ""),
@@ -160,9 +160,9 @@ def finish(ended: Ended) -> LastWords:
         f" refunds {result['refunds']} {money}."
         if found
         else None,
-        ended.told(SEND),
+        ended.message_sentence(SEND),
     )
-    return last_words(text, result)
+    return run_summary(text, result)
 
 
 def _note(at: StepContext, apart: Mapping[str, int]) -> str:
@@ -183,7 +183,7 @@ TEMPLATE = Template(
         description="Posts yesterday's orders, sales, refunds and top products to Teams.",
         category=Category.REPORTS,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("teams", Use.WRITE, 1, 1),),
+        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

@@ -13,19 +13,19 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.steps.skus import key_of
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -74,7 +74,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_variants(at: StepContext) -> Produced:
+async def read_variants(at: StepContext) -> StepResult:
     """Every variant with the values asked for as the store has them (E9, E10)."""
     drafts = at.inputs["across_drafts"] is True
     fields: Any = at.inputs["fields"]
@@ -86,14 +86,14 @@ async def read_variants(at: StepContext) -> Produced:
     rows: list[JsonValue] = [
         [_name(variant), [getattr(variant, field) for field in fields]] for variant in found.values()
     ]
-    return Produced(
+    return StepResult(
         {"variants": rows},
         counts=Counts(read=len(rows)),
         title=f"Read {counted(len(rows), 'variant')}",
     )
 
 
-async def find_duplicates(at: StepContext) -> Produced:
+async def find_duplicates(at: StepContext) -> StepResult:
     """The values more than one variant has; empty ones are counted and are no duplicates."""
     output: Any = at.outputs[READ]
     fields: Any = at.inputs["fields"]
@@ -107,14 +107,14 @@ async def find_duplicates(at: StepContext) -> Produced:
             if key:
                 held[key.casefold() if at.inputs["ignore_case"] else key].append((values[place], name))
         groups += [_group(field, each) for each in held.values() if len(each) > 1]
-    return Produced(
+    return StepResult(
         {"checked": len(output["variants"]), "without_value": without, "groups": groups},
         counts=Counts(matched=len(groups)),
         title=f"Found {counted(len(groups), 'duplicate')}",
     )
 
 
-async def send(at: StepContext) -> Produced:
+async def send(at: StepContext) -> StepResult:
     """The list to the sheet and to Teams; that there are none is told as well."""
     found: Any = at.outputs[FIND]
     groups, store = found["groups"], at.home.connection.name
@@ -149,18 +149,18 @@ async def send(at: StepContext) -> Produced:
     return await send_report(at, report, card)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(FIND)
+    found = ended.output_of(FIND)
     groups: Any = found.get("groups", [])
     checked, without = whole(found.get("checked")), whole(found.get("without_value"))
     text = sentences(
         f"{counted(len(groups), 'value')} of {counted(checked, 'variant')}"
         f" {verb(len(groups), 'is', 'are')} used more than once.",
         f"{counted(without, 'empty value')} not looked at." if without else None,
-        ended.reported(SEND),
+        ended.report_sentence(SEND),
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "checked": checked,
@@ -224,7 +224,10 @@ TEMPLATE = Template(
         description="Lists SKUs or barcodes used more than once.",
         category=Category.PRODUCTS,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("spreadsheet", Use.WRITE, 0, 1), Needs("teams", Use.WRITE, 0, 1)),
+        connections=(
+            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
+        ),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

@@ -10,21 +10,21 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.product_tags import has_tag, known_tags, one_change, plan_tags, with_tag
+from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.product_tags import has_tag, one_change, plan_tags, store_tags, with_tag
 from steward.templates.base import (
     TAGS,
     VISIBLE,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     vendor_errors,
     verb,
@@ -72,7 +72,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_stock(at: StepContext) -> Produced:
+async def read_stock(at: StepContext) -> StepResult:
     """The products wanted with their stock, and the tags the store knows. Raises `channel_missing`."""
     channels = channels_of(at)
     wanted = Wanted(at.inputs.get("products"))
@@ -82,10 +82,10 @@ async def read_stock(at: StepContext) -> Produced:
         read = [each for each in read if any(in_event(event, unit) for unit in units_of(each))]
     products = [product for product in read if product.sellable]
     left_out = len(read) - len(products)
-    return Produced(
+    return StepResult(
         {
             "products": kept_products(products),
-            "tags": await known_tags(at.home),
+            "tags": await store_tags(at.home),
             "channels": list(channels),
         },
         counts=Counts(read=len(products)),
@@ -96,7 +96,7 @@ async def read_stock(at: StepContext) -> Produced:
     )
 
 
-async def pick_sold_out(at: StepContext) -> Produced:
+async def pick_sold_out(at: StepContext) -> StepResult:
     """Which products are sold out, and which of those still have to be hidden or marked."""
     output: Any = at.outputs[READ]
     threshold: Any = at.inputs["threshold"]
@@ -112,7 +112,7 @@ async def pick_sold_out(at: StepContext) -> Produced:
         if stock is None or stock > threshold:
             continue
         shown = is_shown(product, channels)
-        if not shown and (at.of_store(product.id) not in half_done or has_tag(at.home, product, marker)):
+        if not shown and (at.memory_key(product.id) not in half_done or has_tag(at.home, product, marker)):
             # Hidden before, or by hand: neither is marked again (templates 5.4).
             already += 1
         elif _proposal(at, product, stock=stock, read=output) is None:
@@ -120,11 +120,11 @@ async def pick_sold_out(at: StepContext) -> Produced:
         else:
             hide.append((product, stock))
     settled = [
-        at.of_store(each.id)
+        at.memory_key(each.id)
         for each in products
         if is_shown(each, channels) or has_tag(at.home, each, marker)
     ]
-    return Produced(
+    return StepResult(
         {
             "checked": len(products),
             "sold_out": len(hide) + already + len(unfit),
@@ -140,11 +140,11 @@ async def pick_sold_out(at: StepContext) -> Produced:
     )
 
 
-async def hide_products(at: StepContext) -> Produced:
+async def hide_products(at: StepContext) -> StepResult:
     """Proposes visibility and marker as one change each. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
     read: Any = at.outputs[READ]
-    at.within_limit(len(found["stock"]))
+    at.check_limit(len(found["stock"]))
     store = at.home
     proposals: list[Proposal] = []
     memory: list[MemoryWrite] = []
@@ -152,7 +152,7 @@ async def hide_products(at: StepContext) -> Produced:
         proposal = _proposal(at, product, stock=stock, read=read)
         if proposal is None:
             continue
-        position, key = len(proposals), at.of_store(product.id)
+        position, key = len(proposals), at.memory_key(product.id)
         unsure = (Outcome.FAILED, Outcome.UNKNOWN)
         if product.visible and not read["channels"]:
             done = (Outcome.APPLIED, *unsure)
@@ -160,7 +160,7 @@ async def hide_products(at: StepContext) -> Produced:
         memory.append(MemoryWrite(HALF_DONE, key, True, position, unsure))
         memory.append(MemoryWrite(HALF_DONE, key, None, position))
         proposals.append(proposal)
-    return Produced(
+    return StepResult(
         {},
         title=f"Hide {counted(len(proposals), 'product')} of {store.connection.name}",
         proposals=tuple(proposals),
@@ -168,27 +168,27 @@ async def hide_products(at: StepContext) -> Produced:
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["hidden"] = ended.done(HIDE)
+    counts["hidden"] = ended.applied(HIDE)
     labels: Any = found.get("labels", [])
     stock: Any = found.get("stock", [])
     products: list[JsonValue] = [
         {"label": label, "stock": number}
-        for label, number in ended.made(HIDE, zip(labels, stock, strict=True))
+        for label, number in ended.applied_rows(HIDE, zip(labels, stock, strict=True))
     ]
     sold_out, already = counts["sold_out"], counts["already_hidden"]
     text = sentences(
         f"{counted(sold_out, 'product')} of {counts['checked']} {verb(sold_out, 'is', 'are')} sold out.",
-        ended.changed(HIDE, "product", "hidden", none="Nothing was hidden."),
+        ended.changes_sentence(HIDE, "product", "hidden", none="Nothing was hidden."),
         f"{already} {verb(already, 'was', 'were')} hidden already." if already else None,
     )
-    return last_words(text, {**counts, "products": products})
+    return run_summary(text, {**counts, "products": products})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Channels the store does not have, by the connection's last check (templates 5.4)."""
     errors = dict(vendor_errors(inputs, world))
     missing = missing_channels(inputs, world.store) if world.store is not None else []
@@ -249,5 +249,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_stock, PICK: pick_sold_out, HIDE: hide_products},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -16,22 +16,22 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.tag_lists import has_one_of, with_tag
+from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.tag_lists import has_any_tag, with_tag
 from steward.templates.base import (
     TAGS,
     Category,
     ChangeField,
     ChangeRow,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -86,7 +86,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_risk(at: StepContext) -> Produced:
+async def read_risk(at: StepContext) -> StepResult:
     """The orders changed since the run before, and those whose risk was not assessed then.
 
     Of an event's run the order of its event and those that still wait for their assessment: without the
@@ -105,7 +105,7 @@ async def read_risk(at: StepContext) -> Produced:
         async for order in read_orders(at, OrdersAsk(ids=missing)):
             found[order.id] = order
     orders = list(found.values())
-    return Produced(
+    return StepResult(
         {
             "until": until_of(at),
             "orders": kept_orders(orders),
@@ -116,7 +116,7 @@ async def read_risk(at: StepContext) -> Produced:
     )
 
 
-async def decide_risk(at: StepContext) -> Produced:
+async def decide_risk(at: StepContext) -> StepResult:
     """Which are risky, and what is left to do about those."""
     read: Any = at.outputs[READ]
     orders = orders_of(read["orders"])
@@ -141,7 +141,7 @@ async def decide_risk(at: StepContext) -> Produced:
         if _proposal(at, order, why) is not None:
             change.append(order)
             reasons.append(why)
-    return Produced(
+    return StepResult(
         {
             "checked": len(orders),
             "risky": risky,
@@ -160,26 +160,26 @@ async def decide_risk(at: StepContext) -> Produced:
     )
 
 
-async def hold_orders(at: StepContext) -> Produced:
+async def hold_orders(at: StepContext) -> StepResult:
     """Proposes hold and tag as one change of each order. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[DECIDE]
-    at.within_limit(len(found["orders"]))
+    at.check_limit(len(found["orders"]))
     proposals = [
         proposal
         for order, row in zip(orders_of(found["change"]), found["orders"], strict=True)
         if (proposal := _proposal(at, order, row["reasons"])) is not None
     ]
-    return Produced({}, title=f"Hold {counted(len(proposals), 'order')}", proposals=tuple(proposals))
+    return StepResult({}, title=f"Hold {counted(len(proposals), 'order')}", proposals=tuple(proposals))
 
 
-async def tell_teams(at: StepContext) -> Produced:
+async def tell_teams(at: StepContext) -> StepResult:
     """One message that names what is held now, when something is and a channel is named (E17)."""
     read: Any = at.outputs[READ]
     found: Any = at.outputs[DECIDE]
     # What failed is looked at again: then the stretch of time that was read is not done with.
     failed = {Outcome.FAILED, Outcome.UNKNOWN} & set(at.outcomes.get(HOLD, ()))
     remember = () if failed else tuple(remember_read(read))
-    rows = zip(orders_of(found["change"]), found["orders"], found["holds"], at.done(HOLD), strict=False)
+    rows = zip(orders_of(found["change"]), found["orders"], found["holds"], at.applied(HOLD), strict=False)
     held = [(order, row["reasons"]) for order, row, holds, done in rows if holds and done]
     if not held or "teams" not in at.inputs:
         return replace(no_message(), memory=remember)
@@ -195,24 +195,24 @@ async def tell_teams(at: StepContext) -> Produced:
     return post_card(at, card, remember=remember)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(DECIDE)
+    found = ended.output_of(DECIDE)
     rows: Any = found.get("orders", [])
     holds: Any = found.get("holds", [])
     held: list[JsonValue] = [
-        row for row, is_hold in ended.made(HOLD, zip(rows, holds, strict=True)) if is_hold
+        row for row, is_hold in ended.applied_rows(HOLD, zip(rows, holds, strict=True)) if is_hold
     ]
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["held"] = len(held)
     checked, risky, late = counts["checked"], counts["risky"], counts["not_assessed"]
     text = sentences(
         f"{risky} of {counted(checked, 'order')} {verb(risky, 'is', 'are')} risky.",
-        ended.changed(HOLD, "order", "held or tagged", none="No order was held."),
+        ended.changes_sentence(HOLD, "order", "held or tagged", none="No order was held."),
         f"The risk of {counted(late, 'order')} was not assessed within a day." if late else None,
-        ended.told(SEND) if "teams" in ended.inputs else None,
+        ended.message_sentence(SEND) if "teams" in ended.inputs else None,
     )
-    return last_words(text, {**counts, "orders": held})
+    return run_summary(text, {**counts, "orders": held})
 
 
 def _reasons(order: Order, at: StepContext) -> str:
@@ -260,7 +260,7 @@ def _proposal(at: StepContext, order: Order, why: str) -> Proposal | None:
         for part in _open_parts(order)
     ]
     held = store.changes["fulfillment.hold"].plan(asks, integration_id=number).proposals
-    tags = order.tags if has_one_of(order.tags, [tag]) else with_tag(order.tags, tag)
+    tags = order.tags if has_any_tag(order.tags, [tag]) else with_tag(order.tags, tag)
     ask = SetOrderTags(order, tags, message=message)
     tagged = store.changes["order.set_tags"].plan([ask], integration_id=number).proposals
     if not held:
@@ -283,7 +283,7 @@ TEMPLATE = Template(
         description="Holds the fulfilment of risky orders and tags them.",
         category=Category.ORDERS,
         platforms=("shopify",),
-        connections=(Needs("teams", Use.WRITE, 0, 1),),
+        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

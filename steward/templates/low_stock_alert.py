@@ -10,19 +10,19 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.base import MemoryWrite, StepContext, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     vendor_errors,
     verb,
@@ -70,7 +70,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_stock(at: StepContext) -> Produced:
+async def read_stock(at: StepContext) -> StepResult:
     """Every number of stock of the products wanted; of an event's run only the one it names."""
     wanted = Wanted(at.inputs.get("products"))
     products = await read_products(at, published_only=not wanted.all)
@@ -84,7 +84,7 @@ async def read_stock(at: StepContext) -> Produced:
             units.extend(units_of(product, variants))
     if at.event is not None:
         units = [unit for unit in units if in_event(at.event, unit)]
-    return Produced(
+    return StepResult(
         {"units": [[unit.id, unit.label, unit.sku, unit.stock, unit.url] for unit in units]},
         counts=Counts(read=len(units)),
         title=f"Read the stock of {counted(len(units), 'variant')}",
@@ -92,7 +92,7 @@ async def read_stock(at: StepContext) -> Produced:
     )
 
 
-async def pick_low(at: StepContext) -> Produced:
+async def pick_low(at: StepContext) -> StepResult:
     """The variants at or under the level, and which of them were above it at the run before."""
     output: Any = at.outputs[READ]
     units = [Unit(*row) for row in output["units"]]
@@ -103,9 +103,9 @@ async def pick_low(at: StepContext) -> Produced:
     listed = {unit.id: "low" for unit in low}
     if at.inputs["include_untracked"]:
         listed |= {unit.id: "untracked" for unit in untracked}
-    new = {number for number, kind in listed.items() if told.get(at.of_store(number)) != kind}
+    new = {number for number, kind in listed.items() if told.get(at.memory_key(number)) != kind}
     tell = [unit for unit in [*low, *untracked] if unit.id in (new if at.inputs["only_new"] else listed)]
-    return Produced(
+    return StepResult(
         {
             "checked": len(units),
             "low": len(low),
@@ -113,7 +113,7 @@ async def pick_low(at: StepContext) -> Produced:
             "untracked": len(untracked),
             "told_before": len(listed) - len(tell),
             "tell": [[unit.label, unit.sku, unit.stock, unit.url] for unit in tell],
-            "remember": {at.of_store(number): listed[number] for number in sorted(new)},
+            "remember": {at.memory_key(number): listed[number] for number in sorted(new)},
         },
         counts=Counts(matched=len(low)),
         title=f"Found {counted(len(low), 'variant')} at or under {threshold}",
@@ -121,7 +121,7 @@ async def pick_low(at: StepContext) -> Produced:
     )
 
 
-async def send_alert(at: StepContext) -> Produced:
+async def send_alert(at: StepContext) -> StepResult:
     """One message, when there is something to tell (E17)."""
     output: Any = at.outputs[PICK]
     tell: list[Any] = output["tell"]
@@ -133,9 +133,9 @@ async def send_alert(at: StepContext) -> Produced:
     return post_card(at, _card(at, tell, before=output["told_before"]), remember=told)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     tell: Any = found.get("tell", [])
     low, new, untracked = (whole(found.get(name)) for name in ("low", "new", "untracked"))
     threshold = ended.inputs["threshold"]
@@ -143,9 +143,9 @@ def finish(ended: Ended) -> LastWords:
     text = sentences(
         f"{counted(low, 'variant')} {verb(low, 'is', 'are')} at or under {threshold}, {new} of them new.",
         f"{counted(untracked, 'variant')} without a stock number{left_out}." if untracked else None,
-        ended.told(SEND),
+        ended.message_sentence(SEND),
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "checked": whole(found.get("checked")),
@@ -157,7 +157,7 @@ def finish(ended: Ended) -> LastWords:
     )
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the store's platform does not have."""
     return vendor_errors(inputs, world)
 
@@ -192,8 +192,8 @@ def _back_up(
     at: StepContext, units: Sequence[Unit], listed: Mapping[str, str], told: Mapping[str, JsonValue]
 ) -> list[str]:
     """What is forgotten: told before and not listed now; an event's run judges only what it read."""
-    read = {at.of_store(unit.id) for unit in units}
-    now = {at.of_store(number) for number in listed}
+    read = {at.memory_key(unit.id) for unit in units}
+    now = {at.memory_key(number) for number in listed}
     return sorted(key for key in told if key not in now and (at.event is None or key in read))
 
 
@@ -209,7 +209,7 @@ TEMPLATE = Template(
         description="Tells a Teams channel which variants are at or under a level.",
         category=Category.STOCK,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("teams", Use.WRITE, 1, 1),),
+        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -232,5 +232,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_stock, PICK: pick_low, SEND: send_alert},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -10,19 +10,19 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext, StepFailed
+from steward.steps.base import StepContext, StepFailed, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -64,7 +64,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_them(at: StepContext) -> Produced:
+async def read_them(at: StepContext) -> StepResult:
     """Every product with what it lacks of the data asked for (E9, E10); texts are not kept."""
     published = at.inputs["published_only"] is True
     checks: Any = at.inputs["checks"]
@@ -81,7 +81,7 @@ async def read_them(at: StepContext) -> Produced:
         variants = [each for each in product.variants if is_on_sale(each) or not published]
         missing = missing_of(product, checks, variants)
         rows.append([product.label, product.url, len(variants), missing])
-    return Produced(
+    return StepResult(
         {"products": rows},
         counts=Counts(read=len(rows)),
         title=f"Read {counted(len(rows), 'product')}",
@@ -91,7 +91,7 @@ async def read_them(at: StepContext) -> Produced:
     )
 
 
-async def find_gaps(at: StepContext) -> Produced:
+async def find_gaps(at: StepContext) -> StepResult:
     """The products with gaps, and how many have each."""
     output: Any = at.outputs[READ]
     checks: Any = at.inputs["checks"]
@@ -102,7 +102,7 @@ async def find_gaps(at: StepContext) -> Produced:
         if missing:
             words = ", ".join(gap_words(check, lacking, variants) for check, lacking in missing.items())
             found.append([label, words, url])
-    return Produced(
+    return StepResult(
         {
             "checked": len(output["products"]),
             "by_check": [{"check": check, "products": by_check[check]} for check in checks],
@@ -113,7 +113,7 @@ async def find_gaps(at: StepContext) -> Produced:
     )
 
 
-async def send(at: StepContext) -> Produced:
+async def send(at: StepContext) -> StepResult:
     """The list to the sheet, the counts to Teams; that nothing is missing is told as well."""
     found: Any = at.outputs[FIND]
     report = Report(
@@ -139,16 +139,16 @@ async def send(at: StepContext) -> Produced:
     return await send_report(at, report, card)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(FIND)
+    found = ended.output_of(FIND)
     products: Any = found.get("products", [])
     checked, gaps = whole(found.get("checked")), len(products)
     text = sentences(
         f"{gaps} of {counted(checked, 'product')} {verb(gaps, 'lacks', 'lack')} something.",
-        ended.reported(SEND),
+        ended.report_sentence(SEND),
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "checked": checked,
@@ -159,7 +159,7 @@ def finish(ended: Ended) -> LastWords:
     )
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Checks the store's platform has no field for, each by its place in the list."""
     checks: Any = inputs["checks"]
     lacking = LACKING.get(world.store.kind, frozenset()) if world.store is not None else frozenset()
@@ -183,7 +183,10 @@ TEMPLATE = Template(
         description="Lists products that lack an image, a description, a weight and the like.",
         category=Category.PRODUCTS,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("spreadsheet", Use.WRITE, 0, 1), Needs("teams", Use.WRITE, 0, 1)),
+        connections=(
+            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
+        ),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -205,5 +208,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_them, FIND: find_gaps, SEND: send},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

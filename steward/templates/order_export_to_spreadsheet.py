@@ -14,19 +14,19 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import AccountAccess, Produced, StepContext
-from steward.steps.rows import cell_of, column_letters, kept_cell
+from steward.steps.base import AccountAccess, StepContext, StepResult
+from steward.steps.rows import cell_from_json, cell_to_json, column_letters
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -86,7 +86,7 @@ _COUNTS = ("read", "already_there", "appended", "rows")
 _RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "first_row": or_null(WHOLE)})
 
 
-async def read_new(at: StepContext) -> Produced:
+async def read_new(at: StepContext) -> StepResult:
     """The orders in one of the statuses that changed since the last live run that succeeded.
 
     The first run into a sheet, or with other statuses, reads all of them: none is left out for its age.
@@ -114,12 +114,12 @@ async def read_new(at: StepContext) -> Produced:
             left += 1
         else:
             rows += rows_of(order, columns, lines=lines, zone_name=at.zone)
-    return Produced(
+    return StepResult(
         {
             "until": None if left else until_of(at),
             "read": read - left,
             "there": len(there),
-            "rows": [[kept_cell(cell) for cell in row] for row in rows],
+            "rows": [[cell_to_json(cell) for cell in row] for row in rows],
         },
         counts=Counts(read=read),
         title=f"Read {counted(read, 'order')}",
@@ -127,38 +127,38 @@ async def read_new(at: StepContext) -> Produced:
     )
 
 
-async def read_sheet(at: StepContext) -> Produced:
+async def read_sheet(at: StepContext) -> StepResult:
     """Which orders the tab holds. Raises `tab_missing`, `wrong_header`, `column_repeated` (E4)."""
     tab = await _tab(at)
-    return Produced(
+    return StepResult(
         dict(tab.kept()),
         counts=Counts(read=len(tab.ids)),
         title=f"Read which of them the tab {tab.title} has",
     )
 
 
-async def pick_new(at: StepContext) -> Produced:
+async def pick_new(at: StepContext) -> StepResult:
     """The rows of orders the tab does not have."""
     read: Any = at.outputs[READ]
     tab = OrderTab.of(at.outputs[SHEET])
     rows = [row for row in read["rows"] if row[0] not in tab.ids]
     there = {row[0] for row in read["rows"]} & tab.ids
     new = len({row[0] for row in rows})
-    return Produced(
+    return StepResult(
         {"already_there": read["there"] + len(there), "rows": rows},
         counts=Counts(matched=new),
         title=f"Found {counted(new, 'order')} the sheet does not have",
     )
 
 
-async def append_rows(at: StepContext) -> Produced:
+async def append_rows(at: StepContext) -> StepResult:
     """Appends them in blocks of 500 rows; a header is written first where one is missing."""
     found: Any = at.outputs[PICK]
     read: Any = at.outputs[READ]
     remember = tuple(remember_read(read, _place(at)))
-    rows = [[cell_of(cell) for cell in row] for row in found["rows"]]
+    rows = [[cell_from_json(cell) for cell in row] for row in found["rows"]]
     if not rows:
-        return Produced({"orders": [], "header": 0}, title="Nothing to append", memory=remember)
+        return StepResult({"orders": [], "header": 0}, title="Nothing to append", memory=remember)
     tab = OrderTab.of(at.outputs[SHEET])
     columns, lines = _columns(at)
     names = names_of(columns, lines=lines)
@@ -173,7 +173,7 @@ async def append_rows(at: StepContext) -> Produced:
         proposals += _append(at, tab, placed, key=header.index(_key_name(header, lines=lines)))
     first = tab.last + 1 if tab.header else 2
     new = len({row[0] for row in rows})
-    return Produced(
+    return StepResult(
         {
             "header": headers,
             "begun": not tab.header,
@@ -186,24 +186,26 @@ async def append_rows(at: StepContext) -> Produced:
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    sent = ended.of(APPEND)
+    sent = ended.output_of(APPEND)
     blocks: Any = sent.get("orders", [])
     outcomes = tuple(ended.outcomes.get(APPEND, ()))[whole(sent.get("header")) :]
     done = [block for block, outcome in zip(blocks, outcomes, strict=False) if outcome in ended.did]
     orders = len({number for block in done for number in block["ids"]})
     rows = sum(block["rows"] for block in done)
-    read, there = whole(ended.of(READ).get("read")), whole(ended.of(PICK).get("already_there"))
+    read, there = whole(ended.output_of(READ).get("read")), whole(ended.output_of(PICK).get("already_there"))
     test = "would be " if ended.mode.value == "test" else ""
     text = sentences(
         f"{counted(orders, 'order')} {test}appended in {counted(rows, 'row')}."
         if rows
         else "No order was appended.",
-        ended.rest(APPEND).removeprefix(", ").capitalize() + "." if ended.rest(APPEND) else None,
+        ended.other_outcomes(APPEND).removeprefix(", ").capitalize() + "."
+        if ended.other_outcomes(APPEND)
+        else None,
         f"{there} {verb(there, 'was', 'were')} there already." if there else None,
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "read": read,
@@ -314,7 +316,7 @@ TEMPLATE = Template(
         description="Appends new orders to a sheet, each once.",
         category=Category.ORDERS,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("spreadsheet", Use.WRITE, 1, 1),),
+        connections=(ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

@@ -13,18 +13,18 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -59,12 +59,12 @@ _ROW = {"key": TEXT, "lowest": AMOUNT, "highest": AMOUNT, "currency": TEXT}
 _RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "rows": list_of(_ROW)})
 
 
-async def read_stores(at: StepContext) -> Produced:
+async def read_stores(at: StepContext) -> StepResult:
     """The prices of each store's published variants by their key; those without a price are none."""
     found: Any = await keyed_variants(at, published_only=True, kept=_price_of)
     number = sum(map(len, found["stores"]))
     without = found["without"]
-    return Produced(
+    return StepResult(
         found,
         counts=Counts(read=number + without),
         title=f"Read {counted(number, 'price')} of {counted(len(found['labels']), 'store')}",
@@ -74,7 +74,7 @@ async def read_stores(at: StepContext) -> Produced:
     )
 
 
-async def compare_prices(at: StepContext) -> Produced:
+async def compare_prices(at: StepContext) -> StepResult:
     """Which keys differ within a currency, and which stand twice in a store with two prices."""
     read: Any = at.outputs[READ]
     tolerance = Decimal(str(at.inputs["tolerance"]))
@@ -84,7 +84,7 @@ async def compare_prices(at: StepContext) -> Produced:
     other = sorted(spellings(joined))
     for key, stores in joined.items():
         found.add(key, names[key], [_prices(held) for held in stores], tolerance)
-    return Produced(
+    return StepResult(
         {
             "labels": read["labels"],
             "stores": len(read["labels"]),
@@ -103,7 +103,7 @@ async def compare_prices(at: StepContext) -> Produced:
     )
 
 
-async def send(at: StepContext) -> Produced:
+async def send(at: StepContext) -> StepResult:
     """The list to the sheet and to Teams; without a difference, no message (E17)."""
     found: Any = at.outputs[COMPARE]
     name = key_name(at.inputs)
@@ -133,22 +133,22 @@ async def send(at: StepContext) -> Produced:
     return await send_report(at, Report(header, rows, "No price differs."), card)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(COMPARE)
+    found = ended.output_of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     rows: Any = found.get("rows", [])
     text = sentences(
         f"{counts['different']} of {counted(counts['compared'], key_name(ended.inputs))} compared"
         f" {verb(counts['different'], 'differs', 'differ')} in price.",
         f"{counts['ambiguous']} not compared: two prices in one store." if counts["ambiguous"] else None,
-        ended.reported(SEND),
+        ended.report_sentence(SEND),
     )
     listed: list[JsonValue] = [
         {"key": key, "lowest": low, "highest": high, "currency": currency}
         for key, _, currency, low, high, _, _ in rows
     ]
-    return last_words(text, {**counts, "rows": listed})
+    return run_summary(text, {**counts, "rows": listed})
 
 
 @dataclass(slots=True)
@@ -231,9 +231,9 @@ TEMPLATE = Template(
         category=Category.REPORTS,
         platforms=(),
         connections=(
-            Needs("store", Use.READ, 2, 10),
-            Needs("spreadsheet", Use.WRITE, 0, 1),
-            Needs("teams", Use.WRITE, 0, 1),
+            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
+            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
         ),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,

@@ -15,23 +15,23 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext, StoreAccess
-from steward.steps.rows import kept_cell, named_rows, read_table
+from steward.steps.base import StepContext, StepResult, StoreAccess
+from steward.steps.rows import cell_to_json, named_rows, read_table
 from steward.steps.skus import Skus, key_of
 from steward.templates.base import (
     COMPARE_AT_PRICE,
     PRICE,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -66,21 +66,21 @@ _COUNTS = ("rows", "matched", "changed", "unchanged", "not_found", "refused")
 _RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
 
 
-async def read_sheet(at: StepContext) -> Produced:
+async def read_sheet(at: StepContext) -> StepResult:
     """The rows that hold something, and of them the named columns (E4)."""
     sheet: Any = at.inputs["sheet"]
     account = at.accounts[IntegrationId(sheet["integration_id"])]
     names: list[Any] = [at.inputs[each] for each in ("sku_column", "price_column", "compare_at_column")]
     table = await read_table(account, sheet["tab"], sheet.get("spreadsheet_id"))
     rows = named_rows(table, names)
-    return Produced(
-        {"tab": table.tab, "rows": [[row.number, *map(kept_cell, row.cells)] for row in rows]},
+    return StepResult(
+        {"tab": table.tab, "rows": [[row.number, *map(cell_to_json, row.cells)] for row in rows]},
         counts=Counts(read=len(rows)),
         title=f"Read {counted(len(rows), 'row')} of the sheet",
     )
 
 
-async def read_variants(at: StepContext) -> Produced:
+async def read_variants(at: StepContext) -> StepResult:
     """Every variant of the store; kept are those a SKU of the sheet could mean (E10)."""
     store = at.home
     wanted = {key_of(row.sku).casefold() for row in _rows(at)} - {""}
@@ -96,7 +96,7 @@ async def read_variants(at: StepContext) -> Produced:
             without += not key
             if key.casefold() in wanted:
                 kept.append(variant)
-    return Produced(
+    return StepResult(
         {"read": len(seen), "without_sku": without, "variants": kept_variants(kept)},
         counts=Counts(read=len(seen)),
         title=f"Read {counted(len(seen), 'variant')} of the store",
@@ -104,7 +104,7 @@ async def read_variants(at: StepContext) -> Produced:
     )
 
 
-async def compare_prices(at: StepContext) -> Produced:
+async def compare_prices(at: StepContext) -> StepResult:
     """Which rows can be used, and which of those change something."""
     store = at.home
     rows = _rows(at)
@@ -126,7 +126,7 @@ async def compare_prices(at: StepContext) -> Produced:
     asked = [each for each in wanted if each.variant.id in changing]
     matched = len(planned.proposals) + len(planned.unchanged)
     refused.sort(key=lambda each: each.row)
-    return Produced(
+    return StepResult(
         {
             "rows": len(rows),
             "matched": matched,
@@ -143,34 +143,34 @@ async def compare_prices(at: StepContext) -> Produced:
     )
 
 
-async def change_prices(at: StepContext) -> Produced:
+async def change_prices(at: StepContext) -> StepResult:
     """Proposes the prices. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[COMPARE]
-    at.within_limit(len(found["asks"]))
+    at.check_limit(len(found["asks"]))
     planned = _plan(at.home, _asks(found["asks"], variants_of(found["variants"])))
-    return Produced(
+    return StepResult(
         {},
         title=f"Change {counted(len(planned.proposals), 'price')}",
         proposals=planned.proposals,
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(COMPARE)
+    found = ended.output_of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.done(CHANGE)
+    counts["changed"] = ended.applied(CHANGE)
     rows: Any = found.get("refused_rows", [])
     none = "No price differs from the sheet." if found.get("asks") == [] else "No price was changed."
     gone = counts["not_found"]
     text = sentences(
-        ended.changed(CHANGE, "price", "changed", none=none),
+        ended.changes_sentence(CHANGE, "price", "changed", none=none),
         f"{counted(gone, 'SKU')} of the sheet {verb(gone, 'is', 'are')} not in the store." if gone else None,
         f"{counted(counts['refused'], 'row')} of the sheet {verb(counts['refused'], 'was', 'were')} refused."
         if counts["refused"]
         else None,
     )
-    return last_words(text, {**counts, "refused_rows": rows})
+    return run_summary(text, {**counts, "refused_rows": rows})
 
 
 def _rows(at: StepContext) -> list[PriceRow]:
@@ -203,7 +203,7 @@ TEMPLATE = Template(
         description="Sets prices by SKU from a sheet.",
         category=Category.PRICES,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("spreadsheet", Use.READ, 1, 1),),
+        connections=(ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

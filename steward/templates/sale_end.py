@@ -16,7 +16,7 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.base import MemoryWrite, StepContext, StepResult
 from steward.steps.product_tags import has_tag, plan_tags, without_tag
 from steward.templates.base import (
     COMPARE_AT_PRICE,
@@ -24,14 +24,14 @@ from steward.templates.base import (
     TAGS,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -67,12 +67,12 @@ _RESULT = result_schema(
 )
 
 
-async def read_sale(at: StepContext) -> Produced:
+async def read_sale(at: StepContext) -> StepResult:
     """What the sale remembers of this store, by variant."""
-    prefix = at.of_store("")
+    prefix = at.memory_key("")
     sold: Mapping[str, Any] = await at.memory.of(_automation(at.inputs), SOLD)
     found = {key.removeprefix(prefix): value for key, value in sold.items() if key.startswith(prefix)}
-    return Produced(
+    return StepResult(
         {"sold": found},
         counts=Counts(read=len(found)),
         title=f"Read {counted(len(found), 'remembered price')}",
@@ -80,7 +80,7 @@ async def read_sale(at: StepContext) -> Produced:
     )
 
 
-async def read_variants(at: StepContext) -> Produced:
+async def read_variants(at: StepContext) -> StepResult:
     """The products of the remembered variants, as they are now."""
     sold = _sold(at)
     ids = sorted({str(each["product"]) for each in sold.values()}, key=lambda each: (len(each), each))
@@ -89,14 +89,14 @@ async def read_variants(at: StepContext) -> Produced:
         async for page in at.home.reader.read(PRODUCTS, ProductsAsk(ids=tuple(ids))):
             products |= {each.id: each for each in page.items}
     count = sum(len(each.variants) for each in products.values())
-    return Produced(
+    return StepResult(
         {"products": kept_products(products.values())},
         counts=Counts(read=count),
         title=f"Read {counted(count, 'variant')}",
     )
 
 
-async def compare_prices(at: StepContext) -> Produced:
+async def compare_prices(at: StepContext) -> StepResult:
     """Which prices still are the sale's; those changed by hand since are listed, and their tag is left."""
     read: Any = at.outputs[READ]
     products = {product.id: product for product in products_of(read["products"])}
@@ -120,7 +120,7 @@ async def compare_prices(at: StepContext) -> Produced:
             else:
                 back.setdefault(product, []).append(variant)
                 untag.add(product)
-        elif restored.get(at.of_store(number)) == sold["run"] and _is_old(variant, sold):
+        elif restored.get(at.memory_key(number)) == sold["run"] and _is_old(variant, sold):
             untag.add(product)  # put back by a run before, whose tag may have failed
         else:
             kept.add(product)
@@ -128,7 +128,7 @@ async def compare_prices(at: StepContext) -> Produced:
     tag = str(at.inputs["sale_tag"])
     tagged = [products[each] for each in sorted(untag - kept) if has_tag(at.home, products[each], tag)]
     count = sum(map(len, back.values()))
-    return Produced(
+    return StepResult(
         {
             "remembered": len(_sold(at)),
             "changed_since": len(left) - gone,
@@ -144,7 +144,7 @@ async def compare_prices(at: StepContext) -> Produced:
     )
 
 
-async def restore_prices(at: StepContext) -> Produced:
+async def restore_prices(at: StepContext) -> StepResult:
     """Proposes the old prices, then the tags taken off. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[COMPARE]
     variants = [each for product in products_of(found["back"]) for each in product.variants]
@@ -156,42 +156,42 @@ async def restore_prices(at: StepContext) -> Produced:
         for proposal in plan_tags(at.home, product, without_tag(at.home, product, tag), known={}).proposals
     ]
     proposals = (*priced, *untagged)
-    at.within_limit(len(proposals))
+    at.check_limit(len(proposals))
     sold = _sold(at)
-    return Produced(
+    return StepResult(
         {},
         title=f"Put back {counted(len(priced), 'price')} and untag {counted(len(untagged), 'product')}",
         proposals=proposals,
         memory=tuple(
-            MemoryWrite(RESTORED, at.of_store(each.id), sold[each.id]["run"], position, _MAYBE)
+            MemoryWrite(RESTORED, at.memory_key(each.id), sold[each.id]["run"], position, _MAYBE)
             for position, each in enumerate(variants)
         ),
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(COMPARE)
+    found = ended.output_of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     number = whole(found.get("prices"))
     prices, tags = slice(number), slice(number, None)
-    counts["restored"] = ended.done(RESTORE, prices)
+    counts["restored"] = ended.applied(RESTORE, prices)
     left: Any = found.get("left", [])
     since, gone = counts["changed_since"], counts["gone"]
     none = "Nothing had to be put back." if ended.ran(RESTORE) else "No price was put back."
     none = none if counts["remembered"] else "The sale remembers no price."
     text = sentences(
-        ended.changed(RESTORE, "price", "put back", none=none, among=prices),
-        ended.changed(RESTORE, "product", "untagged", among=tags),
+        ended.changes_sentence(RESTORE, "price", "put back", none=none, among=prices),
+        ended.changes_sentence(RESTORE, "product", "untagged", among=tags),
         f"{counted(since, 'variant')} {verb(since, 'was', 'were')} changed since and left."
         if since
         else None,
         f"{counted(gone, 'variant')} no longer {verb(gone, 'exists', 'exist')}." if gone else None,
     )
-    return last_words(text, {**counts, "left": left})
+    return run_summary(text, {**counts, "left": left})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """That the automation named is a sale on the same store; an archived one will do."""
     found = world.automations.get(_automation(inputs))
     store = None if world.store is None else world.store.integration_id
@@ -288,6 +288,6 @@ TEMPLATE = Template(
     ),
     steps={SALE: read_sale, READ: read_variants, COMPARE: compare_prices, RESTORE: restore_prices},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
     automations_of=lambda inputs: (_automation(inputs),),
 )

@@ -15,8 +15,8 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag
+from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.product_tags import has_tag, plan_tags, store_tags, with_tag
 from steward.steps.skus import RowRefused
 from steward.templates.base import (
     COMPARE_AT_PRICE,
@@ -24,14 +24,14 @@ from steward.templates.base import (
     TAGS,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     vendor_errors,
     verb,
@@ -75,15 +75,15 @@ _NOT_MADE = {
 }
 
 
-async def read_variants(at: StepContext) -> Produced:
+async def read_variants(at: StepContext) -> StepResult:
     """The products wanted with their variants, and the tags the store knows (E10)."""
     wanted = Wanted(at.inputs["products"])
     read = [each for each in await read_products(at, published_only=False) if wanted.has(each)]
     products = [each for each in read if each.sellable]
     count = sum(len(each.variants) for each in products)
     left_out = len(read) - len(products)
-    return Produced(
-        {"products": kept_products(products), "tags": await known_tags(at.home)},
+    return StepResult(
+        {"products": kept_products(products), "tags": await store_tags(at.home)},
         counts=Counts(read=count),
         title=f"Read {counted(count, 'variant')}",
         message=f"{counted(left_out, 'product')} of kinds without a price of their own left out."
@@ -92,7 +92,7 @@ async def read_variants(at: StepContext) -> Produced:
     )
 
 
-async def work_out_prices(at: StepContext) -> Produced:
+async def work_out_prices(at: StepContext) -> StepResult:
     """The new prices; what is on sale already is left alone, what has no sensible price is refused."""
     output: Any = at.outputs[READ]
     sold = await at.memory.all(SALE)
@@ -125,7 +125,7 @@ async def work_out_prices(at: StepContext) -> Produced:
             changing.append(replace(product, variants=tuple(variant for variant, _ in found)))
             prices.append([price for _, price in found])
     count = sum(map(len, prices))
-    return Produced(
+    return StepResult(
         {
             "checked": checked,
             "already_on_sale": already,
@@ -141,7 +141,7 @@ async def work_out_prices(at: StepContext) -> Produced:
     )
 
 
-async def change_prices(at: StepContext) -> Produced:
+async def change_prices(at: StepContext) -> StepResult:
     """Proposes the prices, then the tag of each product. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[WORK_OUT]
     read: Any = at.outputs[READ]
@@ -154,22 +154,22 @@ async def change_prices(at: StepContext) -> Produced:
     priced = _priced(at, pairs)
     tagged = [one for product in products for one in _tagged(at, product, read["tags"]).proposals]
     proposals = (*priced.proposals, *tagged)
-    at.within_limit(len(proposals))
-    return Produced(
+    at.check_limit(len(proposals))
+    return StepResult(
         {},
         title=f"Change {counted(len(priced.proposals), 'price')} and tag {counted(len(tagged), 'product')}",
         proposals=proposals,
         memory=tuple(
             # One that may have been written is remembered too: the sale's end looks before it puts back.
-            MemoryWrite(SALE, at.of_store(variant.id), _kept(at, variant, price), position, _MAYBE)
+            MemoryWrite(SALE, at.memory_key(variant.id), _kept(at, variant, price), position, _MAYBE)
             for position, (variant, price) in enumerate(pairs)
         ),
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2); what was approved and not made is named."""
-    found = ended.of(WORK_OUT)
+    found = ended.output_of(WORK_OUT)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     rows: Any = found.get("refused_rows", [])
     named: Any = found.get("named", [])
@@ -180,22 +180,22 @@ def finish(ended: Ended) -> LastWords:
         for (sku, label), outcome in zip(named, outcomes, strict=False)
         if outcome in _NOT_MADE
     ]
-    counts["changed"] = ended.done(CHANGE, prices)
+    counts["changed"] = ended.applied(CHANGE, prices)
     counts["refused"] += len(left)
     already, refused = counts["already_on_sale"], counts["refused"]
     text = sentences(
-        ended.changed(CHANGE, "price", "changed", none="No price was changed.", among=prices),
-        ended.changed(CHANGE, "product", "tagged", among=tags),
+        ended.changes_sentence(CHANGE, "price", "changed", none="No price was changed.", among=prices),
+        ended.changes_sentence(CHANGE, "product", "tagged", among=tags),
         f"{already} {verb(already, 'was', 'were')} on sale already." if already else None,
         f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left as {verb(refused, 'it', 'they')}"
         f" {verb(refused, 'was', 'were')}."
         if refused
         else None,
     )
-    return last_words(text, {**counts, "refused_rows": [*rows, *left]})
+    return run_summary(text, {**counts, "refused_rows": [*rows, *left]})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the store's platform does not have."""
     return vendor_errors(inputs, world)
 
@@ -235,7 +235,7 @@ def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> Planned
 
 def _is_marked_down(at: StepContext, sold: Any, variant: Variant) -> bool:
     """Whether it still has the price this automation gave it."""
-    before = sold.get(at.of_store(variant.id))
+    before = sold.get(at.memory_key(variant.id))
     return before is not None and amount_of(before["new"]) == amount_of(variant.price)
 
 
@@ -310,5 +310,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_variants, WORK_OUT: work_out_prices, CHANGE: change_prices},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

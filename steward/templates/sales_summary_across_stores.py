@@ -11,19 +11,19 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -63,7 +63,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_stores(at: StepContext) -> Produced:
+async def read_stores(at: StepContext) -> StepResult:
     """Yesterday's orders and refunds of each store, the day being the automation's (E16)."""
     day = at.day - timedelta(days=1)
     accounts = stores_of(at)
@@ -73,14 +73,14 @@ async def read_stores(at: StepContext) -> Produced:
         with naming(label):
             found.append(await read_window(account, *window_of(day, at.zone)))
     orders = sum(add_up(each).orders for each in found)
-    return Produced(
+    return StepResult(
         {"day": day.isoformat(), "labels": labels, "stores": found},
         counts=Counts(read=orders),
         title=f"Read {counted(orders, 'order')} of {counted(len(labels), 'store')}",
     )
 
 
-async def add_them_up(at: StepContext) -> Produced:
+async def add_them_up(at: StepContext) -> StepResult:
     """Each store in its own currency, and the sum of those whose worth is known."""
     read: Any = at.outputs[READ]
     wanted = str(at.inputs["currency"])
@@ -108,7 +108,7 @@ async def add_them_up(at: StepContext) -> Produced:
                 "currency": sums.currency,
             }
         )
-    return Produced(
+    return StepResult(
         {
             "day": read["day"],
             "stores": stores,
@@ -122,7 +122,7 @@ async def add_them_up(at: StepContext) -> Produced:
     )
 
 
-async def send_summary(at: StepContext) -> Produced:
+async def send_summary(at: StepContext) -> StepResult:
     """One message; a day without orders is told as well."""
     found: Any = at.outputs[ADD]
     facts = [
@@ -149,9 +149,9 @@ async def send_summary(at: StepContext) -> Produced:
     return post_card(at, card)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(ADD)
+    found = ended.output_of(ADD)
     stores: Any = found.get("stores", [])
     apart: Any = found.get("apart", [])
     result = {
@@ -170,12 +170,12 @@ def finish(ended: Ended) -> LastWords:
         f"{counted(len(apart), 'store')} without a rate {verb(len(apart), 'is', 'are')} not in the sum."
         if apart
         else None,
-        ended.told(SEND),
+        ended.message_sentence(SEND),
     )
-    return last_words(text, result)
+    return run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the schema cannot say: the currency of the sum is worth itself."""
     rates, currency = inputs["rates"], str(inputs["currency"])
     own = rates.get(currency) if isinstance(rates, dict) else None
@@ -196,7 +196,10 @@ TEMPLATE = Template(
         description="Posts yesterday's sales of each store and together.",
         category=Category.REPORTS,
         platforms=(),
-        connections=(Needs("store", Use.READ, 2, 10), Needs("teams", Use.WRITE, 1, 1)),
+        connections=(
+            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),
+        ),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -221,5 +224,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_stores, ADD: add_them_up, SEND: send_summary},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -10,21 +10,21 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.steps.product_tags import has_tag, one_change, plan_tags, without_tag
 from steward.templates.base import (
     TAGS,
     VISIBLE,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -67,7 +67,7 @@ _RESULT = result_schema(
 )
 
 
-async def read_marked(at: StepContext) -> Produced:
+async def read_marked(at: StepContext) -> StepResult:
     """The products that carry the mark. Raises `channel_missing`."""
     channels = channels_of(at)
     marker, event = str(at.inputs["marker"]), at.event
@@ -75,7 +75,7 @@ async def read_marked(at: StepContext) -> Produced:
     marked = [each for each in read if each.sellable and has_tag(at.home, each, marker)]
     if event is not None:
         marked = [each for each in marked if any(in_event(event, unit) for unit in units_of(each))]
-    return Produced(
+    return StepResult(
         {
             "products": kept_products(marked),
             "channels": list(channels),
@@ -85,7 +85,7 @@ async def read_marked(at: StepContext) -> Produced:
     )
 
 
-async def pick_in_stock(at: StepContext) -> Produced:
+async def pick_in_stock(at: StepContext) -> StepResult:
     """Which of them have stock again; what is no longer for sale is left alone and named."""
     output: Any = at.outputs[READ]
     threshold: Any = at.inputs["threshold"]
@@ -103,9 +103,9 @@ async def pick_in_stock(at: StepContext) -> Produced:
         elif stock < threshold:
             still_out += 1
         else:
-            restore = before.get(at.of_store(product.id))
+            restore = before.get(at.memory_key(product.id))
             show.append((product, stock, restore if isinstance(restore, str) else None))
-    return Produced(
+    return StepResult(
         {
             "checked": len(products),
             "in_stock": len(show),
@@ -127,45 +127,45 @@ async def pick_in_stock(at: StepContext) -> Produced:
     )
 
 
-async def show_products(at: StepContext) -> Produced:
+async def show_products(at: StepContext) -> StepResult:
     """Proposes visibility and the mark taken off as one change each. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
     read: Any = at.outputs[READ]
-    at.within_limit(len(found["stock"]))
+    at.check_limit(len(found["stock"]))
     rows = zip(products_of(found["show"]), found["stock"], found["restore"], strict=True)
     proposals = tuple(
         _proposal(at, product, stock=stock, restore=restore, read=read) for product, stock, restore in rows
     )
-    return Produced(
+    return StepResult(
         {},
         title=f"Show {counted(len(proposals), 'product')} of {at.home.connection.name}",
         proposals=proposals,
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["shown"] = ended.done(SHOW)
+    counts["shown"] = ended.applied(SHOW)
     labels: Any = found.get("labels", [])
     stock: Any = found.get("stock", [])
     products: list[JsonValue] = [
         {"label": label, "stock": number}
-        for label, number in ended.made(SHOW, zip(labels, stock, strict=True))
+        for label, number in ended.applied_rows(SHOW, zip(labels, stock, strict=True))
     ]
     have, out = counts["in_stock"], counts["still_out"]
     text = sentences(
         f"{have} of {counted(counts['checked'], 'marked product')} {verb(have, 'has', 'have')} stock again."
         if counts["checked"]
         else f"No product has the tag {ended.inputs['marker']}.",
-        ended.changed(SHOW, "product", "shown", none="Nothing was shown."),
+        ended.changes_sentence(SHOW, "product", "shown", none="Nothing was shown."),
         f"{out} {verb(out, 'is', 'are')} still out of stock." if out else None,
     )
-    return last_words(text, {**counts, "products": products})
+    return run_summary(text, {**counts, "products": products})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Channels the store does not have, by the connection's last check (templates 5.4)."""
     missing = missing_channels(inputs, world.store) if world.store is not None else []
     if not missing:
@@ -222,5 +222,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_marked, PICK: pick_in_stock, SHOW: show_products},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

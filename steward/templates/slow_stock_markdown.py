@@ -17,23 +17,23 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.base import MemoryWrite, StepContext, StepResult
 from steward.steps.skus import RowRefused
 from steward.templates.base import (
     COMPARE_AT_PRICE,
     PRICE,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     vendor_errors,
     verb,
@@ -87,7 +87,7 @@ _COUNTS = ("checked", "slow", "changed", "at_floor", "without_cost", "too_new", 
 _RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
 
 
-async def read_sales(at: StepContext) -> Produced:
+async def read_sales(at: StepContext) -> StepResult:
     """When each variant was last sold, and the unsold ones with enough stock (E8 to E10, E15, E16)."""
     start, marks = _start(at), await at.memory.all(MARKS)
     until = await read_until(at) if marks else None
@@ -114,8 +114,8 @@ async def read_sales(at: StepContext) -> Produced:
                 untracked += 1
             elif variant.stock >= least and not (variant.id in last and last[variant.id] >= start):
                 unsold.append(variant)
-    sold = {key: last[number].isoformat() for number in last if (key := at.of_store(number)) in marks}
-    return Produced(
+    sold = {key: last[number].isoformat() for number in last if (key := at.memory_key(number)) in marks}
+    return StepResult(
         {"checked": checked, "unsold": kept_variants(unsold), "sold": sold, "until": until_of(at)},
         counts=Counts(read=checked),
         title=f"Read the sales of {counted(checked, 'variant')}",
@@ -123,7 +123,7 @@ async def read_sales(at: StepContext) -> Produced:
     )
 
 
-async def pick_slow(at: StepContext) -> Produced:
+async def pick_slow(at: StepContext) -> StepResult:
     """Which are slow, and what they would cost; the others are counted by why they stay as they are."""
     read: Any = at.outputs[READ]
     marks: Any = dict(await at.memory.all(MARKS))
@@ -136,7 +136,7 @@ async def pick_slow(at: StepContext) -> Produced:
     asks: list[JsonValue] = []
     senseless = 0
     for variant in variants_of(read["unsold"]):
-        mark = marks.get(at.of_store(variant.id))
+        mark = marks.get(at.memory_key(variant.id))
         why = _left_alone(at, variant, mark)
         counts["slow"] += why not in ("too_new", "done_before")
         if why is not None:
@@ -154,7 +154,7 @@ async def pick_slow(at: StepContext) -> Produced:
         asks.append([price, first, times + 1, _beside(at, variant, price)])
         chosen.append(variant)
     slow = counts["slow"]
-    return Produced(
+    return StepResult(
         {"checked": read["checked"], **counts, "variants": kept_variants(chosen), "asks": asks},
         counts=Counts(matched=len(chosen)),
         title=f"Found {counted(slow, 'variant')} that {verb(slow, 'does', 'do')} not sell",
@@ -163,18 +163,18 @@ async def pick_slow(at: StepContext) -> Produced:
     )
 
 
-async def change_prices(at: StepContext) -> Produced:
+async def change_prices(at: StepContext) -> StepResult:
     """Proposes the prices. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[PICK]
     variants = variants_of(found["variants"])
     planned = _plan(at, variants, found["asks"])
-    at.within_limit(len(planned.proposals))
+    at.check_limit(len(planned.proposals))
     now = at.now.isoformat()
     marks = {
         each.id: {"times": times, "at": now, "first": first}
         for each, (_, first, times, _) in zip(variants, found["asks"], strict=True)
     }
-    return Produced(
+    return StepResult(
         {
             "told": [
                 [each.object.label, price.before, price.after, price.currency]
@@ -185,18 +185,20 @@ async def change_prices(at: StepContext) -> Produced:
         title=f"Mark down {counted(len(planned.proposals), 'price')}",
         proposals=planned.proposals,
         memory=tuple(
-            MemoryWrite(MARKS, at.of_store(str(each.object.id)), marks[str(each.object.id)], position, _MAYBE)
+            MemoryWrite(
+                MARKS, at.memory_key(str(each.object.id)), marks[str(each.object.id)], position, _MAYBE
+            )
             for position, each in enumerate(planned.proposals)
         ),
     )
 
 
-async def tell_teams(at: StepContext) -> Produced:
+async def tell_teams(at: StepContext) -> StepResult:
     """One message that names the prices that were applied, when a channel is named (E17)."""
     read: Any = at.outputs[READ]
     found: Any = at.outputs[CHANGE]
     remember = tuple(remember_read(read))
-    told = [row for row, done in zip(found["told"], at.done(CHANGE), strict=False) if done]
+    told = [row for row, done in zip(found["told"], at.applied(CHANGE), strict=False) if done]
     if not told or "teams" not in at.inputs:
         return replace(no_message(), memory=remember)
     card = PostCard(
@@ -210,25 +212,25 @@ async def tell_teams(at: StepContext) -> Produced:
     return post_card(at, card, remember=remember)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.done(CHANGE)
+    counts["changed"] = ended.applied(CHANGE)
     slow, days = counts["slow"], ended.inputs["no_sale_days"]
     rest = [(counts["done_before"], "marked down before"), (counts["without_cost"], "without a known cost")]
     rest.append((counts["at_floor"], "at cost already"))
     named = ", ".join(f"{number} {words}" for number, words in rest if number)
     text = sentences(
         f"{counted(slow, 'variant')} {verb(slow, 'was', 'were')} not sold for {days} days.",
-        ended.changed(CHANGE, "price", "marked down", none="No price was changed."),
+        ended.changes_sentence(CHANGE, "price", "marked down", none="No price was changed."),
         f"Left alone: {named}." if named else None,
-        ended.told(SEND) if "teams" in ended.inputs else None,
+        ended.message_sentence(SEND) if "teams" in ended.inputs else None,
     )
-    return last_words(text, counts)
+    return run_summary(text, counts)
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the platform lacks, and sales that the store's permission does not reach back to."""
     errors = dict(vendor_errors(inputs, world))
     days: Any = inputs["no_sale_days"]
@@ -313,7 +315,7 @@ TEMPLATE = Template(
         description="Marks down what has not sold for some days.",
         category=Category.PRICES,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("teams", Use.WRITE, 0, 1),),
+        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -348,5 +350,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_sales, PICK: pick_slow, CHANGE: change_prices, SEND: tell_teams},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -15,21 +15,21 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
-from steward.steps.rows import cell_of, kept_cell, named_rows, read_table
+from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.rows import cell_from_json, cell_to_json, named_rows, read_table
 from steward.steps.skus import RowRefused, key_of
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -83,7 +83,7 @@ _INPUTS = inputs_schema(
 )
 
 
-async def read_sheet(at: StepContext) -> Produced:
+async def read_sheet(at: StepContext) -> StepResult:
     """The rows that hold something, and of them the named columns (E4)."""
     place: Any = at.inputs["place"]
     where: Any = at.inputs["where"]
@@ -92,17 +92,17 @@ async def read_sheet(at: StepContext) -> Produced:
     table = await read_table(account, place.get("tab"), place.get("spreadsheet_id"))
     key: Any = at.inputs.get("key_column")
     rows = named_rows(table, [where["column"], key, *columns])
-    return Produced(
+    return StepResult(
         {
             "sheet": account.connection.name,
-            "rows": [[row.number, *map(kept_cell, row.cells)] for row in rows],
+            "rows": [[row.number, *map(cell_to_json, row.cells)] for row in rows],
         },
         counts=Counts(read=len(rows)),
         title=f"Read {counted(len(rows), 'row')} of the sheet",
     )
 
 
-async def pick_rows(at: StepContext) -> Produced:
+async def pick_rows(at: StepContext) -> StepResult:
     """The rows that match, and those that cannot be told."""
     output: Any = at.outputs[READ]
     where: Any = at.inputs["where"]
@@ -113,7 +113,7 @@ async def pick_rows(at: StepContext) -> Produced:
         wanted = Where(where["op"], where.get("value", ""), str(at.inputs["number_format"]))
         picked, refused = _matching(rows, wanted)
         keep, later = (), {}
-    return Produced(
+    return StepResult(
         {
             "rows": len(rows),
             "matched": len(picked),
@@ -129,7 +129,7 @@ async def pick_rows(at: StepContext) -> Produced:
     )
 
 
-async def send_digest(at: StepContext) -> Produced:
+async def send_digest(at: StepContext) -> StepResult:
     """One message with the rows, when there are any (E17)."""
     found: Any = at.outputs[PICK]
     read: Any = at.outputs[READ]
@@ -148,21 +148,21 @@ async def send_digest(at: StepContext) -> Produced:
     return post_card(at, card, remember=told)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     refused = counts["refused"]
     match = verb(counts["matched"], "matches", "match")
     text = sentences(
         f"{counts['matched']} of {counted(counts['rows'], 'row')} {match}.",
         f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused." if refused else None,
-        ended.told(SEND),
+        ended.message_sentence(SEND),
     )
-    return last_words(text, counts)
+    return run_summary(text, counts)
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the schema cannot say: the spreadsheet of the connection read, and what lt and gt compare with."""
     place: Any = inputs["place"]
     where: Any = inputs["where"]
@@ -196,7 +196,7 @@ class _Row:
     def of(cls, kept: Sequence[Any]) -> "_Row":
         """A row back from JSON."""
         number, cell, key, *shown = kept
-        return cls(number, cell_of(cell), cell_of(key), tuple(map(cell_of, shown)))
+        return cls(number, cell_from_json(cell), cell_from_json(key), tuple(map(cell_from_json, shown)))
 
 
 def _matching(rows: Sequence[_Row], where: Where) -> tuple[list[_Row], list[int]]:
@@ -269,7 +269,10 @@ TEMPLATE = Template(
         description="Posts the rows of a sheet that match to Teams.",
         category=Category.REPORTS,
         platforms=(),
-        connections=(Needs("spreadsheet", Use.READ, 1, 1), Needs("teams", Use.WRITE, 1, 1)),
+        connections=(
+            ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),
+        ),
         inputs_schema=_INPUTS,
         result_schema=result_schema(dict.fromkeys(_COUNTS, COUNT)),
         steps=(
@@ -286,5 +289,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_sheet, PICK: pick_rows, SEND: send_digest},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -11,18 +11,18 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -61,12 +61,12 @@ _INPUTS = inputs_schema(
 _RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
 
 
-async def read_stores(at: StepContext) -> Produced:
+async def read_stores(at: StepContext) -> StepResult:
     """The stock of each store's variants by their key; drafts hold stock too."""
     found: Any = await keyed_variants(at, published_only=False, kept=_stock_of)
     number = sum(map(len, found["stores"]))
     without = found["without"]
-    return Produced(
+    return StepResult(
         found,
         counts=Counts(read=number + without),
         title=f"Read the stock of {counted(number, 'variant')} of {counted(len(found['labels']), 'store')}",
@@ -76,7 +76,7 @@ async def read_stores(at: StepContext) -> Produced:
     )
 
 
-async def join_stock(at: StepContext) -> Produced:
+async def join_stock(at: StepContext) -> StepResult:
     """The table: a row for each key, a cell for each store, and what is odd about it."""
     read: Any = at.outputs[READ]
     threshold: Any = at.inputs["threshold"]
@@ -102,7 +102,7 @@ async def join_stock(at: StepContext) -> Produced:
             )
         if any(is_low) or not at.inputs["low_only"]:
             rows.append([key, names[key], cells, note])
-    return Produced(
+    return StepResult(
         {
             "labels": read["labels"],
             "stores": len(read["labels"]),
@@ -117,7 +117,7 @@ async def join_stock(at: StepContext) -> Produced:
     )
 
 
-async def send(at: StepContext) -> Produced:
+async def send(at: StepContext) -> StepResult:
     """The table to the sheet, the low ones to Teams; without any, no message (E17)."""
     found: Any = at.outputs[JOIN]
     labels, threshold = found["labels"], at.inputs["threshold"]
@@ -144,9 +144,9 @@ async def send(at: StepContext) -> Produced:
     return await send_report(at, Report(header, rows, none), card)
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(JOIN)
+    found = ended.output_of(JOIN)
     low: Any = found.get("low", [])
     counts = {name: whole(found.get(name)) for name in _COUNTS}
     counts["low"] = len(low)
@@ -159,9 +159,9 @@ def finish(ended: Ended) -> LastWords:
         f"{counts['ambiguous']} {verb(counts['ambiguous'], 'stands', 'stand')} twice in a store."
         if counts["ambiguous"]
         else None,
-        ended.reported(SEND),
+        ended.report_sentence(SEND),
     )
-    return last_words(text, counts)
+    return run_summary(text, counts)
 
 
 def _stock_of(variant: Variant) -> JsonValue:
@@ -214,9 +214,9 @@ TEMPLATE = Template(
         category=Category.REPORTS,
         platforms=(),
         connections=(
-            Needs("store", Use.READ, 2, 10),
-            Needs("spreadsheet", Use.WRITE, 0, 1),
-            Needs("teams", Use.WRITE, 0, 1),
+            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
+            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
+            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
         ),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,

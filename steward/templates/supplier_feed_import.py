@@ -16,24 +16,24 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext, StepFailed
-from steward.steps.rows import cell_of, kept_cell
+from steward.steps.base import MemoryWrite, StepContext, StepFailed, StepResult
+from steward.steps.rows import cell_from_json, cell_to_json
 from steward.steps.skus import Skus, key_of
 from steward.templates.base import (
     PRICE,
     STOCK,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -105,7 +105,7 @@ _RESULT = result_schema(
 )
 
 
-async def read(at: StepContext) -> Produced:
+async def read(at: StepContext) -> StepResult:
     """The rows of the file. Of one that was imported already, those whose SKUs the store did not have: the
     others were applied, and their stock may have changed since by what was sold."""
     given: Any = at.inputs["file"]
@@ -119,7 +119,7 @@ async def read(at: StepContext) -> Produced:
     left = {key for key, of in (await at.memory.all(NOT_FOUND)).items() if of == mark} if again else set()
     about: dict[str, JsonValue] = {"date": date, "mark": mark, "again": again}
     if again and not left:
-        return Produced(
+        return StepResult(
             {**about, "same": True, "count": 0, "rows": [], "broken": []},
             title="The file is the one of the last run",
         )
@@ -129,12 +129,12 @@ async def read(at: StepContext) -> Produced:
     )
     rows = [row for row in table.rows if not again or _short(key_of(row.cells[0])) in left]
     count = len(rows) if again else table.count
-    return Produced(
+    return StepResult(
         {
             **about,
             "same": False,
             "count": count,
-            "rows": [[row.number, *map(kept_cell, row.cells)] for row in rows],
+            "rows": [[row.number, *map(cell_to_json, row.cells)] for row in rows],
             "broken": [] if again else list[JsonValue](table.broken),
         },
         counts=Counts(read=count),
@@ -142,30 +142,34 @@ async def read(at: StepContext) -> Produced:
     )
 
 
-async def read_variants(at: StepContext) -> Produced:
+async def read_variants(at: StepContext) -> StepResult:
     """The variants that a SKU of the file could mean, and those the supplier had before (E10)."""
     output: Any = at.outputs[FILE]
     location = location_of(at) if _writes_stock(at.inputs) else None
     supplied = {} if output["again"] else await at.memory.all(SUPPLIED)
     keys, seen = _keys(output), set[str]()
     kept: list[Variant] = []
-    named = tuple(dict.fromkeys(key_of(cell_of(row[1])) for row in output["rows"])) if output["again"] else ()
+    named = (
+        tuple(dict.fromkeys(key_of(cell_from_json(row[1])) for row in output["rows"]))
+        if output["again"]
+        else ()
+    )
     skus = named if 0 < len(named) <= _MAX_NAMED else None
     if not output["same"]:
         async for page in at.home.reader.read(VARIANTS, ProductsAsk(skus=skus, location=location)):
             for variant in page.items:
-                is_wanted = key_of(variant.sku).casefold() in keys or at.of_store(variant.id) in supplied
+                is_wanted = key_of(variant.sku).casefold() in keys or at.memory_key(variant.id) in supplied
                 if variant.id not in seen and is_wanted:
                     kept.append(variant)
                 seen.add(variant.id)
-    return Produced(
+    return StepResult(
         {"variants": kept_variants(kept)},
         counts=Counts(read=len(seen)),
         title=f"Read {counted(len(seen), 'variant')} of the store",
     )
 
 
-async def compare_rows(at: StepContext) -> Produced:
+async def compare_rows(at: StepContext) -> StepResult:
     """Which rows can be used, what the file no longer names, and what of it changes something.
 
     Raises StepFailed `too_many_missing`.
@@ -184,7 +188,7 @@ async def compare_rows(at: StepContext) -> Produced:
     asked = [each for each, _ in planned.changes]
     ok = [each for each in (*asked, *planned.unchanged) if each.row is not None]
     joined.refused.sort(key=lambda row: (row["row"] is None, row["row"] or 0))
-    return Produced(
+    return StepResult(
         {
             "rows": file["count"] if ok or joined.refused or not file["again"] else 0,
             "matched": len(ok),
@@ -203,12 +207,12 @@ async def compare_rows(at: StepContext) -> Produced:
         memory=tuple(
             MemoryWrite(SUPPLIED, key, True)
             for each in ok
-            if (key := at.of_store(each.variant.id)) not in supplied
+            if (key := at.memory_key(each.variant.id)) not in supplied
         ),
     )
 
 
-async def change_variants(at: StepContext) -> Produced:
+async def change_variants(at: StepContext) -> StepResult:
     """Proposes stock and prices. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[COMPARE]
     file: Any = at.outputs[FILE]
@@ -218,12 +222,12 @@ async def change_variants(at: StepContext) -> Produced:
         for (row, stock, price, note), variant in zip(found["asks"], variants, strict=True)
     ]
     proposals = tuple(made for _, made in plan_rows(at.home, wanted, beside=_beside(at)).changes)
-    at.within_limit(len(proposals))
+    at.check_limit(len(proposals))
     held = await at.memory.all(NOT_FOUND)
     left = found["not_found_keys"] if not file["same"] else []
     forgotten = [MemoryWrite(NOT_FOUND, key, None) for key in held.keys() - left]
     kept = [MemoryWrite(NOT_FOUND, key, file["mark"]) for key in left if held.get(key) != file["mark"]]
-    return Produced(
+    return StepResult(
         {},
         title=f"Change {counted(len(proposals), 'variant')}",
         proposals=proposals,
@@ -231,11 +235,11 @@ async def change_variants(at: StepContext) -> Produced:
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    file, found = ended.of(FILE), ended.of(COMPARE)
+    file, found = ended.output_of(FILE), ended.output_of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.done(CHANGE)
+    counts["changed"] = ended.applied(CHANGE)
     rows: Any = found.get("refused_rows", [])
     is_same = file.get("same") is True or (file.get("again") is True and not found.get("rows"))
     gone, missing, refused = (counts[name] for name in ("not_found", "missing", "refused"))
@@ -243,17 +247,17 @@ def finish(ended: Ended) -> LastWords:
     none = "The file is the one of the last run." if is_same else none
     no_longer = f"{counted(missing, 'variant')} of the supplier {verb(missing, 'is', 'are')} no longer in it."
     text = sentences(
-        ended.changed(CHANGE, "variant", "changed", none=none),
+        ended.changes_sentence(CHANGE, "variant", "changed", none=none),
         f"{counted(gone, 'SKU')} of the file {verb(gone, 'is', 'are')} not in the store." if gone else None,
         no_longer if missing else None,
         f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused." if refused else None,
     )
     date = file.get("date")
     about: dict[str, JsonValue] = {"file_date": date if isinstance(date, str) else "", **counts}
-    return last_words(text, {**about, "refused_rows": rows})
+    return run_summary(text, {**about, "refused_rows": rows})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """One location to write at, when stock is written (templates 5.12, E14)."""
     return location_faults(inputs, world.store) if _writes_stock(inputs) else {}
 
@@ -274,12 +278,12 @@ def _short(key: str) -> str:
 
 
 def _rows(file: Any) -> list[FeedRow]:
-    return [FeedRow(row[0], *map(cell_of, row[1:4])) for row in file["rows"]]
+    return [FeedRow(row[0], *map(cell_from_json, row[1:4])) for row in file["rows"]]
 
 
 def _keys(file: Any) -> frozenset[str]:
     """Every SKU the file names, that of rows which cannot be used too: those are not missing."""
-    named = [cell_of(row[1]) for row in file["rows"]] + [row["key"] for row in file["broken"]]
+    named = [cell_from_json(row[1]) for row in file["rows"]] + [row["key"] for row in file["broken"]]
     return frozenset(key_of(each).casefold() for each in named) - {""}
 
 
@@ -295,7 +299,7 @@ def _rules(at: StepContext) -> FeedRules:
 
 def _missing(at: StepContext, variants: Sequence[Variant], supplied: Any) -> list[Variant]:
     """Raises StepFailed `too_many_missing`."""
-    found, his = missing_ones(variants, supplied, _keys(at.outputs[FILE]), prefix=at.of_store(""))
+    found, his = missing_ones(variants, supplied, _keys(at.outputs[FILE]), prefix=at.memory_key(""))
     most = Decimal(str(at.inputs["max_missing_percent"]))
     if Decimal(len(found)) * 100 > most * his:
         words = f"{len(found)} of the supplier's {counted(his, 'variant')} are not in the file,"
@@ -330,7 +334,7 @@ TEMPLATE = Template(
         description="Sets stock and price from a supplier's file.",
         category=Category.STOCK,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("cloud_s3", Use.READ, 1, 1),),
+        connections=(ConnectionNeed("cloud_s3", ConnectionUse.READ, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -367,5 +371,5 @@ TEMPLATE = Template(
     ),
     steps={FILE: read, STORE: read_variants, COMPARE: compare_rows, CHANGE: change_variants},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -15,21 +15,21 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import AccountAccess, MemoryWrite, Produced, StepContext, StepFailed
+from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StepResult
 from steward.templates.base import (
     STOCK,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -75,7 +75,7 @@ _COUNTS = ("source_variants", "matched", "changed", "unchanged", "not_in_source"
 _RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
 
 
-async def read_source(at: StepContext) -> Produced:
+async def read_source(at: StepContext) -> StepResult:
     """Keys and numbers of the source; of an event's run only of the variants it is about.
 
     Raises StepFailed `source_too_small`.
@@ -91,7 +91,7 @@ async def read_source(at: StepContext) -> Produced:
     if wanted is None:
         memory = (await _checked_size(at, source, len(read)),)
     rows = [row for row in (SourceRow.of(each, match) for each in read) if row.key]
-    return Produced(
+    return StepResult(
         {
             "read": len(read),
             "rows": [[row.key, row.stock] for row in rows],
@@ -104,7 +104,7 @@ async def read_source(at: StepContext) -> Produced:
     )
 
 
-async def read_target(at: StepContext) -> Produced:
+async def read_target(at: StepContext) -> StepResult:
     """The variants of this store that a key of the source could mean, at the location written to."""
     output: Any = at.outputs[SOURCE]
     match = str(at.inputs["match"])
@@ -125,7 +125,7 @@ async def read_target(at: StepContext) -> Produced:
             without += 1
         elif only is None or variant.id in only:
             others += 1
-    return Produced(
+    return StepResult(
         {"variants": kept_variants(kept), "not_in_source": others},
         counts=Counts(read=len(read)),
         title=f"Read {counted(len(read), 'variant')} of {at.home.connection.name}",
@@ -133,7 +133,7 @@ async def read_target(at: StepContext) -> Produced:
     )
 
 
-async def compare_stock(at: StepContext) -> Produced:
+async def compare_stock(at: StepContext) -> StepResult:
     """Which variants get another number, and which are left alone with the reason."""
     source: Any = at.outputs[SOURCE]
     target: Any = at.outputs[TARGET]
@@ -148,7 +148,7 @@ async def compare_stock(at: StepContext) -> Produced:
     refused = {problem.item for problem in planned.problems}
     asks = [each for each in found.asks if each.variant.id not in {*refused, *planned.unchanged}]
     unchanged = found.unchanged + len(planned.unchanged)
-    return Produced(
+    return StepResult(
         {
             "source_variants": source["read"],
             "matched": unchanged + len(asks),
@@ -165,7 +165,7 @@ async def compare_stock(at: StepContext) -> Produced:
     )
 
 
-async def set_stock(at: StepContext) -> Produced:
+async def set_stock(at: StepContext) -> StepResult:
     """Proposes the numbers. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[COMPARE]
     asks = [
@@ -173,33 +173,33 @@ async def set_stock(at: StepContext) -> Produced:
         for variant, (quantity, message) in zip(variants_of(found["variants"]), found["asks"], strict=True)
     ]
     proposals = _plan(at, asks).proposals
-    at.within_limit(len(proposals))
-    return Produced(
+    at.check_limit(len(proposals))
+    return StepResult(
         {},
         title=f"Set the stock of {counted(len(proposals), 'variant')}",
         proposals=proposals,
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(COMPARE)
+    found = ended.output_of(COMPARE)
     counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.done(SET)
+    counts["changed"] = ended.applied(SET)
     rows: Any = found.get("refused_rows", [])
     absent, refused = counts["not_in_source"], counts["refused"]
     none = "No stock differs from the other store." if ended.ran(SET) else "No stock was set."
     text = sentences(
-        ended.changed(SET, "stock number", "set", none=none),
+        ended.changes_sentence(SET, "stock number", "set", none=none),
         f"{counted(absent, 'variant')} {verb(absent, 'is', 'are')} not in the other store."
         if absent
         else None,
         f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left alone." if refused else None,
     )
-    return last_words(text, {**counts, "refused_rows": rows})
+    return run_summary(text, {**counts, "refused_rows": rows})
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """Another store than its own, and one location to write at (templates 5.10)."""
     errors = dict(location_faults(inputs, world.store))
     if world.store is not None and inputs["source_integration_id"] == world.store.integration_id:
@@ -265,7 +265,7 @@ TEMPLATE = Template(
         description="Sets this store's stock by SKU from another store.",
         category=Category.STOCK,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("store", Use.READ, 1, 1),),
+        connections=(ConnectionNeed("store", ConnectionUse.READ, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(
@@ -307,5 +307,5 @@ TEMPLATE = Template(
     ),
     steps={SOURCE: read_source, TARGET: read_target, COMPARE: compare_stock, SET: set_stock},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

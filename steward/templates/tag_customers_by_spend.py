@@ -17,20 +17,20 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
-from steward.steps.tag_lists import has_one_of, with_tag, without_tags
+from steward.steps.base import StepContext, StepResult
+from steward.steps.tag_lists import has_any_tag, with_tag, without_tags
 from steward.templates.base import (
     TAGS,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     whole,
 )
@@ -78,7 +78,7 @@ class _Tier:
     least: Decimal
 
 
-async def read_customers(at: StepContext) -> Produced:
+async def read_customers(at: StepContext) -> StepResult:
     """The customers with what they spent; of an event's run the one whose order was paid.
 
     With `window_days` orders count that were placed on those local days before today, or today (E16).
@@ -93,16 +93,16 @@ async def read_customers(at: StepContext) -> Produced:
     async for customer, spent in read_spend(at, start):
         checked += 1
         # Nothing can be wrong with whoever reached no tier and has no tag of one.
-        if spent >= least or has_one_of(customer.tags, tags):
+        if spent >= least or has_any_tag(customer.tags, tags):
             rows.append([customer.id, customer.label, list(customer.tags), customer.url, str(spent)])
-    return Produced(
+    return StepResult(
         {"checked": checked, "customers": rows},
         counts=Counts(read=checked),
         title=f"Read {counted(checked, 'customer')}",
     )
 
 
-async def decide_tiers(at: StepContext) -> Produced:
+async def decide_tiers(at: StepContext) -> StepResult:
     """The tier of each, and whose tags have to change."""
     read: Any = at.outputs[READ]
     tiers = _tiers(at.inputs)
@@ -119,7 +119,7 @@ async def decide_tiers(at: StepContext) -> Produced:
     unfit = [str(row[1]) for row in wanted if row[0] not in fits]
     change: list[JsonValue] = [row for row in wanted if row[0] in fits]
     given: Any = at.inputs["tiers"]
-    return Produced(
+    return StepResult(
         {
             "unchanged": read["checked"] - len(change),
             "by_tier": [{"tag": each["tag"], "customers": reached[each["tag"]]} for each in given],
@@ -131,40 +131,40 @@ async def decide_tiers(at: StepContext) -> Produced:
     )
 
 
-async def change_tags(at: StepContext) -> Produced:
+async def change_tags(at: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[DECIDE]
-    at.within_limit(len(found["change"]))
+    at.check_limit(len(found["change"]))
     planned = _plan(at, found["change"])
-    return Produced(
+    return StepResult(
         {},
         title=f"Change the tags of {counted(len(planned.proposals), 'customer')}",
         proposals=planned.proposals,
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    read, found = ended.of(READ), ended.of(DECIDE)
+    read, found = ended.output_of(READ), ended.output_of(DECIDE)
     checked = whole(read.get("checked"))
     by_tier: Any = found.get("by_tier", [])
     told = ", ".join(f"{each['customers']} {each['tag']}" for each in by_tier)
     text = sentences(
-        ended.changed(CHANGE, "customer", "changed", none="No customer was changed."),
+        ended.changes_sentence(CHANGE, "customer", "changed", none="No customer was changed."),
         f"Of {counted(checked, 'customer')}: {told}." if told else None,
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "checked": checked,
-            "changed": ended.done(CHANGE),
+            "changed": ended.applied(CHANGE),
             "unchanged": whole(found.get("unchanged")),
             "by_tier": by_tier,
         },
     )
 
 
-def check_world(inputs: JsonObject, _: World) -> FieldErrors:
+def check_world(inputs: JsonObject, _: SetupContext) -> FieldErrors:
     """Two tiers alike (templates 5.7): named is the later one."""
     errors: dict[str, list[str]] = {}
     tags: set[str] = set()
@@ -217,7 +217,7 @@ def _beside(
 ) -> str:
     currency = at.home.connection.currency
     spend = f"{money_text(Decimal(spent), currency)} {currency or ''}".rstrip()
-    before = ", ".join(tag for tag in held if has_one_of([tag], tags)) or "none"
+    before = ", ".join(tag for tag in held if has_any_tag([tag], tags)) or "none"
     return f"Spend {spend}. Tier before: {before}; after: {tier or 'none'}."
 
 
@@ -260,5 +260,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read_customers, DECIDE: decide_tiers, CHANGE: change_tags},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -16,20 +16,20 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.base import MemoryWrite, StepContext, StepResult
 from steward.steps.skus import key_of
-from steward.steps.tag_lists import has_one_of, with_tag, without_tags
+from steward.steps.tag_lists import has_any_tag, with_tag, without_tags
 from steward.templates.base import (
     TAGS,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -105,7 +105,7 @@ async def _tagged_before(at: StepContext) -> frozenset[str]:
     return frozenset(number for number, given in kept.items() if str(given).casefold() == tag)
 
 
-async def read_orders_changed(at: StepContext) -> Produced:
+async def read_orders_changed(at: StepContext) -> StepResult:
     """The orders created or updated since the run before; of an event's run its own.
 
     Cancelled ones do not count (E15). With other rules than before, those tagged before are read too.
@@ -123,14 +123,14 @@ async def read_orders_changed(at: StepContext) -> Produced:
             async for order in read_orders(at, OrdersAsk(ids=missing)):
                 found[order.id] = order
     orders = [order for order in found.values() if order.cancelled_at is None]
-    return Produced(
+    return StepResult(
         {"until": until_of(at), "orders": kept_orders(orders)},
         counts=Counts(read=len(orders)),
         title=f"Read {counted(len(orders), 'order')}",
     )
 
 
-async def match_orders(at: StepContext) -> Produced:
+async def match_orders(at: StepContext) -> StepResult:
     """Which orders match every rule, and which of those tagged before no longer do."""
     output: Any = at.outputs[READ]
     orders = orders_of(output["orders"])
@@ -142,7 +142,7 @@ async def match_orders(at: StepContext) -> Produced:
     for order in orders:
         rule = _matching(order, at)
         matched += rule is not None
-        tagged = has_one_of(order.tags, [tag])
+        tagged = has_any_tag(order.tags, [tag])
         if (rule is not None and not tagged) or (rule is None and tagged and order.id in before):
             change.append(order)
             rules.append(rule or _OFF)
@@ -150,8 +150,8 @@ async def match_orders(at: StepContext) -> Produced:
     fits = {proposal.object.id for proposal in planned.proposals}
     chosen = [(order, rule) for order, rule in zip(change, rules, strict=True) if order.id in fits]
     unfit = [order.number for order in change if order.id not in fits]
-    forget = [order.id for order in orders if order.id in before and not has_one_of(order.tags, [tag])]
-    return Produced(
+    forget = [order.id for order in orders if order.id in before and not has_any_tag(order.tags, [tag])]
+    return StepResult(
         {
             "checked": len(orders),
             "matched": matched,
@@ -166,11 +166,11 @@ async def match_orders(at: StepContext) -> Produced:
     )
 
 
-async def change_tags(at: StepContext) -> Produced:
+async def change_tags(at: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[MATCH]
     read: Any = at.outputs[READ]
-    at.within_limit(len(found["rules"]))
+    at.check_limit(len(found["rules"]))
     tag = str(at.inputs["tag"])
     orders = orders_of(found["change"])
     planned = _plan(at, orders, found["rules"], tag)
@@ -181,7 +181,7 @@ async def change_tags(at: StepContext) -> Produced:
     memory += remember_read(read)
     if at.event is None:
         memory.append(MemoryWrite(RULES, "digest", _digest(at)))
-    return Produced(
+    return StepResult(
         {},
         title=f"Change the tags of {counted(len(planned.proposals), 'order')}",
         proposals=planned.proposals,
@@ -189,12 +189,12 @@ async def change_tags(at: StepContext) -> Produced:
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(MATCH)
+    found = ended.output_of(MATCH)
     rules: Any = found.get("rules", [])
     numbers: Any = found.get("numbers", [])
-    done = ended.made(CHANGE, zip(numbers, rules, strict=True))
+    done = ended.applied_rows(CHANGE, zip(numbers, rules, strict=True))
     off = sum(rule == _OFF for _, rule in done)
     orders: list[JsonValue] = [
         {"number": number, "added": rule != _OFF, "rule": rule} for number, rule in done
@@ -202,10 +202,10 @@ def finish(ended: Ended) -> LastWords:
     checked, matched = whole(found.get("checked")), whole(found.get("matched"))
     text = sentences(
         f"{matched} of {counted(checked, 'order')} {verb(matched, 'matches', 'match')}.",
-        ended.changed(CHANGE, "tag", "changed", none="No tag was changed."),
+        ended.changes_sentence(CHANGE, "tag", "changed", none="No tag was changed."),
         f"{counted(off, 'tag')} taken off." if off else None,
     )
-    return last_words(
+    return run_summary(
         text,
         {
             "checked": checked,

@@ -13,20 +13,20 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext, StoreAccess
-from steward.steps.product_tags import has_tag, known_tags, plan_tags, with_tag, without_tag
+from steward.steps.base import StepContext, StepResult, StoreAccess
+from steward.steps.product_tags import has_tag, plan_tags, store_tags, with_tag, without_tag
 from steward.templates.base import (
     TAGS,
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
+    SetupContext,
     StepFacts,
     Template,
     TemplateFacts,
-    World,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -83,20 +83,20 @@ _COUNTS = ("checked", "matched", "tagged", "untagged")
 _RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
 
 
-async def read(at: StepContext) -> Produced:
+async def read(at: StepContext) -> StepResult:
     """The products, of an event's run only its own, and the tags the store knows."""
     found = await read_products(at, published_only=False)
     products = [each for each in found if each.sellable]
     left_out = len(found) - len(products)
-    return Produced(
-        {"products": kept_products(products), "tags": await known_tags(at.home)},
+    return StepResult(
+        {"products": kept_products(products), "tags": await store_tags(at.home)},
         counts=Counts(read=len(products)),
         title=f"Read {counted(len(products), 'product')}",
         message=f"{counted(left_out, 'product')} of kinds this template leaves out." if left_out else None,
     )
 
 
-async def match(at: StepContext) -> Produced:
+async def match(at: StepContext) -> StepResult:
     """Which products match, and of those the tags that differ."""
     output: Any = at.outputs[READ]
     products = products_of(output["products"])
@@ -118,7 +118,7 @@ async def match(at: StepContext) -> Produced:
             continue
         change.append(product)
         adds.append(is_match)
-    return Produced(
+    return StepResult(
         {"checked": len(products), "matched": matched, "change": kept_products(change), "adds": adds},
         counts=Counts(matched=len(change)),
         title=f"Found {counted(matched, 'product')} that {verb(matched, 'matches', 'match')}",
@@ -126,11 +126,11 @@ async def match(at: StepContext) -> Produced:
     )
 
 
-async def change_tags(at: StepContext) -> Produced:
+async def change_tags(at: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges (E11)."""
     found: Any = at.outputs[MATCH]
     read_: Any = at.outputs[READ]
-    at.within_limit(len(found["adds"]))
+    at.check_limit(len(found["adds"]))
     tag = str(at.inputs["tag"])
     proposals = [
         proposal
@@ -143,26 +143,26 @@ async def change_tags(at: StepContext) -> Produced:
             message=_words(at.inputs) if adds else f"No longer so: {_words(at.inputs)}",
         ).proposals
     ]
-    return Produced(
+    return StepResult(
         {}, title=f"Change the tags of {counted(len(proposals), 'product')}", proposals=tuple(proposals)
     )
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(MATCH)
+    found = ended.output_of(MATCH)
     adds: Any = found.get("adds", [])
-    done = ended.made(CHANGE, adds)
+    done = ended.applied_rows(CHANGE, adds)
     checked, matched = whole(found.get("checked")), whole(found.get("matched"))
     text = sentences(
         f"{matched} of {counted(checked, 'product')} {verb(matched, 'matches', 'match')}.",
-        ended.changed(CHANGE, "product", "tagged anew", none="No tag was changed."),
+        ended.changes_sentence(CHANGE, "product", "tagged anew", none="No tag was changed."),
     )
     counts = {"checked": checked, "matched": matched, "tagged": sum(done), "untagged": len(done) - sum(done)}
-    return last_words(text, counts)
+    return run_summary(text, counts)
 
 
-def check_world(inputs: JsonObject, world: World) -> FieldErrors:
+def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
     """What the platform does not tell, and a range the wrong way round (templates 5.18)."""
     errors: dict[str, list[str]] = {}
     low, high = (amount_of(_text(inputs.get(name))) for name in ("min_price", "max_price"))
@@ -267,5 +267,5 @@ TEMPLATE = Template(
     ),
     steps={READ: read, MATCH: match, CHANGE: change_tags},
     finish=finish,
-    check_world=check_world,
+    check_setup=check_world,
 )

@@ -12,19 +12,19 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
-from steward.steps.tag_lists import has_one_of
+from steward.steps.base import StepContext, StepResult
+from steward.steps.tag_lists import has_any_tag
 from steward.templates.base import (
     Category,
-    Ended,
-    LastWords,
-    Needs,
+    ConnectionNeed,
+    ConnectionUse,
+    EndedRun,
+    RunSummary,
     StepFacts,
     Template,
     TemplateFacts,
-    Use,
     counted,
-    last_words,
+    run_summary,
     sentences,
     verb,
     whole,
@@ -61,17 +61,17 @@ _RESULT = result_schema(
 )
 
 
-async def read_open(at: StepContext) -> Produced:
+async def read_open(at: StepContext) -> StepResult:
     """The open orders that are paid and have something left to be sent."""
     orders = [order async for order in read_orders(at, OrdersAsk(open_only=True)) if _waits(order)]
-    return Produced(
+    return StepResult(
         {"orders": kept_orders(orders)},
         counts=Counts(read=len(orders)),
         title=f"Read {counted(len(orders), 'open order')}",
     )
 
 
-async def pick_old(at: StepContext) -> Produced:
+async def pick_old(at: StepContext) -> StepResult:
     """Which of them have waited too long, the oldest first; those on hold last."""
     read: Any = at.outputs[READ]
     days: Any = at.inputs["older_than_days"]
@@ -81,10 +81,10 @@ async def pick_old(at: StepContext) -> Produced:
     old: list[tuple[datetime, Order]] = []
     for order in orders:
         since = order.paid_at or order.created_at
-        if since is not None and since < before and not has_one_of(order.tags, excepting):
+        if since is not None and since < before and not has_any_tag(order.tags, excepting):
             old.append((since, order))
     old.sort(key=lambda each: (_is_held(each[1]), each[0], each[1].number))
-    return Produced(
+    return StepResult(
         {
             "checked": len(orders),
             "waiting": [
@@ -106,15 +106,15 @@ async def pick_old(at: StepContext) -> Produced:
     )
 
 
-async def send_alert(at: StepContext) -> Produced:
+async def send_alert(at: StepContext) -> StepResult:
     """One message, when an order waits (E17)."""
     found: Any = at.outputs[PICK]
     return post_card(at, _card(at, found["waiting"])) if found["waiting"] else no_message()
 
 
-def finish(ended: Ended) -> LastWords:
+def finish(ended: EndedRun) -> RunSummary:
     """Summary and result (contract 3.2)."""
-    found = ended.of(PICK)
+    found = ended.output_of(PICK)
     waiting: Any = found.get("waiting", [])
     checked, days = whole(found.get("checked")), whole(ended.inputs["older_than_days"])
     orders: list[JsonValue] = [
@@ -124,9 +124,9 @@ def finish(ended: Ended) -> LastWords:
     text = sentences(
         f"{count} of {counted(checked, 'open paid order')} {verb(count, 'waits', 'wait')} for more than "
         f"{counted(days, 'day')}.",
-        ended.told(SEND),
+        ended.message_sentence(SEND),
     )
-    return last_words(text, {"checked": checked, "waiting": count, "orders": orders})
+    return run_summary(text, {"checked": checked, "waiting": count, "orders": orders})
 
 
 def _waits(order: Order) -> bool:
@@ -179,7 +179,7 @@ TEMPLATE = Template(
         description="Tells Teams which paid orders have not been sent after some days.",
         category=Category.ORDERS,
         platforms=("shopify", "woocommerce"),
-        connections=(Needs("teams", Use.WRITE, 1, 1),),
+        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),),
         inputs_schema=_INPUTS,
         result_schema=_RESULT,
         steps=(

@@ -35,7 +35,14 @@ from steward.run_queue.queue import Offer, Offered
 from steward.runs.dispatch import dispatch_due
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
-from steward.templates.base import Category, LastWords, Needs, Template, TemplateFacts, Use
+from steward.templates.base import (
+    Category,
+    ConnectionNeed,
+    ConnectionUse,
+    RunSummary,
+    Template,
+    TemplateFacts,
+)
 from steward.templates.parts.inputs import inputs_schema, shared
 from tests.fake_clock import FakeClock
 
@@ -74,18 +81,20 @@ def template(template_id: str, **facts: Any) -> Template:
         "changes": (),
         "example_result": {},
     }
-    return Template(TemplateFacts(**{**plain, **facts}), {}, lambda _: LastWords("", {}))
+    return Template(TemplateFacts(**{**plain, **facts}), {}, lambda _: RunSummary("", {}))
 
 
-STOCK = template("stock-watch", connections=(Needs("teams", Use.WRITE, 0, 1),))
+STOCK = template("stock-watch", connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),))
 REPORT = template(
     "stores-report",
     platforms=(),
-    connections=(Needs("store", Use.READ, 1, 2),),
+    connections=(ConnectionNeed("store", ConnectionUse.READ, 1, 2),),
     triggers=(TriggerKind.SCHEDULE,),
     topics={},
 )
-SHEETS = template("sheets-report", platforms=(), connections=(Needs("spreadsheet", Use.READ, 2, 30),))
+SHEETS = template(
+    "sheets-report", platforms=(), connections=(ConnectionNeed("spreadsheet", ConnectionUse.READ, 2, 30),)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ from steward.model.plan import StepKind
 from steward.model.run import RunStatus
 from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
-from steward.steps.base import AccountAccess, Produced, StepContext
-from steward.templates.base import Category, ChangeRow, LastWords, StepFacts, Template, TemplateFacts
+from steward.steps.base import AccountAccess, StepContext, StepResult
+from steward.templates.base import Category, ChangeRow, RunSummary, StepFacts, Template, TemplateFacts
 from steward.templates.parts.inputs import inputs_schema, shared
 from tests.crash.killing import KINDS, Killer, play
 from tests.runs.shop import Shop
@@ -94,11 +94,11 @@ def trying(name: str) -> Template:
     find: Callable[[StepContext, str], Awaitable[tuple[AccountAccess, Any]]]
     find, kind = (_of_sheet, StepKind.SEND) if name in SHEET_ASKS else (_of_store, StepKind.CHANGE)
 
-    async def change(at: StepContext) -> Produced:
+    async def change(at: StepContext) -> StepResult:
         account, asked = await find(at, name)
         number = account.connection.integration_id
         planned = account.changes[name.partition(" ")[0]].plan([asked], integration_id=number)
-        return Produced({}, proposals=planned.proposals)
+        return StepResult({}, proposals=planned.proposals)
 
     facts = TemplateFacts(
         template_id="try-one-change",
@@ -118,7 +118,7 @@ def trying(name: str) -> Template:
         changes=(ChangeRow("change-one", "order", Action.UPDATE, (), True, ()),),
         example_result={},
     )
-    return Template(facts, {"change-one": change}, lambda _: LastWords("Done.", {}))
+    return Template(facts, {"change-one": change}, lambda _: RunSummary("Done.", {}))
 
 
 async def _set_up(shop: Shop) -> Any:

@@ -14,8 +14,8 @@ from steward import worker
 from steward.connectors.shopify.topics import TOPICS as SHOPIFY_TOPICS
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.model.plan import StepKind
-from steward.steps.base import Produced, StepContext
-from steward.templates.base import Ended, LastWords, StepFacts, Template
+from steward.steps.base import StepContext, StepResult
+from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
 from tests.automations.world import template
 from tests.people import Caller, Heard
 from tests.whole import Whole
@@ -25,11 +25,11 @@ MANUAL = {"cadence": "manual"}
 ADDRESS = "/v1/store-events/"
 
 
-async def _tell(context: StepContext) -> Produced:
+async def _tell(context: StepContext) -> StepResult:
     event = context.event
     if event is None:
-        return Produced({"event": None})
-    return Produced(
+        return StepResult({"event": None})
+    return StepResult(
         {
             "event": {
                 "topic": event.topic,
@@ -42,8 +42,8 @@ async def _tell(context: StepContext) -> Produced:
     )
 
 
-def _words(ended: Ended) -> LastWords:
-    return LastWords("Told.", dict(ended.of("tell")))
+def _words(ended: EndedRun) -> RunSummary:
+    return RunSummary("Told.", dict(ended.output_of("tell")))
 
 
 def telling() -> Template:

@@ -32,7 +32,7 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts, Mode
 from steward.outbound.errors import NotFound
 from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StoreAccess, StoreEvent
-from steward.templates.base import Ended, LastWords, Template
+from steward.templates.base import EndedRun, RunSummary, Template
 
 NOW = datetime(2026, 11, 20, 7, 0, tzinfo=UTC)
 SHOP, SHEET, TEAMS = IntegrationId(11), IntegrationId(12), IntegrationId(13)
@@ -271,7 +271,7 @@ class Ran:
     messages: list[str | None] = field(default_factory=list)
     counts: Counts = field(default_factory=Counts)
     failed: StepFailed | None = None
-    words: LastWords = field(default_factory=lambda: LastWords("", {}))
+    words: RunSummary = field(default_factory=lambda: RunSummary("", {}))
 
     @property
     def result(self) -> Mapping[str, Any]:
@@ -335,7 +335,7 @@ class Stage:
             outcomes[step.name] = found
             if mode is Mode.LIVE:
                 self.memory.write(produced.memory, dict(enumerate(found)))
-        ended = Ended(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
+        ended = EndedRun(mode, checked.inputs, ran.outputs, ran.counts, outcomes)
         ran.words = self.template.finish(ended)
         assert len(ran.words.text) <= 500
         Draft202012Validator(self.template.facts.result_schema).validate(ran.words.result)
@@ -354,7 +354,7 @@ class Stage:
             zone="Europe/Berlin",
             now=self.now,
             day=self.now.date(),
-            set_up_at=self.set_up_at,
+            automation_created_at=self.set_up_at,
             event=event,
             store=StoreAccess(self.store, self.shop, self.changes),
             accounts={

@@ -8,7 +8,7 @@ import pytest
 
 from steward.connectors.base.records import Fulfilment, Payment, Refund
 from steward.model.run import Mode, RunStatus
-from steward.templates.base import World
+from steward.templates.base import SetupContext
 from steward.templates.cancel_unpaid_orders import TEMPLATE
 from tests.templates.order_stage import ago, ids, line, order, stage
 from tests.templates.sales import Market, Sale, Sold
@@ -117,7 +117,7 @@ async def test_other_unpaid_states_are_cancelled_when_named(
 @pytest.mark.parametrize(("platform", "foreign"), [("shopify", "on_hold"), ("woocommerce", "authorized")])
 def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -> None:
     """Templates 5.8; templates 6, last line."""
-    world = World(connection(platform, SHOP), {})
+    world = SetupContext(connection(platform, SHOP), {})
     for named, faults in ((foreign, ["inputs.statuses"]), ("pending", [])):
         inputs = TEMPLATE.check_inputs({**_INPUTS, "statuses": [named]}).inputs
         assert list(TEMPLATE.check_connections(inputs, world)) == faults

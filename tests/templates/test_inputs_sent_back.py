@@ -6,7 +6,7 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId, OrgId
 from steward.templates import ALL
-from steward.templates.base import Template, Use
+from steward.templates.base import ConnectionUse, Template
 from tests.people import Caller
 from tests.service import Service
 from tests.templates.schema_inputs import Inputs
@@ -41,7 +41,7 @@ def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
     """What automations of the template can run on: a store of each of its platforms, or what they read."""
     if template.facts.platforms:
         return [{"integration_id": number[kind]} for kind in template.facts.platforms]
-    kinds = {need.kind for need in template.facts.connections if need.use is Use.READ}
+    kinds = {need.kind for need in template.facts.connections if need.use is ConnectionUse.READ}
     read = ("woocommerce", "shopify") if "store" in kinds else ("spreadsheet",)
     return [{"connections": [{"integration_id": number[kind], "kind": kind} for kind in read]}]
 

@@ -13,7 +13,7 @@ from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
 from steward.templates import ALL
-from steward.templates.base import Template, World
+from steward.templates.base import SetupContext, Template
 from steward.templates.parts.inputs import DEFINITIONS, check
 from tests.shared_data import shared
 from tests.templates.stage import SHEET, SHOP, TEAMS, connection
@@ -245,13 +245,13 @@ def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> No
 # --- connections
 
 
-def _world(**changed: Any) -> World:
+def _world(**changed: Any) -> SetupContext:
     kinds = (("spreadsheet", SHEET), ("teams", TEAMS), ("woocommerce", SHOP))
     found = {number: connection(kind, number, **changed.get(kind, {})) for kind, number in kinds}
-    return World(changed.get("store", found[SHOP]), found)
+    return SetupContext(changed.get("store", found[SHOP]), found)
 
 
-def _faults(template: Template, inputs: dict[str, Any], world: World) -> dict[str, Any]:
+def _faults(template: Template, inputs: dict[str, Any], world: SetupContext) -> dict[str, Any]:
     return dict(template.check_connections(template.check_inputs(inputs).inputs, world))
 
 

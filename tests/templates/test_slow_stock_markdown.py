@@ -12,7 +12,7 @@ from steward.connectors.base.records import Order, OrderLine
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode
-from steward.templates.base import World
+from steward.templates.base import SetupContext
 from steward.templates.slow_stock_markdown import MARKS, TEMPLATE, check_world
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
@@ -86,9 +86,9 @@ def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
     """Templates 5.24: 422 on `inputs.no_sale_days`, on Shopify alone."""
     for days, rights, is_refused in ((60, [], False), (61, [], True), (61, ["read_all_orders"], False)):
         store = connection("shopify", IntegrationId(20), facts={"rights": rights})
-        faults = check_world({"no_sale_days": days}, World(store, {}))
+        faults = check_world({"no_sale_days": days}, SetupContext(store, {}))
         assert list(faults) == (["inputs.no_sale_days"] if is_refused else [])
-    assert check_world({"no_sale_days": 730}, World(connection("woocommerce", SHOP), {})) == {}
+    assert check_world({"no_sale_days": 730}, SetupContext(connection("woocommerce", SHOP), {})) == {}
 
 
 # --- the steps alone

@@ -10,7 +10,7 @@ from steward.connectors.base.queries import Page
 from steward.connectors.base.records import Customer, Order, Payment
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
-from steward.templates.base import World
+from steward.templates.base import SetupContext
 from steward.templates.tag_customers_by_spend import TEMPLATE
 from tests.templates.order_stage import CHANGES, Orders, OrderStage, ids, order
 from tests.templates.sales import Market, Sale, Sold
@@ -161,7 +161,7 @@ async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
 def test_two_tiers_alike_are_refused() -> None:
     """Templates 5.7: 422 on `inputs.tiers.<n>`."""
     alike = [*TIERS, {"tag": "Silver", "min_spend": "1"}, {"tag": "x", "min_spend": "250.0"}]
-    refused = TEMPLATE.check_connections({"tiers": alike}, World(None, {}))
+    refused = TEMPLATE.check_connections({"tiers": alike}, SetupContext(None, {}))
     assert list(refused) == ["inputs.tiers.2", "inputs.tiers.3"]
 
 

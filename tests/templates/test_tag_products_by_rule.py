@@ -7,7 +7,7 @@ import pytest
 
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
-from steward.templates.base import World
+from steward.templates.base import SetupContext
 from steward.templates.tag_products_by_rule import TEMPLATE, check_world
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
@@ -71,7 +71,7 @@ async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when:
 def test_a_range_the_wrong_way_round_is_refused() -> None:
     """Templates 5.18: 422 on `inputs.max_price`; equal ends are a range."""
     ends = {"when": "price_range", "tag": "x", "min_price": "9.50"}
-    world = World(connection("woocommerce", SHOP), {})
+    world = SetupContext(connection("woocommerce", SHOP), {})
     assert list(check_world({**ends, "max_price": "9.49"}, world)) == ["inputs.max_price"]
     assert check_world({**ends, "max_price": "9.5"}, world) == {}
 

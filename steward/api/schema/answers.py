@@ -17,7 +17,7 @@ from steward.model.plan import StepKind, StepStatus
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.model.schedule import Cadence, SlotNote
 from steward.model.trigger import Listening, TriggerKind
-from steward.templates.base import Category, Use
+from steward.templates.base import Category, ConnectionUse
 
 
 def _one_of(words: Iterable[str]) -> Meta:
@@ -71,7 +71,7 @@ OneConnectionState: TypeAlias = Annotated[str, _one_of(ConnectionState)]
 OneAuth: TypeAlias = Annotated[str, _one_of(Auth)]
 OnePlace: TypeAlias = Annotated[str, _one_of(("spreadsheet", "tab", "channel", "folder"))]
 OneCategory: TypeAlias = Annotated[str, _one_of(Category)]
-OneUse: TypeAlias = Annotated[str, _one_of(Use)]
+OneUse: TypeAlias = Annotated[str, _one_of(ConnectionUse)]
 OneLevel: TypeAlias = Annotated[str, _one_of(Level)]
 OneNeed: TypeAlias = Annotated[str, _one_of(("store", "spreadsheet", "teams"))]
 OneBound: TypeAlias = Annotated[str, _one_of(("spreadsheet", "teams"))]

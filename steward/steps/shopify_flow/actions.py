@@ -29,7 +29,7 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product, Variant
 from steward.model.plan import StepKind
 from steward.model.run import Counts
-from steward.steps.product_tags import known_tags
+from steward.steps.product_tags import store_tags
 from steward.steps.shopify_flow.kinds import (
     FlowAsked,
     FlowCall,
@@ -176,7 +176,7 @@ async def tag_asks(
         return [(f"{kind}.change_tags", ChangeTags(subject, put, taken))]
     if not isinstance(subject, Product):
         raise ItemFailed("The store of this automation has tags of products alone.")
-    known = {name: str(number) for name, number in (await known_tags(objects.store)).items()}
+    known = {name: str(number) for name, number in (await store_tags(objects.store)).items()}
     held = subject.tags if on else without_tags(subject.tags, tags)
     for tag in tags if on else ():
         held = with_tag(held, tag)

@@ -105,14 +105,14 @@ def _defined(schema: Mapping[str, JsonValue]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedInputs:
     """Inputs with defaults filled in, and what is wrong with them by dotted path; empty when nothing is."""
 
     inputs: JsonObject
     errors: FieldErrors
 
 
-def check(schema: JsonObject, inputs: JsonValue) -> Checked:
+def check(schema: JsonObject, inputs: JsonValue) -> CheckedInputs:
     """Checks `inputs` and fills in the defaults of what is not required (templates 1, "Inputs").
 
     All faults are named at once (contract 1.4 step 9); with faults, `inputs` is as it came. A default that
@@ -123,12 +123,12 @@ def check(schema: JsonObject, inputs: JsonValue) -> Checked:
         if words not in errors.setdefault(path, []):
             errors[path].append(words)
     if errors or not isinstance(inputs, Mapping):
-        return Checked(inputs if isinstance(inputs, Mapping) else {}, dict(sorted(errors.items())))
+        return CheckedInputs(inputs if isinstance(inputs, Mapping) else {}, dict(sorted(errors.items())))
     filled = _filled(schema, inputs, schema)
     if not isinstance(filled, Mapping):
-        return Checked({}, {})
+        return CheckedInputs({}, {})
     refused = {path.split(".")[1] for path, _ in _all_faults(schema, filled) if "." in path}
-    return Checked({name: filled[name] for name in filled if name in inputs or name not in refused}, {})
+    return CheckedInputs({name: filled[name] for name in filled if name in inputs or name not in refused}, {})
 
 
 def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str, int, str]]:

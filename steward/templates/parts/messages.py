@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from steward.connectors.base.commands import PostCard
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
-from steward.steps.base import MemoryWrite, Produced, StepContext
+from steward.steps.base import MemoryWrite, StepContext, StepResult
 
 
 def account_of(given: JsonValue) -> IntegrationId:
@@ -16,14 +16,14 @@ def account_of(given: JsonValue) -> IntegrationId:
     return IntegrationId(number)
 
 
-def post_card(at: StepContext, card: PostCard, *, remember: tuple[MemoryWrite, ...] = ()) -> Produced:
+def post_card(at: StepContext, card: PostCard, *, remember: tuple[MemoryWrite, ...] = ()) -> StepResult:
     """Posts `card` to the channel that the input `teams` names; `remember`: once it went out."""
     account = at.accounts[account_of(at.inputs["teams"])]
     number = account.connection.integration_id
     planned = account.changes["teams.post"].plan([card], integration_id=number)
-    return Produced({}, title="Post one message to Teams", proposals=planned.proposals, memory=remember)
+    return StepResult({}, title="Post one message to Teams", proposals=planned.proposals, memory=remember)
 
 
-def no_message() -> Produced:
+def no_message() -> StepResult:
     """The step when there is nothing to tell (E17)."""
-    return Produced({}, title="Nothing to tell, no message")
+    return StepResult({}, title="Nothing to tell, no message")

@@ -4,7 +4,7 @@ import re
 from decimal import ROUND_HALF_UP, Decimal
 
 from steward.connectors.base.records import Cell, currency_decimals
-from steward.steps.skus import LONGEST_SHOWN, RowRefused, key_of, shown
+from steward.steps.skus import LONGEST_SHOWN, RowRefused, display_text, key_of
 from steward.templates.parts.currencies import meant_by
 
 # A sign or code before or after (group 1 or 4), a minus, and digits with their points and blanks.
@@ -43,11 +43,11 @@ def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     """
     number = read_number(cell, form=form, currency=currency)
     if number < 0:
-        raise RowRefused("negative", f"{shown(cell)} is below 0.")
+        raise RowRefused("negative", f"{display_text(cell)} is below 0.")
     decimals = currency_decimals(currency)
     if number != round_to(number, decimals):
         of = currency or "this currency"
-        words = f"{shown(cell)} has more decimals than the {decimals} of {of}."
+        words = f"{display_text(cell)} has more decimals than the {decimals} of {of}."
         raise RowRefused("too_many_decimals", words)
     return number
 
@@ -84,7 +84,7 @@ def _check_currency(sign: str, text: str, currency: str | None) -> None:
     if meant is None:
         raise _not_a_number(text)
     if currency not in (*meant, ANY):
-        words = f"{shown(text)} is not in the store's currency{f', {currency}' if currency else ''}."
+        words = f"{display_text(text)} is not in the store's currency{f', {currency}' if currency else ''}."
         raise RowRefused("currency_differs", words)
 
 
@@ -116,10 +116,10 @@ def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
     if not re.fullmatch(r"[0-9]{3}", digits[last + 1 :]):
         return True
     if form == "auto":
-        words = f"{shown(text)} can be read in two ways. Say how numbers are written in this sheet."
+        words = f"{display_text(text)} can be read in two ways. Say how numbers are written in this sheet."
         raise RowRefused("number_ambiguous", words)
     return sign == ("." if form == "point" else ",")
 
 
 def _not_a_number(text: str) -> RowRefused:
-    return RowRefused("not_a_number", f"{shown(text) or 'An empty cell'} is not a number.")
+    return RowRefused("not_a_number", f"{display_text(text) or 'An empty cell'} is not a number.")

@@ -49,7 +49,7 @@ async def read_until(at: StepContext, key: str = "") -> datetime | None:
 async def changed_since(at: StepContext) -> datetime:
     """Since when orders are looked at (templates 5.3): the run before, else 24 h before set-up."""
     until = await read_until(at)
-    return until - OVERLAP if until is not None else (at.set_up_at or at.now) - BEFORE_SET_UP
+    return until - OVERLAP if until is not None else (at.automation_created_at or at.now) - BEFORE_SET_UP
 
 
 def remember_read(read: JsonObject, key: str = "") -> Iterator[MemoryWrite]:

@@ -12,8 +12,8 @@ from typing import Any
 from steward.connectors.base.commands import AppendRows, PostCard, WriteCells
 from steward.connectors.base.records import Cell, SheetTable
 from steward.model.change import Outcome, Proposal
-from steward.steps.base import AccountAccess, MemoryWrite, Produced, StepContext, StepFailed
-from steward.steps.rows import is_blank, kept_cell, read_table
+from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StepResult
+from steward.steps.rows import cell_to_json, is_blank, read_table
 from steward.steps.skus import key_of
 from steward.templates.parts.messages import account_of, post_card
 
@@ -40,7 +40,7 @@ class Report:
         return [self.header, *(found or [(self.none,)])]
 
 
-async def send_report(at: StepContext, report: Report, card: PostCard | None) -> Produced:
+async def send_report(at: StepContext, report: Report, card: PostCard | None) -> StepResult:
     """Writes the list where `sheet` says and posts `card` where `teams` says; those not named are left out.
 
     The output says how many calls go to the sheet; the message comes after them. Raises StepFailed
@@ -55,7 +55,7 @@ async def send_report(at: StepContext, report: Report, card: PostCard | None) ->
         proposals += post_card(at, card).proposals
     posted = len(proposals) > written
     where = [name for name, is_so in (("the sheet", written), ("Teams", posted)) if is_so]
-    return Produced(
+    return StepResult(
         {"sheet": written, "teams": posted},
         title=f"Send the report to {' and '.join(where)}" if where else "Nothing to send",
         proposals=tuple(proposals),
@@ -116,7 +116,7 @@ def _blocks(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[int, list[tuple[
     """Rows in blocks that fit in a call each, with the number of each block's first row."""
     first, held, size = 1, list[tuple[Cell, ...]](), 0
     for at, row in enumerate(rows, start=1):
-        own = len(json.dumps([kept_cell(cell) for cell in row], ensure_ascii=False).encode("utf-8"))
+        own = len(json.dumps([cell_to_json(cell) for cell in row], ensure_ascii=False).encode("utf-8"))
         if held and (len(held) == CALL_ROWS or size + own > CALL_BYTES):
             yield first, held
             first, held, size = at, [], 0

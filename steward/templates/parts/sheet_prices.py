@@ -12,8 +12,8 @@ from typing import TypeAlias
 from steward.connectors.base.commands import Keep, SetPrice
 from steward.connectors.base.records import Cell, Variant
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.rows import cell_of, is_blank
-from steward.steps.skus import RowRefused, Skus, key_of, shown
+from steward.steps.rows import cell_from_json, is_blank
+from steward.steps.skus import RowRefused, Skus, display_text, key_of
 from steward.templates.parts.numbers import amount_of, change_percent, money_text, percent_text, read_price
 
 
@@ -30,7 +30,7 @@ class PriceRow:
     def of(cls, kept: Sequence[JsonValue]) -> "PriceRow":
         """A row back from JSON."""
         number = kept[0]
-        return cls(number if isinstance(number, int) else 0, *(cell_of(cell) for cell in kept[1:4]))
+        return cls(number if isinstance(number, int) else 0, *(cell_from_json(cell) for cell in kept[1:4]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def join_rows(
                 held if refusal.code in ("sku_repeated", "sku_ambiguous", "sku_case_differs") else held[:1]
             )
             words = refusal.message
-            refused.extend(Refused(row.number, shown(row.sku), refusal.code, words) for row in named)
+            refused.extend(Refused(row.number, display_text(row.sku), refusal.code, words) for row in named)
     return wanted, sorted(refused, key=lambda each: each.row), not_found
 
 

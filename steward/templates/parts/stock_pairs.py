@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from steward.connectors.base.commands import SetStock
 from steward.connectors.base.records import Variant
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.skus import RowRefused, key_of, shown
+from steward.steps.skus import RowRefused, display_text, key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Paired:
 
     def refuse(self, key: str, code: str, message: str) -> None:
         """One more that is left alone, with the reason."""
-        self.refused.append({"row": None, "key": shown(key), "code": code, "message": message})
+        self.refused.append({"row": None, "key": display_text(key), "code": code, "message": message})
 
 
 def match_key(variant: Variant, match: str) -> str:
@@ -92,19 +92,23 @@ def _source_of(
     """Raises RowRefused `sku_ambiguous` (E3) and `sku_case_differs` (E1)."""
     rows = exact.get(key, [])
     if len(rows) > 1:
-        raise RowRefused("sku_ambiguous", f"{shown(key)} stands on {len(rows)} variants of the source.")
+        raise RowRefused(
+            "sku_ambiguous", f"{display_text(key)} stands on {len(rows)} variants of the source."
+        )
     if rows:
         return rows[0]
     near = folded.get(key.casefold(), [])
     if len(near) == 1:
-        words = f"The source has it as {shown(near[0].key)}. Write it the same way."
+        words = f"The source has it as {display_text(near[0].key)}. Write it the same way."
         raise RowRefused("sku_case_differs", words)
     return None
 
 
 def _one_of(key: str, variants: Sequence[Variant]) -> Variant:
     if len(variants) > 1:
-        raise RowRefused("sku_ambiguous", f"{shown(key)} stands on {len(variants)} variants of this store.")
+        raise RowRefused(
+            "sku_ambiguous", f"{display_text(key)} stands on {len(variants)} variants of this store."
+        )
     return variants[0]
 
 

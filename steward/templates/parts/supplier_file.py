@@ -12,7 +12,7 @@ from steward.model.json import JsonObject
 from steward.outbound.errors import NotFound, TooLarge
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.rows import NamedRow, named_rows
-from steward.steps.skus import key_of, shown
+from steward.steps.skus import display_text, key_of
 
 _MARK = b"\xef\xbb\xbf"  # a byte-order mark, which says nothing that the chosen encoding does not
 
@@ -91,4 +91,4 @@ def _key(cells: Sequence[str], header: Sequence[str], column: str | None) -> str
     heads = [key_of(head).casefold() for head in header]
     wanted = key_of(column).casefold()
     at = heads.index(wanted) if wanted in heads else len(cells)
-    return shown(cells[at]) if at < len(cells) and cells[at].strip() else None
+    return display_text(cells[at]) if at < len(cells) and cells[at].strip() else None

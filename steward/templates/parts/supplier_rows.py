@@ -15,7 +15,7 @@ from steward.model.change import Action, ObjectRef, Proposal
 from steward.model.json import JsonObject
 from steward.steps.base import StoreAccess
 from steward.steps.rows import is_blank
-from steward.steps.skus import RowRefused, Skus, key_of, shown
+from steward.steps.skus import RowRefused, Skus, display_text, key_of
 from steward.templates.parts.numbers import money_text, read_number, read_price
 
 STOCK_MOST = 1_000_000
@@ -95,7 +95,7 @@ def join_feed(rows: Iterable[FeedRow], skus: Skus, rules: FeedRules) -> Joined:
                 found.wanted.append(_wanted(_one_of(held, rules), variant, rules))
         except RowRefused as refusal:
             for row in held if refusal.code in _OF_ALL else held[:1]:
-                found.refuse(row.number, shown(row.sku), refusal.code, refusal.message)
+                found.refuse(row.number, display_text(row.sku), refusal.code, refusal.message)
     return found
 
 
@@ -183,10 +183,10 @@ def _stock(row: FeedRow, rules: FeedRules) -> tuple[int, str]:
         raise RowRefused("stock_empty", "The stock is empty, so the row is left alone.")
     number = read_number(row.stock, form=rules.form, currency=None)
     if number != number.to_integral_value():
-        raise RowRefused("not_whole", f"{shown(row.stock)} is not a whole number.")
+        raise RowRefused("not_whole", f"{display_text(row.stock)} is not a whole number.")
     if number > STOCK_MOST:
-        raise RowRefused("out_of_range", f"{shown(row.stock)} is more than {STOCK_MOST}.")
-    note = f"{shown(row.stock)} in the file, read as 0." if number < 0 else ""
+        raise RowRefused("out_of_range", f"{display_text(row.stock)} is more than {STOCK_MOST}.")
+    note = f"{display_text(row.stock)} in the file, read as 0." if number < 0 else ""
     return max(int(number), 0), note
 
 

@@ -18,12 +18,12 @@ from steward.model.change import Action, Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import Produced, StepContext
+from steward.steps.base import StepContext, StepResult
 from steward.templates.base import (
     Category,
     ChangeRow,
-    Ended,
-    LastWords,
+    EndedRun,
+    RunSummary,
     StepFacts,
     StepKind,
     Template,
@@ -128,10 +128,10 @@ async def stand(monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeC
 
 
 def _template(stand_: Stand) -> Template:
-    async def propose(at: StepContext) -> Produced:
+    async def propose(at: StepContext) -> StepResult:
         assert at.store is not None
         found = await one_of_each(stand_.store, at.store.reader, at.store.connection.integration_id)
-        return Produced({}, proposals=tuple(found.values()))
+        return StepResult({}, proposals=tuple(found.values()))
 
     facts = TemplateFacts(
         template_id=CHANGE,
@@ -154,5 +154,5 @@ def _template(stand_: Stand) -> Template:
     return Template(facts=facts, steps={"change": propose}, finish=_finish)
 
 
-def _finish(ended: Ended) -> LastWords:
-    return LastWords("Done.", {})
+def _finish(ended: EndedRun) -> RunSummary:
+    return RunSummary("Done.", {})
