@@ -38,9 +38,9 @@ GRACE = timedelta(minutes=5)
 POISONED = 5
 PACKAGE = Path(__file__).parents[1]
 BUILT = {
-    "confined/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
-    "confined/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
-    "confined/built/showdown.js": "Markdown (imported workflows that turn it into HTML fail)",
+    "sandbox/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
+    "sandbox/built/jmespath.js": "queries in scripts (expressions of imported workflows fail)",
+    "sandbox/built/showdown.js": "Markdown (imported workflows that turn it into HTML fail)",
 }
 _FIELDS = "the fields of Shopify (its flows can be neither imported nor run)"
 _NOT_KNOWN = "Not known: the database cannot be used."

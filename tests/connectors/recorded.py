@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from steward.outbound.answer import Answer
-from tests.shared_data import shared
+from tests.case_data import case_data
 
 FILES = (
     "auth", "store_info", "products_read", "products_write", "products_batch", "product_terms", "stock",
@@ -19,7 +19,7 @@ FILES = (
 def _all() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name in FILES:
-        held = json.loads(shared(f"woocommerce/{name}.json").read_text("utf-8"))
+        held = json.loads(case_data(f"woocommerce/{name}.json").read_text("utf-8"))
         found |= {exchange["id"]: exchange for exchange in held["exchanges"]}
     return found
 

@@ -27,8 +27,8 @@ from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read
 from steward.outbound.errors import Broken
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
+from tests.case_data import case_data
 from tests.connectors.outside import ORG, Connection, Outside
-from tests.shared_data import shared
 
 SECRET = b"recorded-test-secret-1"
 SINCE = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -39,7 +39,7 @@ ADDRESS = "https://steward.example/v1/store-events/kkkkkkkkkkkkkkkkkkkkkkkkkkkkk
 def deliveries() -> list[dict[str, Any]]:
     """The recorded deliveries with their exact bytes as `raw` and headers in lower case."""
     found = []
-    content = json.loads((shared("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
+    content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     for row in content["deliveries"]:
         parts = row["request"].get("body_parts", [row["request"].get("body")])
         text = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts)

@@ -8,10 +8,10 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import CodeFailed, CodeResult, Fault, Mode, Outcome, Script
+from tests.case_data import case_data
 from tests.expressions.cases import RecordedStep, equal, recorded_steps, stored
-from tests.shared_data import shared
 
-CASES = shared("n8n_cases")
+CASES = case_data("n8n_cases")
 EXPRESSIONS = sorted({file.stem.rpartition("-")[0] for file in CASES.glob("expr-*.json")} - {"expr-params"})
 # The source of the origin's own wrapper of a function, and an address runs could be resumed by.
 ACCEPTED = {"=<{{ Object.groupBy }}>", "={{ $execution.resumeUrl ? 1 : 0 }}"}

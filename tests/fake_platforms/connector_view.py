@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 
-from steward.connectors.base import connector as base
 from steward.connectors.base.deliveries import EventSecrets, Ping, RawBody, StoredEvent, Verified
+from steward.connectors.base.records import Order, Product
 from steward.connectors.base.settings import Secrets
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, product_of
@@ -25,6 +25,7 @@ from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.answer import Answer, parse_json
 from steward.outbound.client import Outbound
+from steward.outbound.errors import Invalid, Unavailable
 from steward.outbound.grant import WriteGrant
 from steward.outbound.wire import Wire
 from steward.security.signatures import Signed
@@ -88,11 +89,11 @@ def _error(exchange: Row) -> Iterator[str]:
         yield "an error without words of its own, or with too many of the shop's"
     wait = headers.get("retry-after", "")
     named = float(wait) if response["status"] == 503 and wait.isdigit() else None
-    if isinstance(error, base.Unavailable) and error.wait_s != named:
+    if isinstance(error, Unavailable) and error.wait_s != named:
         yield f"a wait of {error.wait_s} s where {named} is named"
     data = (response.get("body") or {}).get("data") if isinstance(response.get("body"), dict) else None
     params = data.get("params") if isinstance(data, dict) else None
-    if isinstance(error, base.Invalid) and params and set(error.fields) != {str(name) for name in params}:
+    if isinstance(error, Invalid) and params and set(error.fields) != {str(name) for name in params}:
         yield f"fields {sorted(error.fields)} where {sorted(map(str, params))} are named"
 
 
@@ -154,7 +155,7 @@ def _record(exchange: Row, row: Row) -> Iterator[str]:
         )
 
 
-def _product(row: Row, product: base.Product) -> Iterator[str]:
+def _product(row: Row, product: Product) -> Iterator[str]:
     right: Row = {
         "id": str(row["id"]),
         "visible": row["status"] == "publish" and row["catalog_visibility"] != "hidden",
@@ -183,7 +184,7 @@ def _product(row: Row, product: base.Product) -> Iterator[str]:
     yield from _compare(right, ours)
 
 
-def _order(row: Row, order: base.Order) -> Iterator[str]:
+def _order(row: Row, order: Order) -> Iterator[str]:
     yield from _compare(
         {
             "id": str(row["id"]),

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from steward.fake_platforms.deliveries import php_json, signature
+from tests.case_data import case_data
 from tests.fake_platforms import connector_view, replay
-from tests.shared_data import shared
 
 
 def test_every_recorded_exchange_and_delivery_agrees() -> None:
     """connectors 11.3: the pretend shop's answer, and the connector's errors, records and outcomes"""
-    rows = replay.replay(shared("woocommerce"))
+    rows = replay.replay(case_data("woocommerce"))
     assert [row for row in rows if row["differences"]] == []
     assert len(rows) >= 327
     others = [row["id"] for row in rows if row["left_out"] and "coupon" not in row["id"]]
@@ -23,14 +23,14 @@ def test_a_replay_tells_of_what_differs_and_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replay that cannot fail would prove nothing; a recording of another kind does not end it."""
-    content = json.loads((shared("woocommerce") / "products_write.json").read_text("utf-8"))
+    content = json.loads((case_data("woocommerce") / "products_write.json").read_text("utf-8"))
     by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}
     by_id["price.negative"]["response"]["status"] = 400
     by_id["price.empty"]["response"]["body"]["surprise"] = 1
     by_id["price.restored"]["response"]["body"]["regular_price"] = "5.51"
     by_id["product.bad_status"]["response"] = {"status": 200, "headers": {}, "body": [1, {"id": None}]}
     (tmp_path / "changed.json").write_text(json.dumps(content), "utf-8")
-    deliveries = json.loads((shared("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
+    deliveries = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     deliveries["secret"] += "x"
     (tmp_path / "deliveries.json").write_text(json.dumps(deliveries), "utf-8")
     rows = replay.replay(tmp_path)
@@ -45,7 +45,7 @@ def test_a_replay_tells_of_what_differs_and_goes_on(
 
 def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
     """The rules of connector_view.py are not the connector's own: a wrong connector would be caught."""
-    content = json.loads((shared("woocommerce") / "products_batch.json").read_text("utf-8"))
+    content = json.loads((case_data("woocommerce") / "products_batch.json").read_text("utf-8"))
     mixed = next(one for one in content["exchanges"] if one["id"] == "batch.mixed")
     mixed["response"]["body"]["update"][0]["regular_price"] = "1.00"
     parts = list(connector_view.parts_of(mixed))
@@ -54,7 +54,7 @@ def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
 
 
 def _recorded_deliveries() -> list[tuple[dict[str, str], bytes]]:
-    content = json.loads((shared("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
+    content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
     found = []
     for delivery in content["deliveries"]:
         request = delivery["request"]
@@ -80,7 +80,7 @@ def test_recorded_bodies_are_written_here_byte_for_byte() -> None:
 
 def test_what_only_a_refusal_tells_of_is_in_the_shop_that_is_replayed(tmp_path: Path) -> None:
     """An account that is in no list, such as the owner's; a page instead of JSON is compared as a page."""
-    content = json.loads((shared("woocommerce") / "customers.json").read_text("utf-8"))
+    content = json.loads((case_data("woocommerce") / "customers.json").read_text("utf-8"))
     by_id = {exchange["id"]: exchange for exchange in content["exchanges"]}
     create = by_id["customer.create"]
     refused = json.loads(json.dumps(create))

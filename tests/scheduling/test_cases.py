@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.case_data import case_data
 from tests.scheduling.run_cases import main, outcomes
-from tests.shared_data import shared
 
 _FEWEST = {"cases": 60, "since": 2, "this_and_later": 12, "spread": 10, "validation": 23}
 
@@ -17,7 +17,7 @@ _FEWEST = {"cases": 60, "since": 2, "this_and_later": 12, "spread": 10, "validat
 @pytest.mark.parametrize("name", sorted(_FEWEST))
 def test_every_worked_case_comes_out_as_written(name: str) -> None:
     """schedule.md 9: slots, `slots_after`, moves, spread and validation"""
-    document = json.loads(shared("schedule_cases.json").read_text(encoding="utf-8"))
+    document = json.loads(case_data("schedule_cases.json").read_text(encoding="utf-8"))
     found = list(outcomes({name: document[name]}))
     assert len(found) >= _FEWEST[name]
     assert [outcome for outcome in found if not outcome.is_equal] == []
@@ -27,7 +27,7 @@ def test_the_program_counts_what_is_equal_and_fails_on_the_rest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong expectation in each list is told apart; exit 1 unless all are equal."""
-    document = json.loads(shared("schedule_cases.json").read_text(encoding="utf-8"))
+    document = json.loads(case_data("schedule_cases.json").read_text(encoding="utf-8"))
     right = {name: document[name][:1] for name in _FEWEST}
     assert main([_write(tmp_path, right)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "5 of 5 equal"

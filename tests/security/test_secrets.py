@@ -7,7 +7,7 @@ import pytest
 
 from steward.security import passwords, secrets, signatures
 from steward.security.passwords import Cost
-from tests.shared_data import shared
+from tests.case_data import case_data
 
 QUICK = Cost(memory=64, passes=1)
 
@@ -86,7 +86,7 @@ def test_a_good_password_is_taken(password: str) -> None:
 
 def deliveries() -> tuple[bytes, list[dict[str, object]]]:
     """The recorded deliveries of a real shop, and their secret."""
-    recorded = json.loads(shared("woocommerce/webhook_deliveries.json").read_text("utf-8"))
+    recorded = json.loads(case_data("woocommerce/webhook_deliveries.json").read_text("utf-8"))
     return recorded["secret"].encode(), [each for each in recorded["deliveries"] if each["signed"]]
 
 

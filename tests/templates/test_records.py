@@ -15,7 +15,7 @@ from steward.model.plan import StepKind
 from steward.templates import ALL
 from steward.templates.base import SetupContext, Template
 from steward.templates.parts.inputs import DEFINITIONS, check
-from tests.shared_data import shared
+from tests.case_data import case_data
 from tests.templates.stage import SHEET, SHOP, TEAMS, connection
 
 BY_ID = {template.template_id: template for template in ALL}
@@ -26,7 +26,7 @@ ALERT, PRICES, HIDE = (
 
 
 def _catalogue() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(shared("templates.json").read_text("utf-8"))
+    found: dict[str, Any] = json.loads(case_data("templates.json").read_text("utf-8"))
     return found
 
 

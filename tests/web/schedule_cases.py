@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from steward.model.schedule import Schedule
 from steward.scheduling.shape import read_schedule
 from steward.scheduling.words import schedule_words
-from tests.shared_data import shared
+from tests.case_data import case_data
 
 Case = dict[str, Any]
 FIELDS = ("run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
@@ -21,7 +21,7 @@ def _whole(schedule: dict[str, Any]) -> dict[str, Any]:
 def worded() -> list[Case]:
     """Each schedule of the case file with the service's words (web 12, flow 11)."""
     cases = []
-    for case in json.loads(shared("schedule_cases.json").read_text("utf-8"))["cases"]:
+    for case in json.loads(case_data("schedule_cases.json").read_text("utf-8"))["cases"]:
         now = datetime.fromisoformat(case["from"]) - timedelta(days=2)
         schedule = read_schedule(case["schedule"], zone=ZoneInfo(case["zone"]), now=now)
         assert isinstance(schedule, Schedule), case["id"]
@@ -33,7 +33,7 @@ def worded() -> list[Case]:
 def moved_on() -> list[Case]:
     """Each move of "this and later" with the rule it comes to (web 6.6, Move dialog; schedule 8.3)."""
     cases = []
-    for case in json.loads(shared("schedule_cases.json").read_text("utf-8"))["this_and_later"]:
+    for case in json.loads(case_data("schedule_cases.json").read_text("utf-8"))["this_and_later"]:
         if "refused" in case:
             continue
         zone = ZoneInfo(case["zone"])

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 
-from tests.shared_data import shared
+from tests.case_data import case_data
 from tests.source import ROOT
 from tests.web.schedule_cases import moved_on, worded
 
@@ -97,7 +97,7 @@ def test_what_the_page_works_out_is_what_python_and_the_service_say(built: None,
 
 
 def _of_the_case_files() -> dict[str, Any]:
-    return {"TEMPLATES": shared("templates.json"), "SCHEDULES": worded(), "MOVES": moved_on()}
+    return {"TEMPLATES": case_data("templates.json"), "SCHEDULES": worded(), "MOVES": moved_on()}
 
 
 def _vitest(folder: Path, files: Sequence[str], given: Mapping[str, Any]) -> None:

@@ -4,16 +4,16 @@ import json
 from pathlib import Path
 
 from steward.sandbox.pool import Children
+from tests.case_data import case_data
 from tests.imports.cases import cases_of, run_case
 from tests.imports.exports import calling, chain, node
-from tests.shared_data import shared
 
 ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8"))
 
 
 async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
     """imports 14: each accepted difference is named with its reason"""
-    paths = cases_of(shared("n8n_cases"))
+    paths = cases_of(case_data("n8n_cases"))
     children = Children(2)
     try:
         verdicts = [await run_case(json.loads(path.read_text("utf-8")), children) for path in paths]

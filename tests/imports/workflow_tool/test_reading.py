@@ -11,8 +11,6 @@ from steward.imports.keep import shown_trigger
 from steward.imports.workflow_tool.read import read_value
 from steward.steps.n8n.nodes.graphql import only_asks
 from tests.imports.exports import calling, chain, code, drafted, listed, node, told
-from tests.imports.survey import survey
-from tests.shared_data import shared
 
 
 def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any:
@@ -87,15 +85,6 @@ def test_what_is_no_workflow_is_refused_in_words(value: Any) -> None:
     with pytest.raises(Unreadable) as refused:
         read_value(value)
     assert refused.value.message.endswith(".")
-
-
-async def test_no_shared_export_breaks_or_takes_a_second() -> None:
-    """imports 11"""
-    paths = sorted(shared("n8n_exports").glob("*.json"))
-    began = time.perf_counter()
-    found = await survey(paths, None)
-    assert found.broke == []
-    assert time.perf_counter() - began < len(paths)
 
 
 def test_the_longest_chain_and_circle_are_read_at_once() -> None:
