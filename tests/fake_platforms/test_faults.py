@@ -254,7 +254,7 @@ def test_a_production_environment_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 _PROGRAM = """
 import json
-from steward.sandbox.serve import run
+from steward.fake_platforms.serve import run
 run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
 """
 
