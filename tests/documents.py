@@ -8,13 +8,14 @@ from pathlib import Path
 
 from tests.source import ROOT, kept_files, name_of
 
-# `make docs` generates these; a clone does not have them.
-GENERATED = ("docs/settings.md", "docs/templates.md", "docs/pictures/")
+# `make docs` and `make bench` generate these; a clone does not have them.
+GENERATED = ("docs/settings.md", "docs/templates.md", "docs/pictures/", "bench/results/")
 _READ_BESIDE = frozenset({"README.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md", "web/README.md"})
 _CITING_FOLDERS = ("steward/", "tests/", "bench/", "web/src/")
 _CITING_SUFFIXES = frozenset({".py", ".sql", ".js", ".ts", ".svelte", ".css"})
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.M | re.S)
 _CODE = re.compile(r"`[^`\n]*`")
+_NAMED_PATH = re.compile(r"`((?:steward|tests|docs|bench|web)/[\w./-]+)`")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _CITATION = re.compile(r"(?<![\w./])(docs/[\w./-]+?\.md(?:#[\w-]+)?|CONTRIBUTING\.md#[\w-]+)")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.M)
@@ -51,6 +52,11 @@ def links(path: Path) -> Iterator[str]:
             yield target
 
 
+def named_paths(path: Path) -> list[str]:
+    """The paths from the root that a document names in code spans."""
+    return _NAMED_PATH.findall(_FENCE.sub("", path.read_text("utf-8")))
+
+
 def citations() -> Iterator[tuple[Path, str]]:
     """Every document that a source file cites by its path from the root, with the file."""
     for path in kept_files():
@@ -64,7 +70,7 @@ def problem(target: str, folder: Path) -> str | None:
     name, _, anchor = target.partition("#")
     path = (folder / name).resolve()
     relative = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else name
-    if relative.startswith(GENERATED):
+    if f"{relative}/".startswith(GENERATED):
         return None
     if not path.exists() or not path.is_relative_to(ROOT):
         return f"there is no {relative}"

@@ -13,7 +13,7 @@ from steward.api.http.operation import Entry
 from steward.api.http.router import Routes
 from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
-from tests.documents import citations, documents, links, problem
+from tests.documents import citations, documents, links, named_paths, problem
 from tests.fake_clock import FakeClock
 from tests.people import Caller, Heard
 from tests.service import LOGIN
@@ -22,6 +22,7 @@ from tests.whole import Whole, open_whole
 
 PAGE = ROOT / "docs/guides/api-clients.md"
 GLOSSARY = ROOT / "docs/glossary.md"
+INDEX = ROOT / "docs/index.md"
 WORK = "<!-- example: a worker does what can be done -->"
 _EXAMPLE = re.compile(
     re.escape(WORK)
@@ -191,6 +192,25 @@ def test_every_link_leads_to_a_file_and_a_heading(document: Path) -> None:
     targets = [target if target[0] != "#" else document.name + target for target in links(document)]
     problems = [problem(target, document.parent) for target in targets]
     assert [reason for reason in problems if reason is not None] == []
+
+
+def test_every_path_that_a_document_names_exists() -> None:
+    """Documents name files and folders where they are; decision records keep the names of their time."""
+    problems = [
+        f"{name_of(document)}: {reason}"
+        for document in documents()
+        if not name_of(document).startswith("docs/decisions/")
+        for target in named_paths(document)
+        if (reason := problem(target, ROOT)) is not None
+    ]
+    assert problems == []
+
+
+def test_the_index_lists_every_design_document() -> None:
+    """A reader finds every subject from docs/index.md."""
+    listed = {(INDEX.parent / target).resolve() for target in links(INDEX)}
+    design = {path for path in documents() if path.parent == INDEX.parent / "design"}
+    assert {name_of(path) for path in design - listed} == set()
 
 
 def test_every_citation_in_the_code_leads_to_a_file_and_a_heading() -> None:
