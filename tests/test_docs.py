@@ -52,16 +52,16 @@ class Example:
 
 def examples(text: str) -> Iterator[Example]:
     """The page's examples in order."""
-    for found in _EXAMPLE.finditer(text):
-        if found["request"] is None:
+    for match in _EXAMPLE.finditer(text):
+        if match["request"] is None:
             yield Example()
             continue
-        head, _, content = found["request"].partition("\n\n")
+        head, _, content = match["request"].partition("\n\n")
         first, *lines = head.strip().splitlines()
         method, path = first.split(" ")
         headers = dict(line.split(": ", 1) for line in lines)
-        answer = json.loads(found["answer"])
-        yield Example(method, path, headers, content.strip(), int(found["status"]), found["header"], answer)
+        answer = json.loads(match["answer"])
+        yield Example(method, path, headers, content.strip(), int(match["status"]), match["header"], answer)
 
 
 class Reader:
@@ -104,33 +104,33 @@ class Reader:
         return await caller.call(example.method, path, content=content.encode() or None, headers=headers)
 
     def _translated(self, text: str) -> str:
-        for shown, real in self._real.items():
-            text = text.replace(shown, real)
+        for documented, real in self._real.items():
+            text = text.replace(documented, real)
         return text
 
-    def _compare(self, shown: Any, real: Any, where: str) -> None:
+    def _compare(self, documented: Any, real: Any, where: str) -> None:
         """Everything shown is answered so; the answer may hold more fields and further items."""
-        if isinstance(shown, dict):
+        if isinstance(documented, dict):
             assert isinstance(real, dict), where
-            for name, value in shown.items():
+            for name, value in documented.items():
                 assert name in real, f"{where}.{name}"
                 if name == "next_cursor" and value is not None:
                     assert isinstance(real[name], str), f"{where}.{name}"
                 else:
                     self._compare(value, real[name], f"{where}.{name}")
-        elif isinstance(shown, list):
+        elif isinstance(documented, list):
             assert isinstance(real, list), where
-            assert len(shown) <= len(real), where
-            assert bool(shown) == bool(real), where
-            for number, value in enumerate(shown):
+            assert len(documented) <= len(real), where
+            assert bool(documented) == bool(real), where
+            for number, value in enumerate(documented):
                 self._compare(value, real[number], f"{where}.{number}")
-        elif isinstance(shown, str) and shown != real and _VARYING.fullmatch(shown):
+        elif isinstance(documented, str) and documented != real and _VARYING.fullmatch(documented):
             assert isinstance(real, str), where
-            if not shown.startswith("<"):
+            if not documented.startswith("<"):
                 assert _VARYING.fullmatch(real), where
-            self._real[shown] = real
+            self._real[documented] = real
         else:
-            assert (type(shown), shown) == (type(real), real), where
+            assert (type(documented), documented) == (type(real), real), where
 
 
 async def opened_as_shown(database_url: str, clock: FakeClock, folder: Path) -> tuple[Whole, Caller]:
@@ -144,7 +144,7 @@ async def opened_as_shown(database_url: str, clock: FakeClock, folder: Path) -> 
 
 
 async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """issue 4, point 6: in the order of the page, against the whole service"""
+    """Each request of the page, in its order and against the whole service, gets the answer shown."""
     whole, _ = await opened_as_shown(database_url, clock, tmp_path)
     reader = Reader(whole, await whole.service.token("member"))
     for example in examples(PAGE.read_text("utf-8")):
@@ -153,35 +153,35 @@ async def test_the_examples_of_the_page_are_true(database_url: str, clock: FakeC
 
 
 def test_every_operation_of_the_api_has_an_example() -> None:
-    """issue 4, point 6; contract 2.1"""
+    """The page has a request for each operation that a token may call, and for the login."""
     routes = Routes([*OPERATIONS, *RAW_OPERATIONS])
-    shown = set()
+    with_example = set()
     for example in examples(PAGE.read_text("utf-8")):
-        found = routes.find(example.path.partition("?")[0]) if example.path else None
-        if found is not None:
-            row = found.methods[example.method]
-            shown.add((row.method, row.path))
-    wanted = {(row.method, row.path) for row in OPERATIONS if row.entry is Entry.API}
-    assert wanted - shown == set()
-    assert ("POST", LOGIN) in shown
+        match = routes.find(example.path.partition("?")[0]) if example.path else None
+        if match is not None:
+            row = match.methods[example.method]
+            with_example.add((row.method, row.path))
+    public = {(row.method, row.path) for row in OPERATIONS if row.entry is Entry.API}
+    assert public - with_example == set()
+    assert ("POST", LOGIN) in with_example
 
 
 def test_every_operation_of_the_web_app_is_named() -> None:
-    """contract 6"""
+    """The page names each operation of the web app by method and path."""
     text = PAGE.read_text("utf-8")
     camel = re.compile(r"_([a-z])")
     missing = [
         row.path
         for row in OPERATIONS
         if row.entry is not Entry.API
-        and f"{row.method} {camel.sub(lambda found: found[1].upper(), row.path)}`" not in text
+        and f"{row.method} {camel.sub(lambda letter: letter[1].upper(), row.path)}`" not in text
     ]
     assert missing == []
 
 
 @pytest.mark.parametrize("code", sorted(STATUS))
 def test_every_refusal_stands_in_the_page_with_its_status(code: str) -> None:
-    """contract 1.5: one line a code"""
+    """Each refusal code has one line, with its HTTP status."""
     lines = [line for line in PAGE.read_text("utf-8").splitlines() if line.startswith(f"| `{code}` |")]
     assert [line.split("|")[2].strip() for line in lines] == [str(STATUS[code])]
 
