@@ -199,7 +199,7 @@ def test_the_service_needs_few_things_each_with_a_reason() -> None:
     """safety 11: at most 20, each with a reason in the decisions"""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"[<>=!~ \[]", entry)[0].lower() for entry in project["dependencies"]}
-    reasons = (ROOT / "docs/decisions/0001-dependencies.md").read_text().lower()
+    reasons = (ROOT / "docs/decisions/0001-at-most-twenty-direct-dependencies.md").read_text().lower()
     assert declared == _required("requirements.in")
     assert len(declared) <= 20
     assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
