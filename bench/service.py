@@ -26,7 +26,7 @@ from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
 from steward.runs import start
 from steward.runs.start import RunNow
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 from steward.security.passwords import Cost, hash_password
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import Category, RunSummary, StepFacts, Template, TemplateFacts
@@ -83,9 +83,9 @@ class House:
         return self.service.engine
 
     @property
-    def tools(self) -> Tools:
+    def ctx(self) -> WorkerContext:
         """What a worker is given."""
-        return self.service.tools
+        return self.service.ctx
 
     async def write(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         """One transaction of the organisation."""
@@ -97,7 +97,7 @@ class House:
 
     async def automations(self, count: int, schedule: dict[str, Any] = BY_HAND) -> list[Automation]:
         """New automations of the five steps, in transactions of 200."""
-        rules = self.tools.automation_rules
+        rules = self.ctx.automation_rules
         made: list[Automation] = []
 
         async def some(tx: Tx, numbers: Iterable[int]) -> list[Automation]:
@@ -117,7 +117,7 @@ class House:
 
         async def some(tx: Tx) -> None:
             for ask in asks:
-                await setup.create(tx, self.owner, ask, rules=self.tools.automation_rules)
+                await setup.create(tx, self.owner, ask, rules=self.ctx.automation_rules)
 
         await self.write(some)
 
@@ -125,7 +125,7 @@ class House:
         """A run by hand, as the endpoint makes it; wakes the worker."""
         self.started += 1
         ask = RunNow(automation.id, f"bench-{self.started}", Mode.LIVE)
-        now, templates = self.service.clock.now(), self.tools.templates
+        now, templates = self.service.clock.now(), self.ctx.templates
         started = await start.start(self.engine, now, self.owner, ask, templates=templates, max_waiting=1000)
         run = started.run
         self.service.hints.announce("ready")
@@ -134,7 +134,7 @@ class House:
     async def worker(self) -> Worker:
         """This process as a worker, with the ticks of `steward serve` still to be run."""
         poll = timedelta(seconds=1 if self.engine.dialect == "sqlite" else 0.25)
-        return await worker.register(self.tools, self.service.hints, poll=poll)
+        return await worker.register(self.ctx, self.service.hints, poll=poll)
 
     def token(self) -> str:
         """A token of the owner, signed by the service's own key."""
@@ -188,5 +188,5 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
     spare_collector()
     template = five_steps()
     # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
-    cast("dict[str, Template]", service.tools.templates)[template.template_id] = template
+    cast("dict[str, Template]", service.ctx.templates)[template.template_id] = template
     return House(service, cast("Actor", None), "")

@@ -1,4 +1,4 @@
-"""Wiring only: settings become engine, keys, connectors, API and worker tools; nothing is decided here."""
+"""Wiring only: settings become engine, keys, connectors, API and worker; nothing is decided here."""
 
 import base64
 import sys
@@ -30,8 +30,8 @@ from steward.events.receive import Intake
 from steward.outbound.client import Outbound
 from steward.outbound.wire import Wire
 from steward.platforms import connector_options
-from steward.runs.retention import Keeping
-from steward.runs.tools import RunRules, Tools
+from steward.runs.retention import RetentionRules
+from steward.runs.worker_context import RunRules, WorkerContext
 from steward.sandbox.pool import Children
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
@@ -58,7 +58,7 @@ class Wired:
     metrics: Metrics
     outbound: Outbound
     fittings: Fittings
-    tools: Tools
+    ctx: WorkerContext
     hints: Hints
     gate: Gate
     wakeups: Wakeups | None = None
@@ -75,7 +75,7 @@ class Wired:
         if self.wakeups is not None:
             await self.wakeups.close()
         await self.outbound.aclose()
-        await self.tools.children.close()
+        await self.ctx.children.close()
         self.fittings.hashing.close()
         await self.engine.close()
 
@@ -121,7 +121,7 @@ async def build(
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
     )
-    tools = Tools(
+    ctx = WorkerContext(
         engine=engine if space is None else Spared(engine, space, finishes=True),
         space=space,
         clock=clock,
@@ -132,14 +132,14 @@ async def build(
         templates=offered,
         access=RunAccess(engine, clock, vault),
         vault=vault,
-        keeping=_keeping(settings),
+        retention=_keeping(settings),
         children=children,
         wake=hints.wake,
     )
     gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
     metrics.before_showing(lambda: _answers(metrics, gate))
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    return Wired(settings, clock, engine, log, metrics, outbound, fittings, tools, hints, gate, shared)
+    return Wired(settings, clock, engine, log, metrics, outbound, fittings, ctx, hints, gate, shared)
 
 
 def _children(settings: Settings) -> Children:
@@ -289,9 +289,9 @@ def _run_rules(settings: Settings) -> RunRules:
     )
 
 
-def _keeping(settings: Settings) -> Keeping:
+def _keeping(settings: Settings) -> RetentionRules:
     is_file = is_sqlite(settings.database_url)
-    return Keeping(
+    return RetentionRules(
         history=timedelta(days=settings.run_history_days),
         session_idle=timedelta(minutes=settings.session_idle_minutes),
         session_life=timedelta(hours=settings.session_hours),

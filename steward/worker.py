@@ -24,8 +24,8 @@ from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.occurrences import audit, zone_change
 from steward.run_queue import ending
-from steward.runs import approval, claim, dispatch, reconcile, recover, retention, upkeep, walk
-from steward.runs.tools import Tools
+from steward.runs import approval, claim, dispatch, maintenance, reconcile, recover, retention, walk
+from steward.runs.worker_context import WorkerContext
 from steward.version import __version__
 
 HEARTBEATS_A_LEASE = 3
@@ -61,7 +61,7 @@ class Hints:
 class Worker:
     """This process as a worker: its row, and the runs in its hands."""
 
-    tools: Tools
+    ctx: WorkerContext
     hints: Hints
     id: WorkerId
     poll: timedelta
@@ -82,41 +82,41 @@ class Tick:
     hint: str | None = None
 
 
-async def register(tools: Tools, hints: Hints, *, poll: timedelta) -> Worker:
+async def register(ctx: WorkerContext, hints: Hints, *, poll: timedelta) -> Worker:
     """Makes this process a worker; runs of workers of this host that are gone become free at once."""
-    now = tools.clock.now()
-    await tools.engine.write(now, recover.expire_own_host)
-    worker = Worker(tools, hints, WorkerId(0), poll, now)
+    now = ctx.clock.now()
+    await ctx.engine.write(now, recover.expire_own_host)
+    worker = Worker(ctx, hints, WorkerId(0), poll, now)
     await _register(worker)
-    await recover.recover(tools.engine, now, worker.id)
-    await zone_change.follow_package(tools.engine, now)
+    await recover.recover(ctx.engine, now, worker.id)
+    await zone_change.follow_package(ctx.engine, now)
     return worker
 
 
 async def _register(worker: Worker) -> None:
-    tools = worker.tools
-    asked_at = tools.clock.monotonic()
-    worker.id = await tools.engine.write(
-        tools.clock.now(),
+    ctx = worker.ctx
+    asked_at = ctx.clock.monotonic()
+    worker.id = await ctx.engine.write(
+        ctx.clock.now(),
         partial(
             workers.register,
             name=recover.process_name(),
             version=__version__,
-            slots=tools.rules.concurrency,
-            lease_ms=_lease_ms(tools),
+            slots=ctx.rules.concurrency,
+            lease_ms=_lease_ms(ctx),
         ),
         urgent=True,
     )
-    tools.confirmed.hold(asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds())
+    ctx.lease_confirmation.hold(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
 
 
-def _lease_ms(tools: Tools) -> int:
-    return int(tools.rules.lease.total_seconds() * 1000)
+def _lease_ms(ctx: WorkerContext) -> int:
+    return int(ctx.rules.lease.total_seconds() * 1000)
 
 
 def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tick]:
     """Everything a worker does besides running runs, with how often (engine 16)."""
-    lease = worker.tools.rules.lease
+    lease = worker.ctx.rules.lease
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
         Tick("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
@@ -125,45 +125,45 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
         Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
         Tick("full", second, lambda: count_full(worker)),
         Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
-        Tick("match", second, lambda: match.match_due(worker.tools), hint="event"),
-        Tick("listen", 10 * second, lambda: listen.listen_due(worker.tools), hint="listen"),
-        Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.tools), hint="catch_up"),
+        Tick("match", second, lambda: match.match_due(worker.ctx), hint="event"),
+        Tick("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
+        Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
         Tick("check_connections", half_minute, lambda: check_connections(worker)),
         Tick("audit", minute, lambda: audit_slots(worker)),
         Tick("stats", 5 * second, lambda: tell_delays(worker)),
-        Tick("figures", 15 * second, lambda: upkeep.tell_figures(worker.tools)),
+        Tick("figures", 15 * second, lambda: maintenance.tell_figures(worker.ctx)),
         Tick("wake", second, lambda: wake_sleeping(worker)),
         Tick("expire_approvals", half_minute, lambda: expire_approvals(worker)),
         Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
         Tick("settle", half_minute, lambda: settle_finished(worker)),
         Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         Tick("retention", minute, lambda: retain(worker)),
-        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: upkeep.watch_space(worker.tools)),
-        Tick("months", timedelta(hours=1), lambda: upkeep.turn_months(worker.tools)),
+        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
+        Tick("months", timedelta(hours=1), lambda: maintenance.turn_months(worker.ctx)),
     ]
 
 
 async def check_connections(worker: Worker) -> bool:
     """Looks at the connections whose turn it is (connectors 10, Health)."""
-    tools = worker.tools
-    return await health.check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    ctx = worker.ctx
+    return await health.check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
 
 
 async def heartbeat(worker: Worker) -> bool:
     """Extends the lease; a worker declared dead drops what it has and registers anew (engine 5)."""
-    tools = worker.tools
-    asked_at = tools.clock.monotonic()
-    alive = await tools.engine.write(
-        tools.clock.now(),
-        partial(workers.heartbeat, worker=worker.id, lease_ms=_lease_ms(tools)),
+    ctx = worker.ctx
+    asked_at = ctx.clock.monotonic()
+    alive = await ctx.engine.write(
+        ctx.clock.now(),
+        partial(workers.heartbeat, worker=worker.id, lease_ms=_lease_ms(ctx)),
         urgent=True,
     )
     if alive:
-        tools.confirmed.hold(asked_at + CONFIRMED_SHARE * tools.rules.lease.total_seconds())
+        ctx.lease_confirmation.hold(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
         return False
-    tools.metrics.count("steward_leases_lost_total")
-    tools.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
-    tools.confirmed.lose()
+    ctx.metrics.count("steward_leases_lost_total")
+    ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
+    ctx.lease_confirmation.lose()
     for task in worker.in_hand.values():
         task.cancel()
     await asyncio.gather(*worker.in_hand.values(), return_exceptions=True)
@@ -173,12 +173,12 @@ async def heartbeat(worker: Worker) -> bool:
 
 async def take_over(worker: Worker) -> bool:
     """Frees the runs of dead workers, if this one's own lease is fresh."""
-    tools = worker.tools
-    if tools.clock.monotonic() < tools.confirmed.until:
-        freed = await recover.recover(tools.engine, tools.clock.now(), worker.id)
+    ctx = worker.ctx
+    if ctx.clock.monotonic() < ctx.lease_confirmation.until:
+        freed = await recover.recover(ctx.engine, ctx.clock.now(), worker.id)
         if freed:
-            tools.metrics.count("steward_runs_recovered_total", freed)
-            tools.log.warning("runs_recovered", worker=worker.id, runs=freed)
+            ctx.metrics.count("steward_runs_recovered_total", freed)
+            ctx.log.warning("runs_recovered", worker=worker.id, runs=freed)
             worker.hints.wake("ready")
     return False
 
@@ -189,33 +189,33 @@ async def give_up(worker: Worker) -> bool:
     A claim whose answer was lost, or a run whose last write the database did not take, would else stay
     leased for as long as this process lives.
     """
-    tools = worker.tools
-    leased = await tools.engine.read(tools.clock.now(), partial(workers.runs_of, worker=worker.id))
+    ctx = worker.ctx
+    leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))
     left = [one for one in leased if one.id not in worker.in_hand]
     if worker.claiming or not left:
         return False
-    freed = await tools.engine.write(
-        tools.clock.now(), partial(recover.free, worker=worker.id, held=left, lost=True)
+    freed = await ctx.engine.write(
+        ctx.clock.now(), partial(recover.free, worker=worker.id, held=left, lost=True)
     )
     if freed:  # what has ended meanwhile is none
-        tools.log.warning("runs_given_up", worker=worker.id, runs=freed)
+        ctx.log.warning("runs_given_up", worker=worker.id, runs=freed)
         worker.hints.wake("ready")
     return False
 
 
 async def take_runs(worker: Worker) -> bool:
     """Claims as many ready runs as there is room for and sets them going."""
-    tools = worker.tools
-    free = tools.rules.concurrency - len(worker.in_hand)
-    if tools.clock.monotonic() >= tools.confirmed.until or not tools.may_begin:
+    ctx = worker.ctx
+    free = ctx.rules.concurrency - len(worker.in_hand)
+    if ctx.clock.monotonic() >= ctx.lease_confirmation.until or not ctx.accepts_work:
         return False
     worker.claiming = True
     try:
-        leases = await claim.claim(tools, worker.id, free=free, full=worker.full)
+        leases = await claim.claim(ctx, worker.id, free=free, full=worker.full)
     finally:
         worker.claiming = False
     for lease in leases:
-        task = asyncio.create_task(walk.work(tools, lease), name=f"run {lease.run}")
+        task = asyncio.create_task(walk.work(ctx, lease), name=f"run {lease.run}")
         worker.in_hand[lease.run] = task
         task.add_done_callback(partial(_done, worker, lease.run))
     return len(leases) == min(free, claim.BATCH) > 0
@@ -226,29 +226,29 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
         del worker.in_hand[run]
     worker.hints.wake("ready")
     if not task.cancelled() and (error := task.exception()) is not None:
-        worker.tools.log.error("run_task_broke", error, run=run)
+        worker.ctx.log.error("run_task_broke", error, run=run)
 
 
 async def count_full(worker: Worker) -> bool:
     """Which organisations have as many runs in hand as they may."""
-    tools = worker.tools
-    cap = tools.rules.organization_concurrency
-    if tools.rules.concurrency > cap or tools.engine.dialect == "postgresql":
+    ctx = worker.ctx
+    cap = ctx.rules.organization_concurrency
+    if ctx.rules.concurrency > cap or ctx.engine.dialect == "postgresql":
         full = AtOnce(partial(run_queue.full, cap=cap))
-        worker.full = await tools.engine.read(tools.clock.now(), full)
+        worker.full = await ctx.engine.read(ctx.clock.now(), full)
     return False
 
 
 async def dispatch_due(worker: Worker) -> bool:
     """Starts or skips what is due."""
-    tools = worker.tools
-    if not tools.may_begin:
+    ctx = worker.ctx
+    if not ctx.accepts_work:
         return False
     again: bool = await dispatch.dispatch_due(
-        tools.engine,
-        tools.clock.now(),
-        rules=tools.automation_rules,
-        log=tools.log,
+        ctx.engine,
+        ctx.clock.now(),
+        rules=ctx.automation_rules,
+        log=ctx.log,
         delays=worker.delays,
     )
     worker.hints.wake("ready")
@@ -257,14 +257,14 @@ async def dispatch_due(worker: Worker) -> bool:
 
 async def audit_slots(worker: Worker) -> bool:
     """Every slot must have its record: each automation is looked at once an hour, and all at the start."""
-    tools = worker.tools
+    ctx = worker.ctx
     return await audit.audit_slots(
-        tools.engine,
-        tools.clock.now(),
+        ctx.engine,
+        ctx.clock.now(),
         started=worker.started_at,
-        late_limit=tools.automation_rules.late_limit,
-        log=tools.log,
-        metrics=tools.metrics,
+        late_limit=ctx.automation_rules.late_limit,
+        log=ctx.log,
+        metrics=ctx.metrics,
     )
 
 
@@ -272,18 +272,18 @@ async def tell_delays(worker: Worker) -> bool:
     """Tells the status page how late slots were dispatched."""
     told, worker.delays = worker.delays, []
     for delay in told:
-        worker.tools.metrics.observe(
+        worker.ctx.metrics.observe(
             "steward_dispatch_delay_seconds", delay.total_seconds(), bounds=DELAY_STEPS
         )
     tell = partial(dispatch.tell, delays=told)
-    await worker.tools.engine.write(worker.tools.clock.now(), tell)
+    await worker.ctx.engine.write(worker.ctx.clock.now(), tell)
     return False
 
 
 async def wake_sleeping(worker: Worker) -> bool:
     """Sleeping runs whose time has come may be taken again; True when there were some."""
-    tools = worker.tools
-    found = await tools.engine.read(tools.clock.now(), AtOnce(run_queue.to_wake))
+    ctx = worker.ctx
+    found = await ctx.engine.read(ctx.clock.now(), AtOnce(run_queue.to_wake))
 
     async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
         await run_queue.wake(tx, org, key, vt=await fair.stamp(tx, org))
@@ -296,8 +296,8 @@ async def wake_sleeping(worker: Worker) -> bool:
 
 async def expire_approvals(worker: Worker) -> bool:
     """Ends the approvals whose time is over, with their runs; True when more are likely to wait."""
-    tools = worker.tools
-    found = await tools.engine.read(tools.clock.now(), approvals.ended)
+    ctx = worker.ctx
+    found = await ctx.engine.read(ctx.clock.now(), approvals.ended)
 
     async def expire(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
         await approval.expire(tx, org=org, approval=key)
@@ -309,9 +309,9 @@ async def expire_approvals(worker: Worker) -> bool:
 
 async def expire_unstarted(worker: Worker) -> bool:
     """Runs no worker took within the queue limit expire (contract 4.3)."""
-    tools = worker.tools
-    unstarted = partial(run_queue.unstarted, limit=tools.rules.queue_limit)
-    found = await tools.engine.read(tools.clock.now(), unstarted)
+    ctx = worker.ctx
+    unstarted = partial(run_queue.unstarted, limit=ctx.rules.queue_limit)
+    found = await ctx.engine.read(ctx.clock.now(), unstarted)
 
     async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
         automation = await runs.automation_of(tx, org, key)
@@ -323,18 +323,18 @@ async def expire_unstarted(worker: Worker) -> bool:
 
 async def settle_finished(worker: Worker) -> bool:
     """Goes on reading back unknown writes of finished runs."""
-    tools = worker.tools
-    found = await tools.engine.read(tools.clock.now(), effects.to_settle)
-    await _each(worker, "settle", found, partial(reconcile.settle_finished, tools))
+    ctx = worker.ctx
+    found = await ctx.engine.read(ctx.clock.now(), effects.to_settle)
+    await _each(worker, "settle", found, partial(reconcile.settle_finished, ctx))
     return False
 
 
 def _in_tx(worker: Worker, act: Callable[..., Awaitable[None]]) -> Callable[[OrgId, Any], Awaitable[None]]:
     """`act` as a transaction of its own per row."""
-    tools = worker.tools
+    ctx = worker.ctx
 
     async def run_one(org: OrgId, key: Any) -> None:
-        await tools.engine.write(tools.clock.now(), partial(act, org=org, key=key), org=org)
+        await ctx.engine.write(ctx.clock.now(), partial(act, org=org, key=key), org=org)
 
     return run_one
 
@@ -346,7 +346,7 @@ async def _each(
     act: Callable[[OrgId, Any], Awaitable[None]],
 ) -> int:
     """Acts on every row, and tells on how many; one that raises is put off and stops no other (engine 16)."""
-    tools, done = worker.tools, 0
+    ctx, done = worker.ctx, 0
     for org, key in found:
         try:
             await act(org, key)
@@ -356,49 +356,49 @@ async def _each(
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             put_off = partial(ticks_kept.put_off, tick=tick, key=key, message=message)
-            failures = await tools.engine.write(tools.clock.now(), put_off)
+            failures = await ctx.engine.write(ctx.clock.now(), put_off)
             if failures:
-                tools.metrics.count("steward_rows_put_off_total", tick=tick)
-            tools.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
+                ctx.metrics.count("steward_rows_put_off_total", tick=tick)
+            ctx.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
     return done
 
 
 async def note_progress(worker: Worker) -> bool:
     """Notes what long steps are doing, at most once in 2 s per run (engine 3.5)."""
-    tools = worker.tools
-    now = tools.clock.now()
-    for run, doing in list(tools.progress.items()):
+    ctx = worker.ctx
+    now = ctx.clock.now()
+    for run, doing in list(ctx.progress.items()):
         if now - doing.started_at < SHOW_AFTER:
             continue
         lease = doing.lease
         step = doing.wire()
         note = partial(runs.set_current_step, org=lease.org, run=run, epoch=lease.epoch, step=step)
-        await tools.engine.write(now, note, org=lease.org)
+        await ctx.engine.write(now, note, org=lease.org)
     return False
 
 
 async def retain(worker: Worker) -> bool:
     """Removes what has reached its end; True when a table had as many rows as go at once (engine 17)."""
-    tools = worker.tools
+    ctx = worker.ctx
     full: set[str] = set()
 
     async def sweep(org: OrgId, table: str) -> None:
-        removed = await retention.SWEEPS[table](tools.engine, tools.clock.now(), tools.keeping)
+        removed = await retention.SWEEPS[table](ctx.engine, ctx.clock.now(), ctx.retention)
         if removed:
-            tools.metrics.count("steward_rows_removed_total", removed, table=table)
+            ctx.metrics.count("steward_rows_removed_total", removed, table=table)
         if removed >= retention.FULL.get(table, retention.ROWS):
             full.add(table)
 
-    late = await tools.engine.read(tools.clock.now(), partial(ticks_kept.put_off_now, tick="retention"))
+    late = await ctx.engine.read(ctx.clock.now(), partial(ticks_kept.put_off_now, tick="retention"))
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
     await _each(worker, "retention", due, sweep)
-    await retention.shrink(tools.engine, tools.clock.now(), tools.keeping)
+    await retention.shrink(ctx.engine, ctx.clock.now(), ctx.retention)
     return bool(full)
 
 
 async def keep(worker: Worker, tick: Tick) -> None:
     """The one loop: a tick again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
-    clock, failures = worker.tools.clock, 0
+    clock, failures = worker.ctx.clock, 0
     hint = worker.hints.of(tick.hint) if tick.hint else None
     while True:
         if hint is not None:
@@ -410,11 +410,11 @@ async def keep(worker: Worker, tick: Tick) -> None:
             failures = 0
         except Exception as error:
             failures += 1
-            worker.tools.metrics.count("steward_tick_failures_total", tick=tick.name)
+            worker.ctx.metrics.count("steward_tick_failures_total", tick=tick.name)
             wait = min(30.0, 2.0 ** (failures - 1))
             if tick.name == "heartbeat":  # the lease must not end because the database was away for a moment
                 wait = min(wait, tick.every.total_seconds() / 4)
-            worker.tools.log.error("tick_failed", error, tick=tick.name)
+            worker.ctx.log.error("tick_failed", error, tick=tick.name)
         await _wait(clock.sleep(wait), hint)
 
 
@@ -451,23 +451,23 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 async def _finish_in_hand(worker: Worker) -> None:
     """Steps in hand run to their border, open writes to their outcome."""
-    tools = worker.tools
-    tools.confirmed.stop()
-    await tools.engine.write(tools.clock.now(), partial(workers.stopping, worker=worker.id))
+    ctx = worker.ctx
+    ctx.lease_confirmation.stop()
+    await ctx.engine.write(ctx.clock.now(), partial(workers.stopping, worker=worker.id))
     if worker.in_hand:
-        longest = tools.rules.write_timeout.total_seconds() + 10
+        longest = ctx.rules.write_timeout.total_seconds() + 10
         await asyncio.wait(list(worker.in_hand.values()), timeout=longest)
 
 
 async def _hand_back(worker: Worker) -> None:
     """What is left becomes ready for others, and this worker is no more."""
-    tools = worker.tools
+    ctx = worker.ctx
 
     async def leave(tx: Tx) -> None:
         await recover.free_runs(tx, worker.id, lost=False)
         await workers.remove(tx, worker.id)
 
-    await tools.engine.write(tools.clock.now(), leave)
+    await ctx.engine.write(ctx.clock.now(), leave)
 
 
 async def drain(worker: Worker, table: Sequence[Tick]) -> None:

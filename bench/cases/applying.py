@@ -113,7 +113,7 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
         dict(BY_HAND),
         integration_id=store,
     )
-    make = partial(setup.create, actor=owner, ask=ask, rules=house.tools.automation_rules)
+    make = partial(setup.create, actor=owner, ask=ask, rules=house.ctx.automation_rules)
     run = await house.run_now((await house.write(make)).automation)
     return await _until(house, run, RunStatus.WAITING_APPROVAL)
 

@@ -15,7 +15,7 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts
 from steward.runs import claim
 from steward.runs.checkpoint import Ended
-from steward.runs.claim import Taken
+from steward.runs.claim import ClaimedRun
 from steward.runs.context import Opened as Connections
 from steward.runs.state import Walk
 
@@ -63,20 +63,20 @@ async def _walks(house: House) -> list[Walk]:
     worker = await house.worker()
     leases = []
     while len(leases) < RUNS:
-        leases += await claim.claim(house.tools, worker.id, free=RUNS, full=())
+        leases += await claim.claim(house.ctx, worker.id, free=RUNS, full=())
     walks = []
     for lease in leases:
-        taken = await house.write(partial(claim.begin, lease=lease, tools=house.tools))
+        taken = await house.write(partial(claim.begin, lease=lease, ctx=house.ctx))
         assert taken is not None
         walks.append(_walk(house, taken))
     return walks
 
 
-def _walk(house: House, taken: Taken) -> Walk:
-    template = house.tools.templates[taken.run.template_id]
+def _walk(house: House, taken: ClaimedRun) -> Walk:
+    template = house.ctx.templates[taken.run.template_id]
     return Walk(
-        tools=house.tools,
-        taken=taken,
+        ctx=house.ctx,
+        claimed=taken,
         template=template,
         plan=template.plan,
         opened=Connections({}, {}, None, {}),
@@ -84,7 +84,7 @@ def _walk(house: House, taken: Taken) -> Walk:
         round=1,
         journal={},
         counted=Counts(),
-        began=house.tools.clock.monotonic(),
+        began=house.ctx.clock.monotonic(),
     )
 
 
@@ -103,7 +103,7 @@ async def _steps(walk: Walk, each: int) -> None:
             step=PlanStep(f"step-{number}", f"Step {number}", StepKind.DECIDE, "bench.step"),
             title=f"Step {number}",
             status=StepStatus.SUCCEEDED,
-            started_at=walk.tools.clock.now(),
+            started_at=walk.ctx.clock.now(),
             connection=None,
             counts=Counts(read=5),
         )

@@ -83,9 +83,9 @@ async def _opened(url: str, place: Place) -> AsyncIterator[Round]:
 async def _round(house: House, clock: Ahead) -> Mapping[str, float]:
     """The slots of some minutes, all due at once: each becomes a run in its free lane."""
     clock.by += timedelta(minutes=MINUTES)
-    tools, made = house.tools, list[timedelta]()
+    ctx, made = house.ctx, list[timedelta]()
     due = len(await house.read(partial(schedules.due, most=SCHEDULES)))
-    tick = partial(dispatch.dispatch_due, tools.engine, rules=tools.automation_rules, log=tools.log)
+    tick = partial(dispatch.dispatch_due, ctx.engine, rules=ctx.automation_rules, log=ctx.log)
     begun, cpu = time.perf_counter(), time.process_time()
     while await tick(clock.now(), delays=made):
         pass

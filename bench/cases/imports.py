@@ -102,7 +102,7 @@ def _connected(nodes: list[dict[str, Any]]) -> dict[str, Any]:
 async def previewed(place: Place) -> AsyncIterator[Opened]:
     """The service's own work of a preview: reading, compiling in a child, the plan as it is answered."""
     house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
-    evaluator = Evaluator(house.tools.children, str(house.owner.org), "preview")
+    evaluator = Evaluator(house.ctx.children, str(house.owner.org), "preview")
     try:
         await _preview(house, evaluator)  # starts the child
         yield Opened(partial(_previews, house, evaluator))
@@ -192,7 +192,7 @@ async def _alone(house: House, own: Worker, automations: list[Automation], count
 async def _beside(
     house: House, own: Worker, automations: list[Automation], count: int
 ) -> Mapping[str, float]:
-    children = house.tools.children
+    children = house.ctx.children
     places = house.service.settings.confined_processes
     loops = [asyncio.create_task(_endless(children, str(number))) for number in range(places)]
     while children.live < places:

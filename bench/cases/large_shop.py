@@ -194,7 +194,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
 
 
 async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Automation:
-    on_store = bool(house.tools.templates[template].facts.platforms)
+    on_store = bool(house.ctx.templates[template].facts.platforms)
     ask = CreateAsk(
         template,
         template,
@@ -208,7 +208,7 @@ async def _set_up(house: House, template: str, numbers: Mapping[str, int]) -> Au
             for name in ("woocommerce", "another")
         ),
     )
-    make = partial(setup.create, actor=house.owner, ask=ask, rules=house.tools.automation_rules)
+    make = partial(setup.create, actor=house.owner, ask=ask, rules=house.ctx.automation_rules)
     return (await house.write(make)).automation
 
 
@@ -226,7 +226,7 @@ def _numbered(inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str
 async def _ran(house: House, automation: Automation) -> Run:
     owner = house.owner
     wanted = RunNow(automation.id, "bench", Mode.TEST)
-    verb = partial(start.run_now, actor=owner, ask=wanted, templates=house.tools.templates, max_waiting=1000)
+    verb = partial(start.run_now, actor=owner, ask=wanted, templates=house.ctx.templates, max_waiting=1000)
     run = (await house.write(verb)).run
     house.service.hints.wake("ready")
     while (now := await house.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:

@@ -69,7 +69,7 @@ async def _measured(url: str, place: Place) -> AsyncIterator[Opened]:
 async def _listening(house: House, number: int) -> Store:
     """A store that is connected and listened to, as the `listen` tick leaves it."""
     key, secret = f"{number:032d}", f"{number:064x}"
-    safe, org = house.tools.vault, house.owner.org
+    safe, org = house.ctx.vault, house.owner.org
 
     async def make(tx: Tx) -> None:
         integration = await connections.new_integration_id(tx, org)

@@ -20,7 +20,7 @@ from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.run_queue import queue as lane
-from steward.run_queue.queue import Lane, Offer
+from steward.run_queue.queue import LockedQueue, RunRequest
 from steward.scheduling import slots
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
@@ -94,7 +94,7 @@ async def decide_many(
         ]
         for org, own in works.items()
     }
-    lanes_of: dict[AutomationId, Lane] = {}
+    lanes_of: dict[AutomationId, LockedQueue] = {}
     for org, wanted in startable.items():
         if wanted:
             lanes_of |= await lane.lock_many(tx, org, [automation.id for automation in wanted])
@@ -103,7 +103,7 @@ async def decide_many(
         if startable[org]:
             obstacles = await readiness.obstacles(tx, org, startable[org], templates=rules.templates)
         decided: list[Decided] = []
-        offers: list[Offer] = []
+        offers: list[RunRequest] = []
         for automation, one in own.items():
             decided += [
                 _skip(automation, slot, SkipReason.TOO_LATE)
@@ -121,7 +121,7 @@ async def decide_many(
                     offers=offers,
                 )
         if offers:
-            await lane.offer_slots(tx, org, offers)
+            await lane.enqueue_slots(tx, org, offers)
         if decided:
             await occurrences.decide(tx, org, decided)
         if started is not None:
@@ -149,9 +149,9 @@ async def _start(
     automation: Automation,
     due: Sequence[DueSlot],
     *,
-    free: Lane,
+    free: LockedQueue,
     obstacle: Obstacle | None,
-    offers: list[Offer],
+    offers: list[RunRequest],
 ) -> list[Decided]:
     """Starts the first slot when the lane is free; the others find a live run (D3 to D6).
 
@@ -159,12 +159,12 @@ async def _start(
     """
     decided: list[Decided] = []
     for slot in due:
-        if free.holder is not None:
+        if free.active_run is not None:
             decided.append(_skip(automation.id, slot, await _why_taken(tx, automation, free)))
             continue
         run = RunId(new_id(tx.now))
         offers.append(
-            Offer(
+            RunRequest(
                 automation=automation,
                 mode=Mode.LIVE,
                 started_by=StartedBy.SCHEDULE,
@@ -176,7 +176,7 @@ async def _start(
         )
         decided.append(_queued(automation.id, slot, run))
         if obstacle is None:
-            free = Lane(run, RunStatus.QUEUED)
+            free = LockedQueue(run, RunStatus.QUEUED)
     return decided
 
 
@@ -184,7 +184,7 @@ def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> Decided:
     return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
 
 
-async def _why_taken(tx: Tx, automation: Automation, taken: Lane) -> SkipReason:
+async def _why_taken(tx: Tx, automation: Automation, taken: LockedQueue) -> SkipReason:
     """D4 only when nothing but a waiting run is there; a run queued behind it is D3 (engine 8)."""
     if taken.status is not RunStatus.WAITING_APPROVAL:
         return SkipReason.PREVIOUS_RUNNING

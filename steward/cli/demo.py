@@ -249,7 +249,7 @@ async def _automations(
             integration_id=shop,
         ),
     ]
-    rules = service.tools.automation_rules
+    rules = service.ctx.automation_rules
     made = []
     for ask in wanted:
         create = partial(setup.create, actor=owner, ask=ask, rules=rules)
@@ -264,7 +264,7 @@ async def _first_run(service: app.Wired, ask: DemoAsk, facts: Mapping[str, Any])
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
     wish = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
-    templates = service.tools.templates
+    templates = service.ctx.templates
     run_now = partial(start.run_now, actor=actor, ask=wish, templates=templates, max_waiting=1000)
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")

@@ -67,7 +67,7 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
     listening = _listen(settings, ask, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
     if ask.handle is None:
-        await tell_of_walls(settings, service.tools.children, log)
+        await tell_of_walls(settings, service.ctx.children, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, ask, listening):
@@ -138,7 +138,7 @@ async def run_service(
 
 async def _registered(service: app.Wired) -> worker.Worker:
     poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
-    return await worker.register(service.tools, service.hints, poll=poll)
+    return await worker.register(service.ctx, service.hints, poll=poll)
 
 
 async def _work(service: app.Wired, own: worker.Worker, stop: asyncio.Event) -> None:
@@ -155,10 +155,10 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
-    await tell_of_walls(settings, service.tools.children, log)
+    await tell_of_walls(settings, service.ctx.children, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
-    own = await worker.register(service.tools, service.hints, poll=SECOND / 4)
+    own = await worker.register(service.ctx, service.hints, poll=SECOND / 4)
     spare_collector()
     ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:

@@ -26,7 +26,7 @@ from steward.security.envelope import CannotOpen
 
 @dataclass(frozen=True, slots=True)
 class RunAccess:
-    """How runs reach the organisation's stores and accounts (runs/tools.py)."""
+    """How runs reach the organisation's stores and accounts (`ConnectionAccess` of runs)."""
 
     engine: Engine
     clock: Clock

@@ -23,7 +23,7 @@ from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
 from steward.outbound.errors import CallError, Refused
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 
 OVERLAP = timedelta(minutes=2)
 # Stores tell whole seconds. What was modified a moment ago may change again within its second, and what was
@@ -58,74 +58,74 @@ class Reading:
         return self.connection.integration_id
 
 
-async def catch_up_due(tools: Tools) -> bool:
+async def catch_up_due(ctx: WorkerContext) -> bool:
     """Reads again what is due; a store that cannot be read is tried again later, alone."""
-    found = await tools.engine.read(tools.clock.now(), catch_ups.due)
+    found = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
     entered = 0
     for org, (integration, object_type) in found:
-        result = await tried(_catch_up(tools, org, integration, object_type))
+        result = await tried(_catch_up(ctx, org, integration, object_type))
         if isinstance(result, int):
             entered += result
             continue
         if isinstance(result, CallError):
-            tools.log.info("store_not_read", org=org, integration=integration, why=result.message)
+            ctx.log.info("store_not_read", org=org, integration=integration, why=result.message)
         else:
-            tools.log.error("store_not_read", result, org=org, integration=integration)
-        await _put_off(tools, org, integration, object_type)
+            ctx.log.error("store_not_read", result, org=org, integration=integration)
+        await _put_off(ctx, org, integration, object_type)
     if entered:
-        tools.wake("event")
+        ctx.wake("event")
     return bool(found)
 
 
-async def _put_off(tools: Tools, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+async def _put_off(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     async def later(tx: Tx) -> None:
         row = (await catch_ups.of(tx, org, integration)).get(object_type)
         wait = timedelta(minutes=2 ** min(0 if row is None else row.tries, 6))
         next_at = tx.now + min(wait, LONGEST_WAIT)
         await catch_ups.put_off(tx, org, integration, object_type, next_at=next_at)
 
-    await tools.engine.write(tools.clock.now(), later, org=org)
+    await ctx.engine.write(ctx.clock.now(), later, org=org)
 
 
-async def _catch_up(tools: Tools, org: OrgId, integration: IntegrationId, object_type: str) -> int:
+async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> int:
     """Fills, or reads what changed; how many events that had not been delivered it found."""
-    open_ = partial(_open, org=org, tools=tools, integration=integration, object_type=object_type)
-    reading = await tools.engine.write(tools.clock.now(), open_, org=org)
+    open_ = partial(_open, org=org, ctx=ctx, integration=integration, object_type=object_type)
+    reading = await ctx.engine.write(ctx.clock.now(), open_, org=org)
     if reading is None:
         return 0
     try:
         link = reading.connector.link(reading.secrets)
-        http = tools.vault.outbound.reading(org, integration, link)
+        http = ctx.vault.outbound.reading(org, integration, link)
         reader = reading.connector.reader(http, reading.secrets)
     except (Refused, BadSettings) as error:
         raise CallError(str(error)) from error
     if reading.row.fill is Fill.WANTED:
-        await _fill(tools, reading, reader)
+        await _fill(ctx, reading, reader)
         return 0
-    return await _read_on(tools, reading, reader)
+    return await _read_on(ctx, reading, reader)
 
 
 async def _open(
-    tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId, object_type: str
+    tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId, object_type: str
 ) -> Reading | None:
     """What to read and with what; a store that is not connected is not read until it is."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
-    connector = None if connection is None else tools.vault.connectors.get(connection.kind)
+    connector = None if connection is None else ctx.vault.connectors.get(connection.kind)
     if connection is None or row is None or connector is None:
         return None
     if connection.state is not ConnectionState.CONNECTED:
-        later = tx.now + tools.rules.catch_up
+        later = tx.now + ctx.rules.catch_up
         await catch_ups.put_off(tx, org, integration, object_type, next_at=later)
         return None
     heard = await subscriptions.heard_since(tx, org, integration)
-    opened = await open_secrets(tx, tools.vault, connection)
+    opened = await open_secrets(tx, ctx.vault, connection)
     return Reading(connection, connector, opened, row, heard)
 
 
-async def _fill(tools: Tools, reading: Reading, reader: Reader) -> None:
+async def _fill(ctx: WorkerContext, reading: Reading, reader: Reader) -> None:
     """What was last seen becomes complete, so that topics can be derived (connectors 8 rule 2)."""
-    now, kind, source = tools.clock.now(), reading.row.object_type, reading.connector.events
+    now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - ORDERS_SINCE if kind == "order" else None
     async for page in reader.read(CHANGED, ChangedAsk(kind, since)):
         seen = [
@@ -140,30 +140,30 @@ async def _fill(tools: Tools, reading: Reading, reader: Reader) -> None:
             last_seen.fill, org=reading.org, integration=reading.integration, seen=list(by_key.values())
         )
         if by_key:
-            await tools.engine.write(tools.clock.now(), keep, org=reading.org)
+            await ctx.engine.write(ctx.clock.now(), keep, org=reading.org)
         failpoint("after_fill_page")
 
     async def done(tx: Tx) -> None:
-        next_at = tx.now + tools.rules.catch_up
+        next_at = tx.now + ctx.rules.catch_up
         await subscriptions.lock(tx, reading.org, reading.integration)
         await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
         await hearing.tell(tx, reading.org, reading.integration, reading.connector)
 
-    await tools.engine.write(tools.clock.now(), done, org=reading.org)
+    await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
 
 
-async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
+async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
     """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
-    began, row = tools.clock.now(), reading.row
+    began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - OVERLAP, row.since)
     entered = 0
     async for page in reader.read(CHANGED, ChangedAsk(row.object_type, after)):
         for start in range(0, len(page.items), MOST_AT_ONCE):
             part = page.items[start : start + MOST_AT_ONCE]
-            entered += await _enter(tools, reading, part, now=began)
+            entered += await _enter(ctx, reading, part, now=began)
     ids_at = row.ids_at
     if began - ids_at >= COMPARE_EVERY:
-        entered += await _compare(tools, reading, reader)
+        entered += await _compare(ctx, reading, reader)
         ids_at = began
 
     async def done(tx: Tx) -> None:
@@ -175,23 +175,23 @@ async def _read_on(tools: Tools, reading: Reading, reader: Reader) -> int:
             reading.integration,
             row.object_type,
             until=began,
-            next_at=tx.now + tools.rules.catch_up,
+            next_at=tx.now + ctx.rules.catch_up,
             ids_at=ids_at,
         )
 
     failpoint("before_caught_up")
-    await tools.engine.write(tools.clock.now(), done, org=reading.org)
+    await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
     if entered:
-        tools.metrics.count("steward_events_received_total", entered, outcome="polled")
-        tools.log.info("events_caught_up", org=reading.org, integration=reading.integration, events=entered)
+        ctx.metrics.count("steward_events_received_total", entered, outcome="polled")
+        ctx.log.info("events_caught_up", org=reading.org, integration=reading.integration, events=entered)
     return entered
 
 
-async def _enter(tools: Tools, reading: Reading, found: Sequence[Event], *, now: datetime) -> int:
+async def _enter(ctx: WorkerContext, reading: Reading, found: Sequence[Event], *, now: datetime) -> int:
     """Keeps as events what was not delivered; how many."""
     keys = {(one.object_type, one.object_id) for one in found if one.object_id is not None}
     look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
-    seen = await tools.engine.read(tools.clock.now(), look, org=reading.org) if keys else {}
+    seen = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
     source, offered, new = reading.connector.events, reading.connector.topics, []
     for event in found:
         known = seen.get((event.object_type, event.object_id or ""))
@@ -207,7 +207,7 @@ async def _enter(tools: Tools, reading: Reading, found: Sequence[Event], *, now:
         if telling.fresh_topics(event, derived, known, heard=reading.heard, offered=offered):
             body = json.dumps(event.payload, separators=(",", ":"))
             new.append(_polled(reading, event, body, now=now, at=event.modified_at))
-    return await _keep(tools, reading.org, new)
+    return await _keep(ctx, reading.org, new)
 
 
 def _polled(reading: Reading, event: Event, body: str, *, now: datetime, at: datetime) -> NewEvent:
@@ -227,14 +227,14 @@ def _polled(reading: Reading, event: Event, body: str, *, now: datetime, at: dat
     )
 
 
-async def _keep(tools: Tools, org: OrgId, new: Sequence[NewEvent]) -> int:
+async def _keep(ctx: WorkerContext, org: OrgId, new: Sequence[NewEvent]) -> int:
     if not new:
         return 0
-    kept = await tools.engine.write(tools.clock.now(), partial(events.keep_together, new=new), org=org)
+    kept = await ctx.engine.write(ctx.clock.now(), partial(events.keep_together, new=new), org=org)
     return sum(kept)
 
 
-async def _compare(tools: Tools, reading: Reading, reader: Reader) -> int:
+async def _compare(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
     """Objects that are known and no longer in the shop were deleted without a word (connectors 8, D8)."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")
@@ -242,13 +242,13 @@ async def _compare(tools: Tools, reading: Reading, reader: Reader) -> int:
     if topic not in reading.heard or spec is None or kind not in spec.fills:
         return 0
     look = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
-    known = await tools.engine.read(tools.clock.now(), look, org=reading.org)
+    known = await ctx.engine.read(ctx.clock.now(), look, org=reading.org)
     async for page in reader.read(IDS, IdsAsk(kind)):
         known -= set(page.items)
-    now = tools.clock.now()
+    now = ctx.clock.now()
     gone = [
         _polled(reading, Event(spec.native[0], kind, one), json.dumps({"id": int(one)}), now=now, at=now)
         for one in sorted(known)
         if one.isdecimal()
     ]
-    return await _keep(tools, reading.org, gone)
+    return await _keep(ctx, reading.org, gone)

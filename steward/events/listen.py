@@ -23,7 +23,7 @@ from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import CallError, Refused, Throttled, Unavailable
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 from steward.telemetry.redact import Secret
 
 CHECK_EVERY = timedelta(hours=6)
@@ -62,18 +62,18 @@ class Look:
     topics: tuple[str, ...]
 
 
-async def listen_due(tools: Tools) -> bool:
+async def listen_due(ctx: WorkerContext) -> bool:
     """Looks at the subscriptions of the stores whose turn it is; True when there were some.
 
     One that fails is put off alone (engine 16).
     """
-    found = await tools.engine.read(tools.clock.now(), subscriptions.due)
+    found = await ctx.engine.read(ctx.clock.now(), subscriptions.due)
     for org, integration in found:
-        error = await tried(look(tools, org, integration))
+        error = await tried(look(ctx, org, integration))
         if error is not None:
-            tools.log.error("store_not_looked_at", error, org=org, integration=integration)
+            ctx.log.error("store_not_looked_at", error, org=org, integration=integration)
             put_off = partial(_put_off, org=org, integration=integration)
-            await tools.engine.write(tools.clock.now(), put_off, org=org)
+            await ctx.engine.write(ctx.clock.now(), put_off, org=org)
     return bool(found)
 
 
@@ -95,48 +95,48 @@ def _wait(tries: int) -> timedelta:
     return min(timedelta(minutes=2 ** min(tries - 1, 6)), LONGEST_WAIT)
 
 
-async def look(tools: Tools, org: OrgId, integration: IntegrationId) -> None:
+async def look(ctx: WorkerContext, org: OrgId, integration: IntegrationId) -> None:
     """Makes, checks, mends and removes a store's subscriptions until it has what automations wait for."""
-    while await _look_once(tools, org, integration):
+    while await _look_once(ctx, org, integration):
         pass
 
 
-async def _look_once(tools: Tools, org: OrgId, integration: IntegrationId) -> bool:
+async def _look_once(ctx: WorkerContext, org: OrgId, integration: IntegrationId) -> bool:
     """Returns True when a topic was added or removed meanwhile.
 
     This look may then have removed a subscription that another process found in place for the new topic, so
     the process that removed it has to look again.
     """
-    begin = partial(_begin, org=org, tools=tools, integration=integration)
-    at_hand = await tools.engine.write(tools.clock.now(), begin, org=org)
+    begin = partial(_begin, org=org, ctx=ctx, integration=integration)
+    at_hand = await ctx.engine.write(ctx.clock.now(), begin, org=org)
     if at_hand is None:
         return False
     failpoint("before_subscribe")
     try:
-        await _clear_before(tools, at_hand)
-        rows = await _ask(tools.vault, at_hand)
+        await _clear_before(ctx, at_hand)
+        rows = await _ask(ctx.vault, at_hand)
     except CallError as error:
         settle = partial(_not_asked, org=org, look=at_hand, error=error)
-        tools.log.info("store_not_asked", org=org, integration=integration, why=error.message)
+        ctx.log.info("store_not_asked", org=org, integration=integration, why=error.message)
     else:
-        settle = partial(_asked, org=org, look=at_hand, rows=rows, every=tools.rules.catch_up)
+        settle = partial(_asked, org=org, look=at_hand, rows=rows, every=ctx.rules.catch_up)
     failpoint("after_subscribe")
-    is_outdated = await tools.engine.write(tools.clock.now(), settle, org=org)
-    tools.wake("catch_up")  # a first fill, or what was lost while a subscription was away
+    is_outdated = await ctx.engine.write(ctx.clock.now(), settle, org=org)
+    ctx.wake("catch_up")  # a first fill, or what was lost while a subscription was away
     return is_outdated
 
 
-async def _clear_before(tools: Tools, at_hand: Look) -> None:
+async def _clear_before(ctx: WorkerContext, at_hand: Look) -> None:
     """After a reconnecting: what leads to the address before is taken away. Raises CallError."""
     opened = at_hand.secrets
     if _KEY_BEFORE not in opened.sealed:
         return
     before = replace(opened, sealed={**opened.sealed, EVENT_KEY: opened.sealed[_KEY_BEFORE]})
-    nothing = _wanted(before, tools.rules.base_url, [])
-    await _subscribe(tools.vault, at_hand.connector, at_hand.connection, opened, nothing)
+    nothing = _wanted(before, ctx.rules.base_url, [])
+    await _subscribe(ctx.vault, at_hand.connector, at_hand.connection, opened, nothing)
     org, integration = at_hand.connection.org, at_hand.connection.integration_id
     erase = partial(connections.erase_some, org=org, integration=integration, fields=[_KEY_BEFORE])
-    await tools.engine.write(tools.clock.now(), erase, org=org)
+    await ctx.engine.write(ctx.clock.now(), erase, org=org)
 
 
 async def _ask(vault: Vault, at_hand: Look) -> list[Subscription]:
@@ -158,13 +158,13 @@ async def _subscribe(
         raise Unavailable(f"No answer within {ASK_SECONDS:.0f} s.") from None
 
 
-async def _begin(tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId) -> Look | None:
+async def _begin(tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId) -> Look | None:
     """What to ask of the store; None when there is nothing to ask, or nobody to ask it from."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
         return None
     connection = await connections.get(tx, org, integration)
-    connector = None if connection is None else tools.vault.connectors.get(connection.kind)
+    connector = None if connection is None else ctx.vault.connectors.get(connection.kind)
     if connection is None or connector is None or connector.events is None:
         await _close(tx, org, integration)
         return None
@@ -184,8 +184,8 @@ async def _begin(tx: Tx, *, org: OrgId, tools: Tools, integration: IntegrationId
         later = tx.now + CHECK_EVERY  # reconnecting looks again at once
         await subscriptions.looked(tx, org, integration, next_at=later, tries=0, asked=before.asked)
         return None
-    opened = await _with_address(tx, tools.vault, connection)
-    wanted = _wanted(opened, tools.rules.base_url, kept)
+    opened = await _with_address(tx, ctx.vault, connection)
+    wanted = _wanted(opened, ctx.rules.base_url, kept)
     return Look(connection, connector, opened, wanted, before, tuple(topics))
 
 

@@ -26,8 +26,8 @@ from steward.model.json import JsonObject
 from steward.model.run import EventRef
 from steward.outbound.errors import Broken
 from steward.run_queue import queue as lane
-from steward.run_queue.queue import TOO_LARGE, EventOffer
-from steward.runs.tools import Tools
+from steward.run_queue.queue import TOO_LARGE, EventRunRequest
+from steward.runs.worker_context import WorkerContext
 
 BATCH = 200
 # An object an automation is writing at this moment: its event waits for the outcome, so that the guard knows.
@@ -75,51 +75,51 @@ class Outcome:
     doubted: list[IntegrationId] = field(default_factory=list)  # stores that say their keys are gone
 
 
-async def match_due(tools: Tools) -> bool:
+async def match_due(ctx: WorkerContext) -> bool:
     """Matches events that wait, organisation by organisation; True when there were some.
 
     One that fails is put off alone, and is poison after the fifth time (engine 16).
     """
-    found = await tools.engine.read(tools.clock.now(), AtOnce(partial(events.due, most=BATCH)))
+    found = await ctx.engine.read(ctx.clock.now(), AtOnce(partial(events.due, most=BATCH)))
     by_org: dict[OrgId, list[str]] = {}
     for org, event in found:
         by_org.setdefault(org, []).append(event)
     matched = 0
     for org, ids in sorted(by_org.items()):
-        matched += await _match(tools, org, ids)
+        matched += await _match(ctx, org, ids)
     if matched:
-        tools.wake("ready")
+        ctx.wake("ready")
     return matched > 0
 
 
-async def _match(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
+async def _match(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
     """Matches events of one organisation in one transaction; when that fails, each in its own."""
-    result = await tried(_together(tools, org, ids))
+    result = await tried(_together(ctx, org, ids))
     if isinstance(result, int):
         return result
     if len(ids) == 1:
-        await _failed(tools, org, ids[0], result)
+        await _failed(ctx, org, ids[0], result)
         return 0
-    return sum([await _match(tools, org, [one]) for one in ids])
+    return sum([await _match(ctx, org, [one]) for one in ids])
 
 
-async def _failed(tools: Tools, org: OrgId, event: str, error: Exception) -> None:
-    now = tools.clock.now()
-    is_poison = await tools.engine.write(now, partial(events.failed, org=org, event=event), org=org)
-    tools.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
-    tools.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
+async def _failed(ctx: WorkerContext, org: OrgId, event: str, error: Exception) -> None:
+    now = ctx.clock.now()
+    is_poison = await ctx.engine.write(now, partial(events.failed, org=org, event=event), org=org)
+    ctx.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
+    ctx.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
 
 
-async def _together(tools: Tools, org: OrgId, ids: Sequence[str]) -> int:
+async def _together(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
     look = partial(_look, org=org, ids=ids)
-    kept, stores = await tools.engine.read(tools.clock.now(), look, org=org)
-    read = [Read(one, _read(tools, one, stores.get(one.integration))) for one in kept]
+    kept, stores = await ctx.engine.read(ctx.clock.now(), look, org=org)
+    read = [Read(one, _read(ctx, one, stores.get(one.integration))) for one in kept]
     failpoint("before_match")
-    match = partial(_commit, org=org, tools=tools, read=read, stores=stores)
-    done: Outcome = await tools.engine.write(tools.clock.now(), match, org=org)
+    match = partial(_commit, org=org, ctx=ctx, read=read, stores=stores)
+    done: Outcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
     failpoint("after_match")
     for why, count in done.not_run.items():
-        tools.metrics.count("steward_events_not_run_total", count, why=why)
+        ctx.metrics.count("steward_events_not_run_total", count, why=why)
     return len(done.matched)
 
 
@@ -130,25 +130,30 @@ async def _look(
     return kept, await connections.among(tx, org, {one.integration for one in kept})
 
 
-def _source(tools: Tools, store: Connection | None) -> EventSource | None:
-    connector = None if store is None else tools.vault.connectors.get(store.kind)
+def _source(ctx: WorkerContext, store: Connection | None) -> EventSource | None:
+    connector = None if store is None else ctx.vault.connectors.get(store.kind)
     return None if connector is None else connector.events
 
 
-def _read(tools: Tools, kept: KeptEvent, store: Connection | None) -> Event | None:
+def _read(ctx: WorkerContext, kept: KeptEvent, store: Connection | None) -> Event | None:
     """What the body says; a body that is no event of its store's is one nothing matches (contract 2.11)."""
-    source = _source(tools, store)
+    source = _source(ctx, store)
     if source is None or kept.body is None:
         return None
     try:
         return source.read_event(StoredEvent(kept.native, kept.body, kept.received_at))
     except Broken:
-        tools.metrics.count("steward_events_not_run_total", why="broken")
+        ctx.metrics.count("steward_events_not_run_total", why="broken")
         return None
 
 
 async def _commit(
-    tx: Tx, *, org: OrgId, tools: Tools, read: Sequence[Read], stores: Mapping[IntegrationId, Connection]
+    tx: Tx,
+    *,
+    org: OrgId,
+    ctx: WorkerContext,
+    read: Sequence[Read],
+    stores: Mapping[IntegrationId, Connection],
 ) -> Outcome:
     """Locks the events, offers their runs and ends them, all or nothing."""
     locked = await events.lock(tx, org, [one.kept.id for one in read])
@@ -160,11 +165,11 @@ async def _commit(
     known: list[tuple[Connection, EventSource, list[Read], Mapping[str, Sequence[AutomationId]]]] = []
     for integration, own in sorted(by_store.items()):
         store = stores.get(integration)
-        source = _source(tools, store)
+        source = _source(ctx, store)
         if store is None or source is None:
             done.matched |= {one.kept.id: {} for one in own}
         else:
-            offered = tools.vault.connectors[store.kind].topics
+            offered = ctx.vault.connectors[store.kind].topics
             waiting = await subscriptions.waiting_for(tx, org, integration, offered)
             known.append((store, source, own, waiting))
     # From here on nobody pauses one of them before the commit, and no other process matches events of these
@@ -173,9 +178,9 @@ async def _commit(
     startable = {automation for *_, waiting in known for names in waiting.values() for automation in names}
     if startable:
         await lanes.lock(tx, org, startable)
-    told = [await _hear(tx, tools, *one, done=done) for one in known]
+    told = [await _hear(tx, ctx, *one, done=done) for one in known]
     for from_store in told:
-        await _start(tx, tools, from_store, done=done)
+        await _start(tx, ctx, from_store, done=done)
     await connections.check_soon(tx, org, done.doubted)
     await events.matched(tx, org, done.matched)
     if done.later:
@@ -185,7 +190,7 @@ async def _commit(
 
 async def _hear(
     tx: Tx,
-    tools: Tools,
+    ctx: WorkerContext,
     store: Connection,
     source: EventSource,
     read: Sequence[Read],
@@ -200,7 +205,7 @@ async def _hear(
     touched = {(kind, one) for _, kind, one in writing}
     ready = [one for one in read if not touched & set(_objects(one.event))]
     done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
-    topical = await _topics(tx, tools, store, source, ready, waiting, done=done)
+    topical = await _topics(tx, ctx, store, source, ready, waiting, done=done)
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
     if any(one.kept.native in source.of_keys for one in ready):
         done.doubted.append(integration)
@@ -210,19 +215,19 @@ async def _hear(
     return FromStore(store, topical, wanted, Echoes(own))
 
 
-async def _start(tx: Tx, tools: Tools, told: FromStore, *, done: Outcome) -> None:
+async def _start(tx: Tx, ctx: WorkerContext, told: FromStore, *, done: Outcome) -> None:
     """Offers the runs of what a store told, all lanes locked, but for automations paused by now."""
     org, topical, echoes = told.store.org, told.topical, told.echoes
     if not told.waiting:
         return
     for automation, reason in echoes.loops(told.waiting, topical):
-        await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=tools.automation_rules)
+        await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=ctx.automation_rules)
     still = await subscriptions.waiting_for(tx, org, told.store.integration_id, told.waiting)
     # What began to wait since it was looked at first did so after these events had come, and is not locked.
     waiting = {
         topic: [one for one in names if one in still.get(topic, ())] for topic, names in told.waiting.items()
     }
-    offers: dict[AutomationId, list[EventOffer]] = {}
+    offers: dict[AutomationId, list[EventRunRequest]] = {}
     for one in topical:
         for automation, topic in _started(one, waiting):
             if one.read.event is not None and echoes.is_own(automation, one.read.kept, one.read.event):
@@ -230,14 +235,14 @@ async def _start(tx: Tx, tools: Tools, told: FromStore, *, done: Outcome) -> Non
                 continue
             ref = EventRef(one.read.kept.id, topic, one.read.kept.received_at)
             offers.setdefault(automation, []).append(
-                EventOffer(ref, TOO_LARGE if one.read.kept.oversize else None)
+                EventRunRequest(ref, TOO_LARGE if one.read.kept.oversize else None)
             )
-    await _offer(tx, tools, org, offers, done=done)
+    await _offer(tx, ctx, org, offers, done=done)
 
 
 async def _topics(
     tx: Tx,
-    tools: Tools,
+    ctx: WorkerContext,
     store: Connection,
     source: EventSource,
     read: Sequence[Read],
@@ -252,7 +257,7 @@ async def _topics(
     since = await catch_ups.of(tx, org, integration) if keys else {}
     is_polled = any(one.kept.polled for one in read)
     heard = await subscriptions.heard_since(tx, org, integration) if is_polled else {}
-    offered = tools.vault.connectors[store.kind].topics
+    offered = ctx.vault.connectors[store.kind].topics
     changed: dict[tuple[str, str], Seen | None] = {}
     found: list[Topical] = []
     for one in read:
@@ -329,9 +334,9 @@ def _started(
 
 async def _offer(
     tx: Tx,
-    tools: Tools,
+    ctx: WorkerContext,
     org: OrgId,
-    offers: Mapping[AutomationId, Sequence[EventOffer]],
+    offers: Mapping[AutomationId, Sequence[EventRunRequest]],
     *,
     done: Outcome,
 ) -> None:
@@ -339,14 +344,14 @@ async def _offer(
     if not offers:
         return
     found = await automations.among(tx, org, offers)
-    obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=tools.templates)
+    obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=ctx.templates)
     held = await lane.read_many(tx, org, sorted(offers))
     for automation, own in sorted(offers.items()):
         what = obstacles.get(automation)
         if what is not None:
-            own = [EventOffer(one.event, one.refused or (what.code, what.message)) for one in own]
-        made = await lane.offer_events(
-            tx, found[automation], held[automation], own, most_waiting=tools.rules.max_waiting_events
+            own = [EventRunRequest(one.event, one.refused or (what.code, what.message)) for one in own]
+        made = await lane.enqueue_events(
+            tx, found[automation], held[automation], own, most_waiting=ctx.rules.max_waiting_events
         )
         done.not_run.update(one.code for one in made if one.code is not None)
 

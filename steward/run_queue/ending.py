@@ -54,7 +54,7 @@ async def end(
 ) -> bool:
     """Ends a queued or waiting run under its lane's lock; False when its status is no longer `since`."""
     await lanes.lock(tx, org, [automation])
-    hot = await run_queue.hot(tx, org, run, lock=True)
+    hot = await run_queue.read_state(tx, org, run, lock=True)
     if hot is None or not await run_queue.end(tx, org, run, status=how.status, since=since):
         return False
     summary: JsonObject | None = None
@@ -63,8 +63,8 @@ async def end(
         await changes.drop_open(tx, org, run, to=how.change)
         record = await summaries.of_run(tx, org, run)
         summary = record.summary(how.status, how.code, how.message)
-    await run_queue.set_facts(tx, org, run, code=how.code, message=how.message, summary=summary)
-    await lane.release(tx, org, automation)
+    await run_queue.set_outcome(tx, org, run, code=how.code, message=how.message, summary=summary)
+    await lane.promote_next(tx, org, automation)
     return True
 
 
@@ -87,7 +87,7 @@ async def end_queued(
     """Ends the automation's runs that have not begun and were started by one of `started_by`; how many."""
     ended = 0
     for run, cause, _ in reversed(await run_queue.ids_of(tx, org, automation, RunStatus.QUEUED)):
-        hot = await run_queue.hot(tx, org, run)
+        hot = await run_queue.read_state(tx, org, run)
         if hot is None or hot.started_at is not None or StartedBy(cause) not in started_by:
             continue
         ended += await end(tx, org, run, automation=automation, since=RunStatus.QUEUED, how=how)
@@ -107,10 +107,10 @@ async def stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: st
     asked = 0
     vt = await fair.present(tx)
     for run, _, _ in await run_queue.ids_of(tx, org, automation, RunStatus.RUNNING):
-        asked += await run_queue.ask_to_cancel(tx, org, run, code=code, vt=vt)
+        asked += await run_queue.request_cancel(tx, org, run, code=code, vt=vt)
     for run, _, queue in await run_queue.ids_of(tx, org, automation, RunStatus.QUEUED):
         if queue in (Queue.READY, Queue.LEASED):  # a lost run that is to be continued
-            asked += await run_queue.ask_to_cancel(tx, org, run, code=code, vt=vt)
+            asked += await run_queue.request_cancel(tx, org, run, code=code, vt=vt)
     return asked
 
 

@@ -16,15 +16,15 @@ from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class LockedQueue:
     """An automation's locked lane: the live run that holds it, if any."""
 
-    holder: RunId | None
+    active_run: RunId | None
     status: RunStatus | None
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RunRequest:
     """A run to be made: of which automation, why, by whom; `refused` makes it final at once."""
 
     automation: Automation
@@ -45,7 +45,7 @@ DROPPED_CODES = (TOO_MANY_WAITING[0], TOO_LARGE[0])
 
 
 @dataclass(frozen=True, slots=True)
-class EventOffer:
+class EventRunRequest:
     """A store event that starts a run of an automation; `refused` makes the run final at once."""
 
     event: EventRef
@@ -53,7 +53,7 @@ class EventOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class EnqueuedRun:
     """The run that was made; its code when it was refused at once."""
 
     run_id: RunId
@@ -61,24 +61,28 @@ class Offered:
     code: str | None = None
 
 
-async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Lane:
+async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> LockedQueue:
     """Locks the lane and tells which live run holds it; offers of one automation exclude each other."""
     return (await lock_many(tx, org, [automation]))[automation]
 
 
-async def lock_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
+async def lock_many(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, LockedQueue]:
     """As `lock`, for several automations of an organisation, in order of their ids."""
     await lanes.lock(tx, org, automations)
     return await read_many(tx, org, automations)
 
 
-async def read_many(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Lane]:
+async def read_many(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, LockedQueue]:
     """Which live runs hold lanes that this transaction has locked already."""
-    held = await lanes.holders(tx, org, automations)
-    return {automation: Lane(*held.get(automation, (None, None))) for automation in automations}
+    held = await lanes.active_runs(tx, org, automations)
+    return {automation: LockedQueue(*held.get(automation, (None, None))) for automation in automations}
 
 
-async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
+async def enqueue_slots(tx: Tx, org: OrgId, offers: Sequence[RunRequest]) -> None:
     """Makes the runs of slots, each with its `run_id`: refused, or ready on a lane that is free.
 
     Call it with the lanes locked by `lock_many`; at most one offer of an automation may be ready.
@@ -109,9 +113,9 @@ async def offer_slots(tx: Tx, org: OrgId, offers: Sequence[Offer]) -> None:
     await runs.insert_many(tx, org, new)
 
 
-async def offer_events(
-    tx: Tx, automation: Automation, lane: Lane, events: Sequence[EventOffer], *, most_waiting: int
-) -> list[Offered]:
+async def enqueue_events(
+    tx: Tx, automation: Automation, lane: LockedQueue, events: Sequence[EventRunRequest], *, most_waiting: int
+) -> list[EnqueuedRun]:
     """Makes a run of each event, in order: ready or blocked while fewer than `most_waiting` wait, the others
     refused `too_many_waiting`; what is refused for other reasons waits for nothing (engine 8).
 
@@ -120,7 +124,7 @@ async def offer_events(
     org = automation.org
     room = most_waiting - await lanes.waiting(tx, org, automation.id, most_waiting)
     new: list[runs.NewRun] = []
-    is_free = lane.holder is None
+    is_free = lane.active_run is None
     dropped, ids = 0, RisingIds()  # what waits starts in the order of the events
     for wanted in events:
         refused = wanted.refused
@@ -154,7 +158,7 @@ async def offer_events(
     await runs.insert_many(tx, org, new)
     if dropped:
         await lanes.count_dropped(tx, org, automation.id, dropped)
-    return [Offered(one.id, one.status, one.refused[0] if one.refused else None) for one in new]
+    return [EnqueuedRun(one.id, one.status, one.refused[0] if one.refused else None) for one in new]
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
@@ -162,7 +166,7 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> in
     return await lanes.waiting(tx, org, automation, most)
 
 
-async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
+async def enqueue(tx: Tx, lane: LockedQueue, wanted: RunRequest) -> EnqueuedRun:
     """Makes one run: ready when the lane is free or it is a test, blocked behind the holder, or refused.
 
     Call it with the lane locked; whether a slot may start at all is the caller's to judge (schedule 5).
@@ -172,7 +176,7 @@ async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
     status, queue, vt = RunStatus.QUEUED, Queue.READY, 0
     if wanted.refused:
         status, queue = RunStatus.REFUSED, Queue.DONE
-    elif wanted.mode is Mode.LIVE and lane.holder:
+    elif wanted.mode is Mode.LIVE and lane.active_run:
         queue = Queue.BLOCKED
     else:
         vt = await fair.stamp(tx, automation.org)
@@ -194,16 +198,16 @@ async def offer(tx: Tx, lane: Lane, wanted: Offer) -> Offered:
             refused=wanted.refused,
         ),
     )
-    return Offered(run, status)
+    return EnqueuedRun(run, status)
 
 
-async def release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
+async def promote_next(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
     """Promotes the oldest blocked run when nothing holds the lane any more; the promoted one.
 
     Call it after a run has ended, under the lane's lock.
     """
     following = await lanes.oldest_blocked(tx, org, automation)
-    if following is None or await lanes.holders(tx, org, [automation]):
+    if following is None or await lanes.active_runs(tx, org, [automation]):
         return None
     await run_queue.promote(tx, org, following, vt=await fair.stamp(tx, org))
     return following

@@ -27,7 +27,7 @@ _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunTotals:
     """What is recorded of a run: what its steps counted and handed on, and the outcome of each change.
 
     Steps and changes are held by execution (`execution_key`). Without a template the text tells in general
@@ -154,7 +154,7 @@ def step_counts(row: Counts, *, status: str, has_changes: bool) -> Counts:
     return Counts(read=row.read, matched=row.matched, unchanged=0 if tells_outcomes else row.unchanged)
 
 
-async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False) -> RunRecord:
+async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False) -> RunTotals:
     """Reads the record of a run that has started; `in_general`: for a text that asks no template."""
     run = await runs.get(tx, org, run_id)
     kept = [] if in_general else await steps.values(tx, org, run_id)
@@ -171,7 +171,7 @@ async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False)
         if row["kind"] == StepKind.SEND:
             sends.add(execution)
     start = journal.get(START)
-    return RunRecord(
+    return RunTotals(
         mode=run.mode,
         template=None if in_general else templates.find(run.template_id),
         inputs=start.output["inputs"] if start is not None and isinstance(start.output, dict) else {},

@@ -18,11 +18,11 @@ from steward.model.refusals import NotConnected
 from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
-from steward.runs import doubts, ledger, rounds
+from steward.runs import connection_checks, ledger, rounds
+from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent
-from steward.runs.partly import OUTCOME_OF_EFFECT
 from steward.runs.rounds import Piece, Round
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 
 REREAD_AFTER = timedelta(seconds=60)
 ATTEMPTS = 5
@@ -54,7 +54,7 @@ class MustWait(Exception):
 async def apply(applying: Applying) -> None:
     """Applies every change to its end, each part at most once, the parts of a change in order.
 
-    Raises Fenced (the lease is gone), CancelAsked (between two requests), MustWait.
+    Raises LeaseLost (the lease is gone), CancelRequested (between two requests), MustWait.
     """
     await ledger.settle_known(applying)
     while unsettled := applying.unsettled():
@@ -70,7 +70,7 @@ async def _play(applying: Applying, planned: Round) -> None:
     pieces = [piece for request in planned.requests for piece in request]
     if not pieces:
         return
-    reread_at = applying.tools.clock.monotonic()
+    reread_at = applying.ctx.clock.monotonic()
     going = {piece.key for piece in rounds.one_of_each_object(await _reread(applying, pieces))}
     is_first = True
     for request in planned.requests:
@@ -90,14 +90,14 @@ def _size(applying: Applying, pieces: Sequence[Piece]) -> int:
     part = pieces[0].part
     if not applying.goes_beside_others(part):
         return len(pieces)
-    return applying.tools.batch_sizes.next(part, most=len(pieces))
+    return applying.ctx.batch_sizes.next(part, most=len(pieces))
 
 
 async def _wait(applying: Applying, seconds: float) -> None:
     """Waits before the next round. Raises MustWait for a wait that is long."""
     if seconds > SHORT_WAIT_SECONDS:
         raise MustWait(seconds)
-    await applying.tools.clock.sleep(seconds)
+    await applying.ctx.clock.sleep(seconds)
 
 
 async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
@@ -106,10 +106,10 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     is_blind = operation.recovery_of(pieces[0].part) is Recovery.BLIND
     if is_blind or operation.guard == "compare_and_swap":
         return pieces
-    tools, lease = applying.tools, applying.lease
+    ctx, lease = applying.ctx, applying.lease
     connection = applying.connections[pieces[0].part.integration_id]
     try:
-        reader = await tools.access.reader(lease.org, connection, urgency=Urgency.WRITE)
+        reader = await ctx.access.reader(lease.org, connection, urgency=Urgency.WRITE)
         seen = await reader.current([piece.part for piece in pieces])
     except NotConnected as refusal:
         await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])
@@ -164,7 +164,7 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
 
 async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]) -> None:
     asked = [piece.part.integration_id for piece in pieces]
-    await doubts.look_soon(applying.tools, applying.lease.org, asked, kinds=kinds)
+    await connection_checks.look_soon(applying.ctx, applying.lease.org, asked, kinds=kinds)
 
 
 async def _send(
@@ -173,11 +173,11 @@ async def _send(
     """Stores the intents, makes the call and stores its outcomes; returns None when the next request may
     follow, else the seconds to wait before a new round.
 
-    `is_first`: no request was sent since the objects were read again. Raises Fenced, CancelAsked.
+    `is_first`: no request was sent since the objects were read again. Raises LeaseLost, CancelRequested.
     """
-    tools, lease = applying.tools, applying.lease
-    await tools.hold(lease)
-    if tools.clock.monotonic() - reread_at > REREAD_AFTER.total_seconds():
+    ctx, lease = applying.ctx, applying.lease
+    await ctx.wait_for_lease(lease)
+    if ctx.clock.monotonic() - reread_at > REREAD_AFTER.total_seconds():
         # What was read is too old to be written on. Where not even the first request was in time, that is an
         # attempt: the account is too slow to be read.
         await _give_up(applying, _again(applying, pieces) if is_first else [])
@@ -187,7 +187,7 @@ async def _send(
     failpoint("before_intent")
     intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
     try:
-        await tools.engine.write(tools.clock.now(), intend, org=lease.org)
+        await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
     except AttemptsSpent as spent:
         await _give_up(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
@@ -195,7 +195,7 @@ async def _send(
     outcomes = await _call(applying, batch)
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
-    await tools.engine.write(tools.clock.now(), settle, org=lease.org)
+    await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
     failpoint("after_outcome")
     await _doubt(applying, pieces, [outcome.error for outcome in outcomes])
     return await _learn(applying, pieces, outcomes)
@@ -203,20 +203,20 @@ async def _send(
 
 async def _call(applying: Applying, batch: Batch) -> list[WriteOutcome]:
     """Makes the one request of a batch whose intents are stored, and learns the size of the next from it."""
-    tools, part = applying.tools, batch.parts[0]
+    ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
-    grant = _grant(tools, applying.lease, effects, change_hash=applying.change_hash)
+    grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash)
     try:
-        writer: Writer = await tools.access.writer(applying.lease.org, connection, grant)
-        began = tools.clock.monotonic()
+        writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
+        began = ctx.clock.monotonic()
         outcomes = await writer.apply(batch)
     except NotConnected as refusal:  # disconnected since it was read: nothing left
         return [WriteOutcome(WriteState.REFUSED, reason=refusal.message)] * len(batch.parts)
     states = {outcome.state for outcome in outcomes}
     if states & {WriteState.APPLIED, WriteState.UNKNOWN}:
-        seconds, is_answered = tools.clock.monotonic() - began, WriteState.APPLIED in states
-        tools.batch_sizes.note(part, items=len(batch.parts), seconds=seconds, is_answered=is_answered)
+        seconds, is_answered = ctx.clock.monotonic() - began, WriteState.APPLIED in states
+        ctx.batch_sizes.note(part, items=len(batch.parts), seconds=seconds, is_answered=is_answered)
     return outcomes
 
 
@@ -250,25 +250,32 @@ async def _give_up(applying: Applying, pieces: Sequence[Piece]) -> None:
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, UNREACHABLE) for piece in pieces])
 
 
-def _grant(tools: Tools, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str) -> WriteGrant:
+def _grant(
+    ctx: WorkerContext, lease: Lease, effects: dict[str, IntegrationId], *, change_hash: str
+) -> WriteGrant:
     return WriteGrant(
         org=lease.org,
         run=lease.run,
         epoch=lease.epoch,
         change_hash=change_hash,
         effects=effects,
-        confirmed_until=tools.confirmed_until,
-        send_by=tools.clock.now() + SEND_WITHIN,
+        confirmed_until=ctx.confirmed_until,
+        send_by=ctx.clock.now() + SEND_WITHIN,
     )
 
 
 async def repeat(
-    tools: Tools, lease: Lease, connection: Connection, *, parts: Sequence[Part], found: Sequence[Effect]
+    ctx: WorkerContext,
+    lease: Lease,
+    connection: Connection,
+    *,
+    parts: Sequence[Part],
+    found: Sequence[Effect],
 ) -> list[WriteOutcome] | None:
     """Asks the account once more for a whole batch under the key it was sent with (engine 11.1, keyed).
 
     `found` are all effects of that batch; their intents are kept since it was first sent. What the account
-    did then it does not do again. None when the batch cannot be made again as it was. Raises Fenced,
+    did then it does not do again. None when the batch cannot be made again as it was. Raises LeaseLost,
     NotConnected.
     """
     keys = tuple(effect.key for effect in found)
@@ -276,10 +283,10 @@ async def repeat(
         return None
     if any(effect.request_sha256 != request_hash([part]) for effect, part in zip(found, parts, strict=True)):
         raise RuntimeError(f"batch {found[0].batch_key} would be another request than it was")
-    await tools.hold(lease)
+    await ctx.wait_for_lease(lease)
     effects = {effect.key: connection.integration_id for effect in found}
-    grant = _grant(tools, lease, effects, change_hash=request_hash(parts))
-    writer: Writer = await tools.access.writer(lease.org, connection, grant)
+    grant = _grant(ctx, lease, effects, change_hash=request_hash(parts))
+    writer: Writer = await ctx.access.writer(lease.org, connection, grant)
     failpoint("before_repeat")
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))
     failpoint("after_repeat")

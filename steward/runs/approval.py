@@ -24,7 +24,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
 from steward.run_queue import ending
-from steward.runs.tools import CancelAsked, Fenced
+from steward.runs.worker_context import CancelRequested, LeaseLost
 
 LARGE_PERCENT = 20
 MANY_OBJECTS = 200
@@ -51,7 +51,7 @@ class Asked:
 
 
 async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
-    """Turns all held changes of the run into one approval and parks it. Raises Fenced, CancelAsked."""
+    """Turns all held changes of the run into one approval and parks it. Raises LeaseLost, CancelRequested."""
     approval = ApprovalId(new_id(tx.now))
     only_sends = all(item.proposal.action is Action.SEND for item in asked.items)
     actions = Counter(str(item.proposal.action) for item in asked.items)
@@ -81,10 +81,10 @@ async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
         tx, lease, approval=approval, expires_at=expires_at, leased_ms=asked.leased_ms
     )
     if not parked:
-        ours, cancel = await run_queue.held_by(tx, lease)
-        raise CancelAsked(cancel) if ours and cancel is not None else Fenced(lease)
+        ours, cancel = await run_queue.lock_lease(tx, lease)
+        raise CancelRequested(cancel) if ours and cancel is not None else LeaseLost(lease)
     await approvals.insert(tx, lease.org, record, integration=asked.automation.integration_id)
-    await run_queue.set_facts(tx, lease.org, lease.run, code=None, message=None, summary=asked.summary)
+    await run_queue.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=asked.summary)
     return approval
 
 

@@ -25,11 +25,11 @@ async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
 
 async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bool:
     """One try by the run's present state; False when a worker or a decision moved it meanwhile."""
-    hot = await run_queue.hot(tx, actor.org, run)
+    hot = await run_queue.read_state(tx, actor.org, run)
     if hot is None or hot.status in TERMINAL:
         raise WrongState("This run has ended. It can no longer be cancelled.")
     begun = hot.status is RunStatus.RUNNING or (hot.status is RunStatus.QUEUED and hot.started_at is not None)
     if begun:
         vt = await fair.present(tx)
-        return await run_queue.ask_to_cancel(tx, actor.org, run, code="by_person", vt=vt)
+        return await run_queue.request_cancel(tx, actor.org, run, code="by_person", vt=vt)
     return await ending.end(tx, actor.org, run, automation=automation, since=hot.status, how=ending.BY_PERSON)

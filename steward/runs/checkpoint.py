@@ -20,7 +20,7 @@ from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepStatus
 from steward.model.run import Counts
-from steward.runs.tools import Fenced
+from steward.runs.worker_context import LeaseLost
 from steward.steps.base import MemoryWrite
 
 
@@ -54,7 +54,7 @@ class Checkpoint(NamedTuple):  # one is made for each step: half of what a froze
 
 
 async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
-    """Writes the checkpoint durably; the code of a wish to cancel, if any. Raises Fenced.
+    """Writes the checkpoint durably; the code of a wish to cancel, if any. Raises LeaseLost.
 
     What most steps leave behind, a row and a value, may share one call with other runs' (engine 2).
     """
@@ -71,7 +71,7 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     )
     ours, cancel = await engine.write(now, shared, org=lease.org)
     if not ours:
-        raise Fenced(lease)
+        raise LeaseLost(lease)
     return cancel
 
 
@@ -82,14 +82,14 @@ def plain_point(point: Checkpoint, ended: Ended, value: StepValue, now: datetime
 
 
 async def write(tx: Tx, point: Checkpoint) -> str | None:
-    """Writes the checkpoint; the code of a wish to cancel, if any. Raises Fenced."""
+    """Writes the checkpoint; the code of a wish to cancel, if any. Raises LeaseLost."""
     lease = point.lease
     if point.ended is not None:
         ours, cancel = await run_queue.advance(tx, lease, seq=point.seq)
     else:
-        ours, cancel = await run_queue.held_by(tx, lease)
+        ours, cancel = await run_queue.lock_lease(tx, lease)
     if not ours:
-        raise Fenced(lease)
+        raise LeaseLost(lease)
     if point.ended is not None:
         await steps.append(tx, lease.org, lease.run, row(point.seq, point.ended, tx.now))
     if point.value is not None:

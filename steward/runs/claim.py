@@ -20,7 +20,7 @@ from steward.database.runs import steps
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.fast_runs import Beginning, Leased
 from steward.database.runs.steps import StepValue, ValueState
-from steward.database.runs.transitions import Hot, Lease
+from steward.database.runs.transitions import Lease, RunState
 from steward.failpoint import failpoint
 from steward.model.automation import Automation, AutomationState, Kind
 from steward.model.connection import AutomationConnection
@@ -29,7 +29,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.run_queue.summaries import START
 from steward.runs import finish
-from steward.runs.tools import Fenced, Tools
+from steward.runs.worker_context import LeaseLost, WorkerContext
 from steward.steps.base import StoreEvent
 
 BATCH = 50
@@ -38,24 +38,24 @@ LONGEST = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedRun:
     """A run in hand: what it runs, and its journal so far."""
 
     lease: Lease
     run: Run
-    hot: Hot
+    hot: RunState
     automation: Automation
     journal: tuple[StepValue, ...]
     is_old: bool = False  # it began so long ago that it takes no further step
 
 
-async def claim(tools: Tools, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
+async def claim(ctx: WorkerContext, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
     """Leases up to `free` runs, none of the organisations that are at their cap."""
     wanted = min(free, BATCH)
     if wanted <= 0:
         return []
     take = partial(_take, worker=worker, free=wanted, full=list(full))
-    leases = await tools.engine.write(tools.clock.now(), AtOnce(take))
+    leases = await ctx.engine.write(ctx.clock.now(), AtOnce(take))
     failpoint("after_claim")
     return leases
 
@@ -72,36 +72,36 @@ class _Taking:
     """A lease to be judged, and with what."""
 
     lease: Lease
-    tools: Tools
+    ctx: WorkerContext
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
     """A judged run; `apart`: it is not of the usual kind, and has to be judged by itself."""
 
-    taken: Taken | None = None
+    taken: ClaimedRun | None = None
     apart: bool = False
 
 
-async def take_up(tools: Tools, lease: Lease) -> Taken | None:
-    """As `begin`, durably; most runs share one call with others taken at the same time. Raises Fenced."""
-    now = tools.clock.now()
-    if lease.is_fresh:
-        shared = Shared(_Taking(lease, tools), _begin_alone, _begin_together, at_once=True)
-        begun = await tools.engine.write(now, shared, org=lease.org)
+async def start_claimed(ctx: WorkerContext, lease: Lease) -> ClaimedRun | None:
+    """As `begin`, durably; most runs share one call with others taken at the same time. Raises LeaseLost."""
+    now = ctx.clock.now()
+    if lease.is_first_start:
+        shared = Shared(_Taking(lease, ctx), _begin_alone, _begin_together, at_once=True)
+        begun = await ctx.engine.write(now, shared, org=lease.org)
         if not begun.apart:
             return begun.taken
-    return await tools.engine.write(now, partial(begin, lease=lease, tools=tools), org=lease.org)
+    return await ctx.engine.write(now, partial(begin, lease=lease, ctx=ctx), org=lease.org)
 
 
 async def _begin_alone(tx: Tx, taking: _Taking) -> _Begun:
-    return _Begun(await begin(tx, lease=taking.lease, tools=taking.tools))
+    return _Begun(await begin(tx, lease=taking.lease, ctx=taking.ctx))
 
 
 async def _begin_together(tx: Tx, takings: Sequence[_Taking]) -> list[_Begun]:
     """Makes those running that are taken for the first time and that nothing refuses (engine 6)."""
     read = await plain_runs.leased(tx, [taking.lease for taking in takings])
-    templates = takings[0].tools.templates
+    templates = takings[0].ctx.templates
     starts = {
         one.lease.run: (one, _start(one.automation))
         for one in read
@@ -147,43 +147,43 @@ def _start(automation: Automation) -> dict[str, JsonValue]:
     }
 
 
-def _taken(one: Leased, started: dict[str, JsonValue], now: datetime) -> Taken:
+def _taken(one: Leased, started: dict[str, JsonValue], now: datetime) -> ClaimedRun:
     value = StepValue(START, "", 0, ValueState.DONE, started)
     run = replace(one.run, status=RunStatus.RUNNING, started_at=now)
-    return Taken(one.lease, run, replace(one.hot, started_at=now), one.automation, (value,))
+    return ClaimedRun(one.lease, run, replace(one.hot, started_at=now), one.automation, (value,))
 
 
-async def begin(tx: Tx, *, lease: Lease, tools: Tools) -> Taken | None:
-    """Judges a run taken for the first time and makes it running; None when it ended. Raises Fenced."""
-    hot = await run_queue.hot(tx, lease.org, lease.run)
+async def begin(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun | None:
+    """Judges a run taken for the first time and makes it running; None when it ended. Raises LeaseLost."""
+    hot = await run_queue.read_state(tx, lease.org, lease.run)
     if hot is None:
         return None
     automation = await automations.get(tx, lease.org, hot.automation)
     run = await runs.get(tx, lease.org, lease.run)
     if hot.status is RunStatus.QUEUED:
         fresh = hot.started_at is None
-        if fresh and (refused := await _refusal(tx, tools, automation, run)):
-            rules = tools.automation_rules
+        if fresh and (refused := await _refusal(tx, ctx, automation, run)):
+            rules = ctx.automation_rules
             await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
             return None
         if fresh and run.mode is Mode.LIVE:
             await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run (engine 2)
         if not await run_queue.start(tx, lease):
-            raise Fenced(lease)
+            raise LeaseLost(lease)
         if fresh:
             return await _fresh(tx, lease, run, hot, automation)
-    elif not (await run_queue.held_by(tx, lease))[0]:  # ended or lost since it was claimed (engine 6)
-        raise Fenced(lease)
+    elif not (await run_queue.lock_lease(tx, lease))[0]:  # ended or lost since it was claimed (engine 6)
+        raise LeaseLost(lease)
     journal = await steps.values(tx, lease.org, lease.run)
     is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
-    return Taken(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
+    return ClaimedRun(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
 
 
-async def _refusal(tx: Tx, tools: Tools, automation: Automation, run: Run) -> finish.End | None:
+async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run) -> finish.End | None:
     """Contract 4.3, "a worker takes it", in the order of engine 4.2."""
     if automation.state is AutomationState.ARCHIVED:
         return finish.End(RunStatus.REFUSED, "archived", "The automation was archived.")
-    found = await readiness.obstacle(tx, automation, templates=tools.templates)
+    found = await readiness.obstacle(tx, automation, templates=ctx.templates)
     if found is not None and found.code == "switched_off":
         return finish.End(RunStatus.REFUSED, found.code, found.message)
     if run.plan_version is not None and run.plan_version != automation.plan_version:
@@ -192,7 +192,7 @@ async def _refusal(tx: Tx, tools: Tools, automation: Automation, run: Run) -> fi
     return finish.End(RunStatus.REFUSED, found.code, found.message) if found is not None else None
 
 
-async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automation) -> Taken:
+async def _fresh(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
     """What only the first start does: versions, the journal's first row, the automation's last run."""
     versions = (automation.version, automation.template_version)
     if versions != (run.automation_version, run.template_version):
@@ -208,7 +208,7 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: Hot, automation: Automatio
     value = StepValue(START, "", 0, ValueState.DONE, started)
     await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
     started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
-    return Taken(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
+    return ClaimedRun(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
 
 
 async def _event(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
@@ -217,13 +217,13 @@ async def _event(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> Jso
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
 
 
-def asks(taken: "Taken") -> bool:
+def asks(taken: "ClaimedRun") -> bool:
     """Whether the sends of a workflow's run wait for approval, as when it started."""
     kept = next((value.output for value in taken.journal if value.name == START), None)
     return not isinstance(kept, dict) or kept.get("asks") is not False
 
 
-def event_of(taken: "Taken") -> StoreEvent | None:
+def event_of(taken: "ClaimedRun") -> StoreEvent | None:
     """The event the run came from, as it was told when it first started; None for other runs."""
     event = taken.run.event
     kept = next((value.output for value in taken.journal if value.name == START), None)

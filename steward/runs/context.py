@@ -19,8 +19,8 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
 from steward.outbound.web import KIND, NO_CONNECTION, WebReads
-from steward.runs.claim import Taken, event_of
-from steward.runs.tools import Tools, check_wanted
+from steward.runs.claim import ClaimedRun, event_of
+from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 
@@ -59,7 +59,7 @@ class Noting:
 class Remembered:
     """The automation's memory, read when a step asks."""
 
-    tools: Tools
+    ctx: WorkerContext
     org: OrgId
     automation: AutomationId
 
@@ -70,12 +70,12 @@ class Remembered:
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
         """What another automation of the organisation remembers in a space."""
         look = partial(memory.of_space, org=self.org, automation=automation, space=space)
-        return await self.tools.engine.read(self.tools.clock.now(), look, org=self.org)
+        return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
         """What all the organisation's automations of a template remember."""
         look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
-        return await self.tools.engine.read(self.tools.clock.now(), look, org=self.org)
+        return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
 
 
 @dataclass(slots=True)
@@ -97,32 +97,32 @@ class Opened:
 NOTHING = Opened({}, {}, None, {})  # for a run that only ends: it reads and writes nothing more
 
 
-async def open_connections(tools: Tools, taken: Taken) -> Opened:
+async def open_connections(ctx: WorkerContext, taken: ClaimedRun) -> Opened:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = taken.automation
-    named = readiness.connections_of(automation, tools.templates)
+    named = readiness.connections_of(automation, ctx.templates)
     if not named and automation.kind is not Kind.WORKFLOW:
         return Opened({}, {}, None, {})
     look = partial(connections.among, org=automation.org, integrations=named)
-    found = dict(await tools.engine.read(tools.clock.now(), look, org=automation.org)) if named else {}
+    found = dict(await ctx.engine.read(ctx.clock.now(), look, org=automation.org)) if named else {}
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
-    still_wanted = partial(check_wanted, tools, taken.lease)
+    still_wanted = partial(check_run_wanted, ctx, taken.lease)
     store: StoreAccess | None = None
     for integration, connection in found.items():
-        opened = await tools.access.reader(automation.org, connection, still_wanted=still_wanted)
+        opened = await ctx.access.reader(automation.org, connection, still_wanted=still_wanted)
         reader = Noting(opened, connection, touched)
-        changes = tools.access.changes(connection.kind)
+        changes = ctx.access.changes(connection.kind)
         if integration == automation.integration_id:
             store = StoreAccess(connection, reader, changes)
         else:
             access[integration] = AccountAccess(connection, reader, changes)
     if automation.kind is Kind.WORKFLOW:
-        found[NO_CONNECTION] = _nowhere(automation.org, tools)
+        found[NO_CONNECTION] = _nowhere(automation.org, ctx)
     return Opened(found, access, store, touched)
 
 
-def _nowhere(org: OrgId, tools: Tools) -> Connection:
+def _nowhere(org: OrgId, ctx: WorkerContext) -> Connection:
     """What stands for "no connection" where a workflow's request goes to an address of its own."""
     return Connection(
         org=org,
@@ -138,7 +138,7 @@ def _nowhere(org: OrgId, tools: Tools) -> Connection:
         account_label=None,
         facts={},
         version=1,
-        connected_at=tools.clock.now(),
+        connected_at=ctx.clock.now(),
         last_ok_at=None,
         checked_at=None,
         last_error=None,
@@ -146,8 +146,8 @@ def _nowhere(org: OrgId, tools: Tools) -> Connection:
 
 
 def step_context(
-    tools: Tools,
-    taken: Taken,
+    ctx: WorkerContext,
+    taken: ClaimedRun,
     opened: Opened,
     outputs: Mapping[str, JsonValue],
     outcomes: Mapping[str, Sequence[Outcome]],
@@ -161,22 +161,22 @@ def step_context(
         mode=run.mode,
         inputs=automation.inputs,
         zone=automation.timezone,
-        now=tools.clock.now(),
+        now=ctx.clock.now(),
         day=nominal_day(run, automation),
         event=event_of(taken),
         store=opened.store,
         accounts=opened.access,
         outputs=outputs,
-        memory=Remembered(tools, run.org, run.automation_id),
-        web=_web(tools, taken) if automation.kind is Kind.WORKFLOW else None,
+        memory=Remembered(ctx, run.org, run.automation_id),
+        web=_web(ctx, taken) if automation.kind is Kind.WORKFLOW else None,
         reads=tuple(one.integration_id for one in automation.connections),
         automation_created_at=automation.created_at,
         outcomes=outcomes,
     )
 
 
-def _web(tools: Tools, taken: Taken) -> WebReads:
-    return tools.access.web(taken.run.org, still_wanted=partial(check_wanted, tools, taken.lease))
+def _web(ctx: WorkerContext, taken: ClaimedRun) -> WebReads:
+    return ctx.access.web(taken.run.org, still_wanted=partial(check_run_wanted, ctx, taken.lease))
 
 
 def nominal_day(run: Run, automation: Automation) -> date:

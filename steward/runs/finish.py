@@ -21,8 +21,8 @@ from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
 from steward.run_queue import queue as lane
-from steward.runs import partly
-from steward.runs.tools import Fenced
+from steward.runs import change_outcomes
+from steward.runs.worker_context import LeaseLost
 
 FAILURES_TO_PAUSE = 5
 RESULT_BYTES = 65_536
@@ -44,12 +44,12 @@ class End:
 async def finish(
     tx: Tx, lease: Lease, end: End, *, automation: AutomationId, mode: Mode, rules: AutomationRules
 ) -> None:
-    """Ends the run under its lane's lock and promotes the next. Raises Fenced."""
+    """Ends the run under its lane's lock and promotes the next. Raises LeaseLost."""
     org = lease.org
     await lanes.lock(tx, org, [automation])
     if not await run_queue.finish(tx, lease, end.status):
-        raise Fenced(lease)
-    await run_queue.set_facts(
+        raise LeaseLost(lease)
+    await run_queue.set_outcome(
         tx,
         org,
         lease.run,
@@ -59,10 +59,10 @@ async def finish(
         result=end.result if end.status in (RunStatus.SUCCEEDED, RunStatus.FAILED) else None,
     )
     if end.status is not RunStatus.SUCCEEDED:
-        await partly.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
+        await change_outcomes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
     if mode is Mode.TEST:
         return
-    await lane.release(tx, org, automation)
+    await lane.promote_next(tx, org, automation)
     await _streak(tx, lease, end, automation, rules=rules)
 
 
@@ -91,7 +91,7 @@ class _Ending:
 
 
 async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
-    """Ends a run durably; what ended well may share one call with other runs'. Raises Fenced."""
+    """Ends a run durably; what ended well may share one call with other runs'. Raises LeaseLost."""
     org = wanted.lease.org
     if wanted.went_well:
         shared = Shared(_Ending(wanted), _alone, _together, at_once=True)
@@ -102,11 +102,11 @@ async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
 
 async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Point) -> Closed:
     """Keeps the last step of a run that went well and ends it, in one commit and maybe in one call with other
-    runs'; one that is to be cancelled, or has lost its lane, takes the step alone. Raises Fenced."""
+    runs'; one that is to be cancelled, or has lost its lane, takes the step alone. Raises LeaseLost."""
     shared = Shared(_Ending(wanted, point), _alone, _together, weight=len(point.output), at_once=True)
     closed = await engine.write(now, shared, org=wanted.lease.org)
     if not closed.ours:
-        raise Fenced(wanted.lease)
+        raise LeaseLost(wanted.lease)
     return closed
 
 
@@ -142,8 +142,8 @@ async def _together(tx: Tx, endings: Sequence[_Ending]) -> Sequence[Closed]:
                 one.wanted.automation,
                 one.wanted.mode is Mode.LIVE,
                 one.wanted.end.message,
-                run_queue.kept(one.wanted.end.summary),
-                run_queue.kept(one.wanted.end.result),
+                run_queue.json_text(one.wanted.end.summary),
+                run_queue.json_text(one.wanted.end.result),
                 one.point,
             )
             for one in endings
@@ -165,7 +165,7 @@ async def _streak(
 
 def fitting(result: JsonObject | None) -> JsonObject | None:
     """A result of at most 64 KiB: its longest list is halved until it fits (contract 3.2)."""
-    while result is not None and len((run_queue.kept(result) or "").encode()) > RESULT_BYTES:
+    while result is not None and len((run_queue.json_text(result) or "").encode()) > RESULT_BYTES:
         lists = {key: value for key, value in result.items() if _is_list(value)}
         longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
         if longest is None or not _items(lists[longest]):

@@ -27,10 +27,10 @@ from steward.model.change import (
 )
 from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
-from steward.runs import partly
-from steward.runs.partly import OUTCOME_OF_EFFECT
+from steward.runs import change_outcomes
+from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.rounds import Known, Piece, UnsentOutcome
-from steward.runs.tools import CancelAsked, Fenced, Tools
+from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
 
 SEND_WITHIN = timedelta(seconds=5)
 CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
@@ -48,7 +48,7 @@ class AttemptsSpent(Exception):
 class Applying:
     """The changes of one step being applied, and what is known of their parts so far."""
 
-    tools: Tools
+    ctx: WorkerContext
     lease: Lease
     changes: Sequence[Change]
     connections: Mapping[IntegrationId, Connection]
@@ -101,16 +101,16 @@ class Applying:
 
     def tell(self) -> None:
         """Lets the run's `current_step` say how many of the step's changes are done."""
-        progress = self.tools.progress.get(self.lease.run)
+        progress = self.ctx.progress.get(self.lease.run)
         if progress is not None:
             total = self.done + len(self.changes)
             done = total - len(self.unsettled())
-            self.tools.progress[self.lease.run] = replace(progress, done=done, total=total)
+            self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
 
     def operation(self, part: Part) -> ChangeOp[Any]:
         """The connector's definition of what the part does."""
         kind = self.connections[part.integration_id].kind
-        return self.tools.access.changes(kind)[part.operation]
+        return self.ctx.access.changes(kind)[part.operation]
 
     def goes_beside_others(self, part: Part) -> bool:
         """Whether the part sets a value of a store's object that can be put back, so that the order among
@@ -128,13 +128,13 @@ def remember(applying: Applying, settled: Sequence[Effect]) -> None:
 
 
 async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
-    """Stores the intents of one call. Raises Fenced, CancelAsked, AttemptsSpent."""
+    """Stores the intents of one call. Raises LeaseLost, CancelRequested, AttemptsSpent."""
     lease = applying.lease
-    is_held, cancel = await run_queue.held_by(tx, lease)
+    is_held, cancel = await run_queue.lock_lease(tx, lease)
     if not is_held:
-        raise Fenced(lease)
+        raise LeaseLost(lease)
     if cancel is not None:
-        raise CancelAsked(cancel)
+        raise CancelRequested(cancel)
     intents = [_intent(applying, piece, key) for piece in pieces]
     stored = await effects.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     left = {intent.key: intent for intent in intents if intent.key not in stored}
@@ -151,7 +151,7 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
 
 
 def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
-    rules = applying.tools.rules
+    rules = applying.ctx.rules
     recovery = applying.operation(piece.part).recovery_of(piece.part)
     deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
     quiet = 0 if recovery is Recovery.KEYED else int(rules.settle_quiet.total_seconds() * 1000)
@@ -171,11 +171,11 @@ def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
 async def settle(
     tx: Tx, *, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
 ) -> None:
-    """Stores the outcomes of one call, and of the changes that are complete with it. Raises Fenced."""
+    """Stores the outcomes of one call, and of the changes that are complete with it. Raises LeaseLost."""
     lease = applying.lease
-    is_held, _ = await run_queue.held_by(tx, lease)
+    is_held, _ = await run_queue.lock_lease(tx, lease)
     if not is_held:
-        raise Fenced(lease)
+        raise LeaseLost(lease)
     settled = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
     ended = [EffectOutcome(piece.key, state, words) for piece, state, words in settled]
     await effects.settle(tx, lease.org, ended, by="call")
@@ -222,7 +222,7 @@ def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
 
 
 async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -> None:
-    """Stores outcomes found without a call: nothing was sent for these parts. Raises Fenced, CancelAsked."""
+    """Stores outcomes of parts for which nothing was sent. Raises LeaseLost, CancelRequested."""
     if not verdicts:
         return
     lease = applying.lease
@@ -230,37 +230,37 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
         applying.known[piece.key] = (outcome, words)
 
     async def store(tx: Tx) -> str | None:
-        is_held, cancel = await run_queue.held_by(tx, lease)
+        is_held, cancel = await run_queue.lock_lease(tx, lease)
         if not is_held:
-            raise Fenced(lease)
+            raise LeaseLost(lease)
         await _settle_changes(tx, applying, [piece.change for piece, _, _ in verdicts], applying.known)
         return cancel
 
-    cancel = await applying.tools.engine.write(applying.tools.clock.now(), store, org=lease.org)
+    cancel = await applying.ctx.engine.write(applying.ctx.clock.now(), store, org=lease.org)
     failpoint("after_unsent")
     if cancel is not None:
-        raise CancelAsked(cancel)
+        raise CancelRequested(cancel)
 
 
 async def settle_known(applying: Applying) -> None:
     """Changes all of whose parts the ledger knows, after a crash or a settling, get their outcome."""
 
     async def store(tx: Tx) -> None:
-        is_held, _ = await run_queue.held_by(tx, applying.lease)
+        is_held, _ = await run_queue.lock_lease(tx, applying.lease)
         if not is_held:
-            raise Fenced(applying.lease)
+            raise LeaseLost(applying.lease)
         await _settle_changes(tx, applying, applying.changes, applying.known)
 
     if applying.known:
-        await applying.tools.engine.write(applying.tools.clock.now(), store, org=applying.lease.org)
+        await applying.ctx.engine.write(applying.ctx.clock.now(), store, org=applying.lease.org)
 
 
 async def _settle_changes(tx: Tx, applying: Applying, touched: Sequence[Change], known: Known) -> None:
-    """Stores the outcome of each change whose every part is known (runs/partly.py)."""
+    """Stores the outcome of each change whose every part is known (`change_outcomes.py`)."""
     settled = []
     for change in {change.id: change for change in touched}.values():
         results = [known.get(piece.key) for piece in applying.pieces(change)]
-        result = partly.change_result(change.proposal.parts, results, goes_on=True)
+        result = change_outcomes.change_result(change.proposal.parts, results, goes_on=True)
         if result is not None and None not in results:
             settled.append(SettledChange(change.id, *result))
     await changes.settle(tx, applying.lease.org, applying.lease.run, settled)

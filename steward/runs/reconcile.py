@@ -26,8 +26,8 @@ from steward.model.refusals import NotConnected
 from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.turns import Urgency
 from steward.run_queue import summaries
-from steward.runs import apply, finish, partly
-from steward.runs.tools import Fenced, Tools
+from steward.runs import apply, change_outcomes, finish
+from steward.runs.worker_context import LeaseLost, WorkerContext
 
 GIVE_UP = timedelta(hours=24)
 READ_TOGETHER = 100
@@ -74,14 +74,14 @@ async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> Opened:
     return Opened(tx.now, found, items, await connections.among(tx, org, named))
 
 
-async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
+async def settle_run(ctx: WorkerContext, lease: Lease) -> datetime | None:
     """Settles what can be settled of a run in hand; until when the run has to sleep, or None.
 
     Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight.
-    Raises Fenced.
+    Raises LeaseLost.
     """
-    ledger = await tools.engine.read(
-        tools.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
+    ledger = await ctx.engine.read(
+        ctx.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
     )
     now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead (engine 1, P8)
     open_ = [effect for effect in ledger.effects if _needs(effect)]
@@ -91,13 +91,13 @@ async def settle_run(tools: Tools, lease: Lease) -> datetime | None:
         if effect.key in asked:
             continue
         left = [each for each in due if each.key not in asked]
-        found = await _repeated(tools, lease, ledger, effect)
-        found = found or await _read_together(tools, lease.org, ledger, left)
-        verdicts = found or [await _find_out(tools, lease.org, ledger, effect)]
+        found = await _repeated(ctx, lease, ledger, effect)
+        found = found or await _read_together(ctx, lease.org, ledger, left)
+        verdicts = found or [await _find_out(ctx, lease.org, ledger, effect)]
         asked |= {verdict.effect.key for verdict in verdicts}
         keep = partial(_keep_all, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         failpoint("before_settle")
-        await tools.engine.write(tools.clock.now(), keep, org=lease.org)
+        await ctx.engine.write(ctx.clock.now(), keep, org=lease.org)
         failpoint("after_settle")
         again = [verdict.again_at for verdict in verdicts if verdict.again_at is not None]
         if again:
@@ -113,7 +113,7 @@ def _needs(effect: Effect) -> bool:
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.BLIND)
 
 
-async def _repeated(tools: Tools, lease: Lease, ledger: Opened, effect: Effect) -> list[Verdict]:
+async def _repeated(ctx: WorkerContext, lease: Lease, ledger: Opened, effect: Effect) -> list[Verdict]:
     """What asking again under the same key told of a whole batch; empty when it is to be read back.
 
     Only what the account itself decided counts: while nothing of it is answered, the first attempt may have
@@ -131,7 +131,7 @@ async def _repeated(tools: Tools, lease: Lease, ledger: Opened, effect: Effect) 
     )
     try:
         parts = [ledger.part(each) for each in batch]
-        outcomes = await apply.repeat(tools, lease, connection, parts=parts, found=batch)
+        outcomes = await apply.repeat(ctx, lease, connection, parts=parts, found=batch)
     except NotConnected:
         return []
     if outcomes is None:
@@ -157,7 +157,9 @@ def _told(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
     return Verdict(effect, state, by="call", message=words)
 
 
-async def _read_together(tools: Tools, org: OrgId, ledger: Opened, left: Sequence[Effect]) -> list[Verdict]:
+async def _read_together(
+    ctx: WorkerContext, org: OrgId, ledger: Opened, left: Sequence[Effect]
+) -> list[Verdict]:
     """What a page read from a store tells of the first of `left` and others of its kind, after a lost batch.
 
     Empty when there are no others, or when they cannot be read so: then the first is read by itself.
@@ -177,16 +179,16 @@ async def _read_together(tools: Tools, org: OrgId, ledger: Opened, left: Sequenc
     if len(page) < 2 or first not in page:
         return []
     try:
-        reader = await tools.access.reader(org, connection, urgency=Urgency.WRITE)
+        reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
         seen = await reader.current([ledger.part(effect) for effect in page])
     except (CallError, NotConnected):
         return []
-    operation = tools.access.changes(connection.kind)[name]
+    operation = ctx.access.changes(connection.kind)[name]
     pairs = zip(page, seen, strict=True)
     return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
 
 
-async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
+async def _find_out(ctx: WorkerContext, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
     now = ledger.now
     if effect.recovery is Recovery.BLIND:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
@@ -195,7 +197,7 @@ async def _find_out(tools: Tools, org: OrgId, ledger: Opened, effect: Effect) ->
         return _later(effect, now)
     part = ledger.part(effect)
     try:
-        reader = await tools.access.reader(org, connection, urgency=Urgency.WRITE)
+        reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
         if effect.recovery is Recovery.MARKED:
             return await _search(effect, await reader.find_marker(part, effect.key), now)
         seen = await reader.confirm(part)
@@ -234,7 +236,7 @@ def _later(effect: Effect, now: datetime) -> Verdict:
 async def _keep_all(
     tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdicts: Sequence[Verdict]
 ) -> None:
-    """All that was found out together. Raises Fenced."""
+    """All that was found out together. Raises LeaseLost."""
     for verdict in verdicts:
         await _keep(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
     if lease is not None and any(verdict.state is EffectState.DONE for verdict in verdicts):
@@ -242,12 +244,12 @@ async def _keep_all(
 
 
 async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdict: Verdict) -> None:
-    """Writes what was found out, and the change's outcome with it. Raises Fenced."""
+    """Writes what was found out, and the change's outcome with it. Raises LeaseLost."""
     effect = verdict.effect
     if lease is not None:
-        ours, _ = await run_queue.held_by(tx, lease)
+        ours, _ = await run_queue.lock_lease(tx, lease)
         if not ours:
-            raise Fenced(lease)
+            raise LeaseLost(lease)
     if verdict.again_at is not None:
         await effects.postpone(tx, org, effect.key, until=verdict.again_at)
     if verdict.state is None:
@@ -267,8 +269,8 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
 
 async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, goes_on: bool) -> None:
     """Stores the outcome of the change that follows from what was found out, also in a finished run."""
-    results = partly.part_results(change, known)
-    result = partly.change_result(change.proposal.parts, results, goes_on=goes_on)
+    results = change_outcomes.part_results(change, known)
+    result = change_outcomes.change_result(change.proposal.parts, results, goes_on=goes_on)
     if result is not None:
         outcome, message = result
         await changes.settle(tx, org, change.run_id, [SettledChange(change.id, outcome, message)])
@@ -283,17 +285,19 @@ async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
     message = finish.words(run.code, record.counts()) or run.message
     summary = record.summary(run.status, run.code, message)
     result = None if run.result is None else finish.fitting(record.run_summary().result)
-    await run_queue.set_facts(tx, org, run_id, code=run.code, message=message, summary=summary, result=result)
+    await run_queue.set_outcome(
+        tx, org, run_id, code=run.code, message=message, summary=summary, result=result
+    )
 
 
-async def settle_finished(tools: Tools, org: OrgId, run: RunId) -> None:
+async def settle_finished(ctx: WorkerContext, org: OrgId, run: RunId) -> None:
     """Goes on reading back the unknown writes of a finished run, for 24 h (engine 11.4)."""
-    engine, now = tools.engine, tools.clock.now()
+    engine, now = ctx.engine, ctx.clock.now()
     ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
     for effect in ledger.effects:
         if effect.state not in OPEN or effect.settle_after > ledger.now:
             continue
-        verdict = await _find_out(tools, org, ledger, effect)
+        verdict = await _find_out(ctx, org, ledger, effect)
         if not _needs(effect) or ledger.now - effect.intent_at > GIVE_UP:
             verdict = Verdict(effect, None, again_at=ledger.now + timedelta(days=36_500))
         elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect

@@ -29,7 +29,7 @@ BODIES_FOR = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class RetentionRules:
     """The settings retention obeys (contract 8), with their defaults; `file` is the SQLite database."""
 
     history: timedelta = timedelta(days=400)
@@ -38,10 +38,10 @@ class Keeping:
     file: Path | None = None
 
 
-Sweep = Callable[[Engine, datetime, Keeping], Awaitable[int]]
+Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
 
 
-async def sweep_runs(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Runs finished longer ago than is kept, with all they hold."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
@@ -50,7 +50,7 @@ async def sweep_runs(engine: Engine, now: datetime, keeping: Keeping) -> int:
     return await _of_runs(engine, now, await engine.read(now, pick), retention.remove_runs)
 
 
-async def sweep_values(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Values of steps, thirty days after their run's end; by the month on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
@@ -74,7 +74,7 @@ async def _of_runs(
     return removed
 
 
-async def sweep_slots(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Decided slots as old as the runs that are kept."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, AutomationId, int]]:
@@ -88,7 +88,7 @@ async def sweep_slots(engine: Engine, now: datetime, keeping: Keeping) -> int:
     return await engine.write(now, remove, org={org for org, _, _ in found}) if found else 0
 
 
-async def sweep_sessions(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Sessions that have ended."""
 
     async def remove(tx: Tx) -> int:
@@ -100,7 +100,7 @@ async def sweep_sessions(engine: Engine, now: datetime, keeping: Keeping) -> int
 
 
 def _simple(remove: Callable[[Tx], Awaitable[int]]) -> Sweep:
-    async def sweep(engine: Engine, now: datetime, keeping: Keeping) -> int:
+    async def sweep(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
         return await engine.write(now, remove)
 
     return sweep
@@ -114,7 +114,7 @@ async def _failures(tx: Tx) -> int:
     return await retention.remove_tick_failures(tx, tx.now - FAILURES_FOR, ROWS)
 
 
-async def sweep_events(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Store events a month after they came: none is matched or repeated that late."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
@@ -123,7 +123,7 @@ async def sweep_events(engine: Engine, now: datetime, keeping: Keeping) -> int:
     return await _of_events(engine, now, await engine.read(now, pick), events_kept.remove)
 
 
-async def sweep_bodies(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """Bodies of store events after a week; by the month on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
@@ -147,7 +147,7 @@ async def _of_events(
     return removed
 
 
-async def sweep_own_changes(engine: Engine, now: datetime, keeping: Keeping) -> int:
+async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
     """What automations changed, once no event can be its echo any more."""
     removed = 0
 
@@ -182,7 +182,7 @@ SWEEPS: Mapping[str, Sweep] = {
 FULL: Mapping[str, int] = {"runs": RUNS, "occurrences": ROWS, "step_values": ROWS, "events": ROWS}
 
 
-async def shrink(engine: Engine, now: datetime, keeping: Keeping) -> None:
+async def shrink(engine: Engine, now: datetime, keeping: RetentionRules) -> None:
     """Gives room that became free back to the file system, and cuts a long write-ahead log short (SQLite)."""
     if engine.dialect == "sqlite":
         await engine.write(now, upkeep.give_back)

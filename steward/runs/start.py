@@ -84,7 +84,7 @@ async def _make(
         return "kept"
     if await lane.waiting(tx, actor.org, automation.id, max_waiting) >= max_waiting:
         return "full"
-    offer = lane.Offer(
+    offer = lane.RunRequest(
         automation=automation,
         mode=ask.mode,
         started_by=StartedBy.HAND,
@@ -92,7 +92,7 @@ async def _make(
         idempotency_key=ask.idempotency_key,
         run_id=run,
     )
-    await lane.offer(tx, held, offer)
+    await lane.enqueue(tx, held, offer)
     return "made"
 
 

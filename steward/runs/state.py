@@ -16,13 +16,13 @@ from steward.model.ids import ApprovalId, ChangeId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
 from steward.model.run import Counts, Run
-from steward.run_queue.summaries import RunRecord, step_counts
+from steward.run_queue.summaries import RunTotals, step_counts
 from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
-from steward.runs.claim import Taken
+from steward.runs.claim import ClaimedRun
 from steward.runs.context import Opened
 from steward.runs.finish import Finish
-from steward.runs.tools import CancelAsked, Progress, Tools
+from steward.runs.worker_context import CancelRequested, Progress, WorkerContext
 from steward.steps.base import MemoryWrite
 from steward.templates.base import Template
 
@@ -52,8 +52,8 @@ class VerifiedSet:
 class Walk:
     """A run being walked."""
 
-    tools: Tools
-    taken: Taken
+    ctx: WorkerContext
+    claimed: ClaimedRun
     template: Template | None  # None: a workflow, whose plan was kept with the automation
     plan: Plan
     opened: Opened
@@ -63,7 +63,7 @@ class Walk:
     counted: Counts  # by the steps themselves, without their changes
     began: float
     kept_bytes: int = 0
-    said: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    step_messages: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
     outcomes: dict[str, Sequence[Outcome]] = field(default_factory=dict)
     bindings: JsonObject = field(default_factory=dict)
     verified: VerifiedSet | None = None
@@ -74,43 +74,43 @@ class Walk:
     @property
     def lease(self) -> Lease:
         """The lease the run is held by."""
-        return self.taken.lease
+        return self.claimed.lease
 
     @property
     def run(self) -> Run:
         """The run as it was taken."""
-        return self.taken.run
+        return self.claimed.run
 
     def seconds_left(self) -> float:
         """What is left of the run's time limit; waiting and sleeping do not count (engine 10.1)."""
-        used = self.taken.hot.leased_ms / 1000 + self.tools.clock.monotonic() - self.began
-        return self.tools.rules.time_limit.total_seconds() - used
+        used = self.claimed.hot.leased_ms / 1000 + self.ctx.clock.monotonic() - self.began
+        return self.ctx.rules.time_limit.total_seconds() - used
 
     def leased_ms(self) -> int:
         """Milliseconds in this worker's hands."""
-        return int((self.tools.clock.monotonic() - self.began) * 1000)
+        return int((self.ctx.clock.monotonic() - self.began) * 1000)
 
     async def read(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         """A read of the run's organisation."""
-        return await self.tools.engine.read(self.tools.clock.now(), act, org=self.lease.org)
+        return await self.ctx.engine.read(self.ctx.clock.now(), act, org=self.lease.org)
 
     def show(self, step: PlanStep, started_at: datetime) -> None:
         """Lets the run's `current_step` tell what it is at (engine 3.5)."""
-        self.tools.progress[self.run.id] = Progress(self.lease, step, started_at)
+        self.ctx.progress[self.run.id] = Progress(self.lease, step, started_at)
 
     def failing(self) -> dict[str, str]:
         """Since when reads fail, by execution; kept with the run while it sleeps."""
         row = self.journal.get(FAILING)
         return dict(row.output) if row is not None and isinstance(row.output, dict) else {}
 
-    def record(self) -> RunRecord:
+    def record(self) -> RunTotals:
         """What is recorded of the run by now; `outcomes` has to be as the rows have it."""
         executions = [name for name in self.journal if not name.startswith("@")]
         sending = {step.name for step in self.plan.steps if step.kind is StepKind.SEND}
-        return RunRecord(
+        return RunTotals(
             mode=self.run.mode,
             template=self.template,
-            inputs=self.taken.automation.inputs,
+            inputs=self.claimed.automation.inputs,
             journal=self.journal,
             executions=executions,
             counted=self.counted,
@@ -135,26 +135,26 @@ class Walk:
         changes: Sequence[Change] = (),
         memory: Sequence[MemoryWrite] = (),
     ) -> None:
-        """Writes the next row of the run. Raises Fenced, CancelAsked, TooMuchData."""
+        """Writes the next row of the run. Raises LeaseLost, CancelRequested, TooMuchData."""
         point = self._point(ended, output, state=state, changes=changes, memory=memory)
         failpoint("before_checkpoint")
-        cancel = await checkpoint.keep(self.tools.engine, self.tools.clock.now(), point)
+        cancel = await checkpoint.keep(self.ctx.engine, self.ctx.clock.now(), point)
         failpoint("after_checkpoint")
         self._note(ended, point)
         if cancel is not None:
-            raise CancelAsked(cancel)
+            raise CancelRequested(cancel)
 
     async def last_checkpoint(
         self, ended: Ended, output: JsonValue, *, end: Callable[[], Finish]
     ) -> Finish | None:
         """Writes the last row of a run, and in the same commit its `end` if that went well; it, if so.
 
-        Raises Fenced, CancelAsked, TooMuchData.
+        Raises LeaseLost, CancelRequested, TooMuchData.
         """
         point = self._point(ended, output, state=ValueState.DONE)
         assert point.value is not None
         self._note(ended, point)  # the run's last words tell of this step too
-        wanted, now, engine = end(), self.tools.clock.now(), self.tools.engine
+        wanted, now, engine = end(), self.ctx.clock.now(), self.ctx.engine
         failpoint("before_checkpoint")
         if wanted.went_well:
             failpoint("before_finish")
@@ -165,7 +165,7 @@ class Walk:
             is_ended, cancel = False, await checkpoint.keep(engine, now, point)
         failpoint("after_checkpoint")
         if cancel is not None:
-            raise CancelAsked(cancel)
+            raise CancelRequested(cancel)
         return wanted if is_ended else None
 
     def _point(
@@ -201,4 +201,4 @@ class Walk:
         self.journal[key] = point.value
         own = step_counts(ended.counts, status=ended.status, has_changes=ended.changes_total > 0)
         self.counted = self.counted.plus(own)
-        self.said[key] = (ended.code, ended.message)
+        self.step_messages[key] = (ended.code, ended.message)

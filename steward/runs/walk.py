@@ -23,13 +23,24 @@ from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
 from steward.outbound.errors import CallError
 from steward.run_queue import summaries
-from steward.runs import approval, claim, context, doubts, finish, held, partly, patience, reconcile, workflow
+from steward.runs import (
+    approval,
+    change_outcomes,
+    claim,
+    connection_checks,
+    context,
+    finish,
+    proposals,
+    read_retries,
+    reconcile,
+    workflow,
+)
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
-from steward.runs.claim import LONGEST, Taken
+from steward.runs.claim import LONGEST, ClaimedRun
 from steward.runs.finish import End, Finish
 from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
-from steward.runs.tools import CancelAsked, Fenced, Stopping, Tools
+from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext, WorkerStopping
 from steward.steps.base import StepContext, StepFailed, StepResult
 
 ATTEMPTS = 3
@@ -44,50 +55,48 @@ CANCELLED_WORDS = {
 }
 
 
-async def work(tools: Tools, lease: Lease) -> None:
+async def work(ctx: WorkerContext, lease: Lease) -> None:
     """Takes one leased run as far as it goes now: to its end, to a person's approval, or to sleep."""
     try:
-        taken = await claim.take_up(tools, lease)
+        taken = await claim.start_claimed(ctx, lease)
         failpoint("after_start")
         if taken is not None:
             if taken.hot.last_seq == 0 and lease.attempt == 1:
-                waited = tools.clock.now() - taken.run.queued_at
-                tools.metrics.observe("steward_run_start_seconds", waited.total_seconds())
-            await _take_on(tools, taken)
-    except Fenced:
-        tools.metrics.count("steward_runs_fenced_total")
-        tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
-    except Stopping:
-        tools.log.info("run_handed_back", run=lease.run, org=lease.org)
+                waited = ctx.clock.now() - taken.run.queued_at
+                ctx.metrics.observe("steward_run_start_seconds", waited.total_seconds())
+            await _take_on(ctx, taken)
+    except LeaseLost:
+        ctx.metrics.count("steward_runs_fenced_total")
+        ctx.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
+    except WorkerStopping:
+        ctx.log.info("run_handed_back", run=lease.run, org=lease.org)
     except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
-        tools.log.warning("run_left", run=lease.run, org=lease.org, reason=error.message)
+        ctx.log.warning("run_left", run=lease.run, org=lease.org, reason=error.message)
     except MemoryError as error:  # this process, not the run: another may have the room (worker.give_up)
-        tools.log.error("run_left", error, run=lease.run, org=lease.org, reason="out of memory")
+        ctx.log.error("run_left", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
-        tools.log.error("run_broke", error, run=lease.run, org=lease.org)
-        await _broke(tools, lease)
+        ctx.log.error("run_broke", error, run=lease.run, org=lease.org)
+        await _broke(ctx, lease)
 
 
-async def _take_on(tools: Tools, taken: Taken) -> None:
+async def _take_on(ctx: WorkerContext, taken: ClaimedRun) -> None:
     lease = taken.lease
-    until = (
-        None if taken.hot.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(tools, lease)
-    )
+    until = None if taken.hot.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(ctx, lease)
     if until is not None:
-        await _sleep(tools, taken, until, leased_ms=0, settles=True)
+        await _sleep(ctx, taken, until, leased_ms=0, settles=True)
         return
-    end = _end_at_start(tools, taken)
+    end = _end_at_start(ctx, taken)
     opened = context.NOTHING
     if end is None:
         try:
-            opened = await context.open_connections(tools, taken)
+            opened = await context.open_connections(ctx, taken)
         except NotConnected as refusal:
             end = partial(_stopped_by, End(RunStatus.FAILED, "step_failed", refusal.message))
-    walk = await _begin(tools, taken, opened)
+    walk = await _begin(ctx, taken, opened)
     await (_go(walk) if end is None else _close(walk, end))
 
 
-def _end_at_start(tools: Tools, taken: Taken) -> Callable[[Walk], End] | None:
+def _end_at_start(ctx: WorkerContext, taken: ClaimedRun) -> Callable[[Walk], End] | None:
     """How the run ends before it takes a further step; None when it goes on."""
     if taken.hot.cancel_code is not None:
         return _cancelled(taken.hot.cancel_code)
@@ -99,12 +108,12 @@ def _end_at_start(tools: Tools, taken: Taken) -> Callable[[Walk], End] | None:
     return None
 
 
-async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
+async def _begin(ctx: WorkerContext, taken: ClaimedRun, opened: context.Opened) -> Walk:
     is_workflow = taken.automation.kind is Kind.WORKFLOW
-    template = None if is_workflow else tools.templates[taken.run.template_id]
+    template = None if is_workflow else ctx.templates[taken.run.template_id]
     walk = Walk(
-        tools=tools,
-        taken=taken,
+        ctx=ctx,
+        claimed=taken,
         template=template,
         plan=Plan((), ()) if template is None else template.plan,
         opened=opened,
@@ -112,7 +121,7 @@ async def _begin(tools: Tools, taken: Taken, opened: context.Opened) -> Walk:
         round=1,
         journal={execution_key(value.name, value.iteration): value for value in taken.journal},
         counted=Counts(),
-        began=tools.clock.monotonic(),
+        began=ctx.clock.monotonic(),
         kept_bytes=sum(value.kept_bytes for value in taken.journal),
     )
     if template is None:
@@ -130,7 +139,7 @@ async def _resume(tx: Tx, *, walk: Walk) -> None:
     walk.counted, walk.outcomes = record.counted, dict(record.outcomes)
     for iteration, wire in await steps.rows_of(tx, org, run):
         row = msgspec.json.decode(wire)
-        walk.said[execution_key(row["name"], iteration)] = (row["code"], row["message"])
+        walk.step_messages[execution_key(row["name"], iteration)] = (row["code"], row["message"])
     if walk.run.approval_id is not None:
         asked = await approvals.get(tx, org, walk.run.approval_id)
         walk.round = asked.round + 1
@@ -148,26 +157,26 @@ async def _go(walk: Walk) -> None:
         if failure is not None:
             await _close(walk, partial(_result, failure=failure))
             return
-        await _end(walk.tools, walk.taken, _result(walk, None))
+        await _end(walk.ctx, walk.claimed, _result(walk, None))
     except MustWait as wait:
         pause = timedelta(seconds=wait.seconds)
         await _sleep(
-            walk.tools,
-            walk.taken,
+            walk.ctx,
+            walk.claimed,
             pause,
             leased_ms=walk.leased_ms(),
             settles=False,
             failing=walk.failing() if wait.reading is not None else None,
             wait=wait,
         )
-    except CancelAsked as wish:
+    except CancelRequested as wish:
         await _close(walk, _cancelled(wish.code))
     except ApprovalMismatch:
-        walk.tools.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
+        walk.ctx.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
         words = "What was approved and what would be done differ. Nothing more was changed; run it again."
         await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "approval_mismatch", words)))
     except TimedOut:
-        limit = int(walk.tools.rules.time_limit.total_seconds())
+        limit = int(walk.ctx.rules.time_limit.total_seconds())
         words = f"The run took longer than {limit} seconds and was stopped."
         await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words)))
     except TooMuchData:
@@ -181,14 +190,14 @@ async def _close(walk: Walk, end: Callable[[Walk], End]) -> None:
     `end` is asked once every change has its outcome. Until open writes can be settled the run sleeps; it
     comes here again, for what asked for its end is kept.
     """
-    until = await reconcile.settle_run(walk.tools, walk.lease)
+    until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
-        await _sleep(walk.tools, walk.taken, until, leased_ms=walk.leased_ms(), settles=True)
+        await _sleep(walk.ctx, walk.claimed, until, leased_ms=walk.leased_ms(), settles=True)
         return
-    await held.stop_steps(walk)
+    await proposals.stop_steps(walk)
     look = partial(summaries.outcomes_of, org=walk.lease.org, run=walk.run.id)
     walk.outcomes = dict((await walk.read(look))[0])
-    await _end(walk.tools, walk.taken, end(walk))
+    await _end(walk.ctx, walk.claimed, end(walk))
 
 
 async def _steps(walk: Walk) -> Ended | None:
@@ -217,12 +226,12 @@ def _runnable(walk: Walk, step: PlanStep) -> bool:
 
 async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     """One step; its row when it failed."""
-    await walk.tools.hold(walk.lease)
-    started_at = walk.tools.clock.now()
+    await walk.ctx.wait_for_lease(walk.lease)
+    started_at = walk.ctx.clock.now()
     if is_held:
-        if await held.waits_for_decision(walk, step):
+        if await proposals.waits_for_decision(walk, step):
             return None
-        await held.apply_step(walk, step, started_at)
+        await proposals.apply_step(walk, step, started_at)
         return _stopped(walk, step)
     if _skipped_before(walk, step):
         await _skip(walk, step, started_at)
@@ -232,7 +241,7 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     try:
         produced = await _produce(walk, step)
         if step.kind in (StepKind.CHANGE, StepKind.SEND) and produced.proposals:
-            await held.propose(walk, step, produced, started_at)
+            await proposals.propose(walk, step, produced, started_at)
             return _stopped(walk, step)
         await _succeed(walk, step, produced, started_at)
     except StepFailed as failure:
@@ -240,7 +249,7 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
     except CallError as error:
         return await _call_failed(walk, step, started_at, error)
     finally:
-        walk.tools.progress.pop(walk.run.id, None)
+        walk.ctx.progress.pop(walk.run.id, None)
     return None
 
 
@@ -263,7 +272,7 @@ async def _produce(walk: Walk, step: PlanStep) -> StepResult:
 
 def _context(walk: Walk) -> StepContext:
     outputs = summaries.outputs(walk.journal)
-    return context.step_context(walk.tools, walk.taken, walk.opened, outputs, dict(walk.outcomes))
+    return context.step_context(walk.ctx, walk.claimed, walk.opened, outputs, dict(walk.outcomes))
 
 
 def _skipped_before(walk: Walk, step: PlanStep) -> bool:
@@ -303,7 +312,7 @@ async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at:
         wanted = await walk.last_checkpoint(ended, produced.output, end=partial(_went_well, walk))
         if wanted is not None:
             walk.is_ended = True
-            _tell_end(walk.tools, walk.taken, wanted.end)
+            _tell_end(walk.ctx, walk.claimed, wanted.end)
         return
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, memory=writes)
 
@@ -315,9 +324,9 @@ def _is_last(walk: Walk, step: PlanStep) -> bool:
 
 
 def _went_well(walk: Walk) -> Finish:
-    taken = walk.taken
+    taken = walk.claimed
     end = _result(walk, None)
-    return Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, walk.tools.automation_rules)
+    return Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, walk.ctx.automation_rules)
 
 
 async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
@@ -338,10 +347,10 @@ async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, 
 
 async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
     """A read that failed for good fails the step; for a reason that passes the run sleeps and tries again."""
-    wait = await patience.wait_for(walk, error, step.name, step, started_at)
+    wait = await read_retries.wait_for(walk, error, step.name, step, started_at)
     if wait is not None:
         raise wait from error
-    await doubts.look_soon(walk.tools, walk.run.org, walk.opened.touched, kinds=[error.kind])
+    await connection_checks.look_soon(walk.ctx, walk.run.org, walk.opened.touched, kinds=[error.kind])
     return await _fail(walk, step, started_at, code=error.kind, message=error.message)
 
 
@@ -352,12 +361,12 @@ def _stopped(walk: Walk, step: PlanStep) -> Ended | None:
 
 
 def _failed_row(walk: Walk, step: PlanStep) -> Ended:
-    code, message = walk.said.get(step.name, (None, None))
+    code, message = walk.step_messages.get(step.name, (None, None))
     return Ended(
         step=step,
         title=step.title,
         status=StepStatus.FAILED,
-        started_at=walk.tools.clock.now(),
+        started_at=walk.ctx.clock.now(),
         connection=None,
         counts=Counts(),
         code=code,
@@ -367,25 +376,25 @@ def _failed_row(walk: Walk, step: PlanStep) -> Ended:
 
 async def _ask(walk: Walk) -> None:
     """All held changes become one approval, and the run waits as a row only (engine 10.1.5)."""
-    tools = walk.tools
+    ctx = walk.ctx
     items = await walk.read(
         partial(changes.of_run, org=walk.lease.org, run=walk.run.id, outcomes=(Outcome.PROPOSED,))
     )
     asked = approval.Asked(
         run=walk.run,
-        automation=walk.taken.automation,
+        automation=walk.claimed.automation,
         round=walk.round,
         items=items,
-        lasts=tools.rules.approval,
+        lasts=ctx.rules.approval,
         leased_ms=walk.leased_ms(),
         summary=walk.record().summary(RunStatus.WAITING_APPROVAL, None, None),
     )
     failpoint("before_ask")
-    await tools.engine.write(
-        tools.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
+    await ctx.engine.write(
+        ctx.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
     )
     failpoint("after_ask")
-    tools.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
+    ctx.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 
 def _result(walk: Walk, failure: Ended | None) -> End:
@@ -412,27 +421,27 @@ def _cancelled(code: str) -> Callable[[Walk], End]:
     return partial(_stopped_by, End(RunStatus.CANCELLED, code, words))
 
 
-async def _end(tools: Tools, taken: Taken, end: End) -> None:
+async def _end(ctx: WorkerContext, taken: ClaimedRun, end: End) -> None:
     failpoint("before_finish")
-    wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, tools.automation_rules)
-    await finish.end_run(tools.engine, tools.clock.now(), wanted)
-    _tell_end(tools, taken, end)
+    wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, ctx.automation_rules)
+    await finish.end_run(ctx.engine, ctx.clock.now(), wanted)
+    _tell_end(ctx, taken, end)
 
 
-def _tell_end(tools: Tools, taken: Taken, end: End) -> None:
+def _tell_end(ctx: WorkerContext, taken: ClaimedRun, end: End) -> None:
     failpoint("after_finish")
-    tools.wake("ready")
-    tools.metrics.count("steward_runs_finished_total", status=str(end.status))
+    ctx.wake("ready")
+    ctx.metrics.count("steward_runs_finished_total", status=str(end.status))
     run, org = taken.run.id, taken.lease.org
-    tools.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)
+    ctx.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)
     if end.code == finish.INTERRUPTED:
-        tools.metrics.count("steward_runs_interrupted_total")
-        tools.log.error("run_interrupted", run=run, org=org, automation=taken.run.automation_id)
+        ctx.metrics.count("steward_runs_interrupted_total")
+        ctx.log.error("run_interrupted", run=run, org=org, automation=taken.run.automation_id)
 
 
 async def _sleep(
-    tools: Tools,
-    taken: Taken,
+    ctx: WorkerContext,
+    taken: ClaimedRun,
     until: datetime | timedelta,
     *,
     leased_ms: int,
@@ -442,7 +451,7 @@ async def _sleep(
 ) -> None:
     """The run sleeps until an instant or for a time of the database's clock, at the longest to its last day.
 
-    When it waits for a read it is kept since when that execution's reads fail. Raises Fenced.
+    When it waits for a read it is kept since when that execution's reads fail. Raises LeaseLost.
     """
     reading = None if wait is None else wait.reading
     lease, began = taken.lease, taken.run.started_at
@@ -461,30 +470,30 @@ async def _sleep(
             await steps.keep_value(tx, lease.org, lease.run, value=row, output=steps.packed(kept))
         return True
 
-    if not await tools.engine.write(tools.clock.now(), sleep, org=lease.org):
-        raise Fenced(lease)
+    if not await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org):
+        raise LeaseLost(lease)
     failpoint("after_sleep")
 
 
-async def _broke(tools: Tools, lease: Lease) -> None:
+async def _broke(ctx: WorkerContext, lease: Lease) -> None:
     """A defect of ours ends the run at once and says so (engine 16)."""
 
     async def fail(tx: Tx) -> None:
-        hot = await run_queue.hot(tx, lease.org, lease.run)
+        hot = await run_queue.read_state(tx, lease.org, lease.run)
         if hot is None:
             return
         words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
         summary: JsonObject | None = None
         if hot.started_at is not None:
-            await partly.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
+            await change_outcomes.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
             record = await summaries.of_run(tx, lease.org, lease.run, in_general=True)
             summary = record.summary(RunStatus.FAILED, "step_failed", words)
         end = End(RunStatus.FAILED, "step_failed", words, summary)
-        rules = tools.automation_rules
+        rules = ctx.automation_rules
         await finish.finish(tx, lease, end, automation=hot.automation, mode=hot.mode, rules=rules)
 
     try:
-        await tools.engine.write(tools.clock.now(), fail, org=lease.org)
-    except Fenced:
-        tools.metrics.count("steward_runs_fenced_total")
-        tools.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
+        await ctx.engine.write(ctx.clock.now(), fail, org=lease.org)
+    except LeaseLost:
+        ctx.metrics.count("steward_runs_fenced_total")
+        ctx.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)

@@ -16,7 +16,7 @@ from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, S
 from steward.model.run import Counts, Mode
 from steward.outbound.errors import CallError
 from steward.run_queue.summaries import START
-from steward.runs import context, doubts, held, patience
+from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import TimedOut, Walk
@@ -54,7 +54,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     if kept is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
     plan = kept_plan.from_kept(kept.plan)
-    entry = plan.entry(walk_.taken.automation.trigger.kind)
+    entry = plan.entry(walk_.claimed.automation.trigger.kind)
     if plan.mode is DataMode.ENVIRONMENT and entry is not None:
         plan = with_reads(plan, entry.name)
     return plan, kept.bindings
@@ -63,26 +63,26 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
 async def advance(walk_: Walk) -> Ended | None:
     """Takes every step that can be taken now; the failed one that stopped it, or None."""
     plan = walk_.plan
-    entry = plan.entry(walk_.taken.automation.trigger.kind)
+    entry = plan.entry(walk_.claimed.automation.trigger.kind)
     if entry is None:
         return None
     run = walk_.run
     scene = Scene(
-        zone=walk_.taken.automation.timezone,
-        now=walk_.tools.clock.now(),
+        zone=walk_.claimed.automation.timezone,
+        now=walk_.ctx.clock.now(),
         seed=run.id,
         mode=run.mode,
         workflow_id=run.automation_id,
-        active=walk_.taken.automation.state is AutomationState.ACTIVE,
-        context=context.step_context(walk_.tools, walk_.taken, walk_.opened, {}, {}),
+        active=walk_.claimed.automation.state is AutomationState.ACTIVE,
+        context=context.step_context(walk_.ctx, walk_.claimed, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
     )
     means = Means(
-        evaluator=Evaluator(walk_.tools.children, str(run.org), run.id),
+        evaluator=Evaluator(walk_.ctx.children, str(run.org), run.id),
         scene=scene,
         types=BY_TYPE,
-        sleep=walk_.tools.clock.sleep,
-        clock=walk_.tools.clock.now,
+        sleep=walk_.ctx.clock.sleep,
+        clock=walk_.ctx.clock.now,
     )
     rows = Rows(walk_, repeating(plan))
     try:
@@ -98,7 +98,7 @@ async def advance(walk_: Walk) -> Ended | None:
         await rows.too_much()
         raise TooMuchData from None
     finally:
-        walk_.tools.progress.pop(run.id, None)
+        walk_.ctx.progress.pop(run.id, None)
     if walked.too_many and walked.failed is not None:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
         return await rows.fail(walked.failed, "step_failed", words)
@@ -109,7 +109,7 @@ async def advance(walk_: Walk) -> Ended | None:
         return rows.failed_row(walked.failed, code, words)
     if not walked.held:
         for code, words in _LEFT_OUT.items():
-            for step in _not_reached(plan, walk_.said, code):
+            for step in _not_reached(plan, walk_.step_messages, code):
                 await rows.skip(step, code, words)
         for step in walked.starved:
             await rows.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
@@ -150,7 +150,7 @@ def _given(walk_: Walk, entry: PlanTrigger) -> Items:
 
 def _moment(walk_: Walk) -> JsonObject:
     """The start's time, as the origin's schedule gives it."""
-    name = walk_.taken.automation.timezone
+    name = walk_.claimed.automation.timezone
     began = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
     here = began.astimezone(js_dates.zone_of(name))
     day = f"{here.day}{_ending(here.day)}"
@@ -209,7 +209,7 @@ class Rows:
         if value.state is ValueState.FAILED:
             return self._outcome(execution)
         if "until" in kept:
-            left = (datetime.fromisoformat(kept["until"]) - self.walk.tools.clock.now()).total_seconds()
+            left = (datetime.fromisoformat(kept["until"]) - self.walk.ctx.clock.now()).total_seconds()
             if left > 0:
                 raise MustWait(left)
         return _settled(kept)
@@ -228,14 +228,14 @@ class Rows:
         return step.kind is StepKind.SEND and self.walk.asks
 
     async def before(self, execution: Execution) -> None:
-        """The lease holds and there is time left. Raises Fenced, Stopping, TimedOut."""
+        """The lease holds and there is time left. Raises LeaseLost, WorkerStopping, TimedOut."""
         if self.walk.seconds_left() <= 0:
             raise TimedOut
-        tools = self.walk.tools
-        await tools.hold(self.walk.lease)
+        ctx = self.walk.ctx
+        await ctx.wait_for_lease(self.walk.lease)
         self.now_at = execution
         self.walk.opened.touched.clear()
-        began = tools.clock.now()
+        began = ctx.clock.now()
         self.began[self.key(execution)] = began
         self.walk.show(execution.step, began)
 
@@ -252,7 +252,7 @@ class Rows:
 
     async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
         """Writes its row. Raises MustWait for a wait that sleeps."""
-        self.walk.tools.progress.pop(self.walk.run.id, None)
+        self.walk.ctx.progress.pop(self.walk.run.id, None)
         if done.outputs is None:
             await self.fail(execution, done.code or "step_failed", done.error or "This step failed.")
             return Settled(None, done.error, done.code)
@@ -270,10 +270,10 @@ class Rows:
             output["until"] = wait.isoformat()
         await self.walk.checkpoint(self._ended(execution, done), output, state=ValueState.DONE)
         if wait is not None:
-            left = (wait - self.walk.tools.clock.now()).total_seconds()
+            left = (wait - self.walk.ctx.clock.now()).total_seconds()
             if left > SHORT_WAIT:
                 raise MustWait(left)
-            await self.walk.tools.clock.sleep(max(left, 0))
+            await self.walk.ctx.clock.sleep(max(left, 0))
         return Settled(done.outputs, done.error, done.code)
 
     def _wait(self, result: Result | None) -> datetime | None:
@@ -315,7 +315,7 @@ class Rows:
         )
         began = self.began[self.key(execution)]
         try:
-            await held.propose(
+            await proposals.propose(
                 self.walk, execution.step, produced, began, iteration=self.iteration(execution), asks=asks
             )
         except StepFailed as failure:
@@ -324,15 +324,15 @@ class Rows:
         return Waiting.HELD if asks else self._outcome(execution)
 
     async def _apply(self, execution: Execution) -> None:
-        await self.walk.tools.hold(self.walk.lease)
-        now = self.walk.tools.clock.now()
-        await held.apply_step(self.walk, execution.step, now, self.iteration(execution))
+        await self.walk.ctx.wait_for_lease(self.walk.lease)
+        now = self.walk.ctx.clock.now()
+        await proposals.apply_step(self.walk, execution.step, now, self.iteration(execution))
 
     async def decided(self, execution: Execution) -> Settled | None:
         """What a held one hands on after the decision; None while it waits."""
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.HELD:
-            if await held.waits_for_decision(self.walk, execution.step, self.iteration(execution)):
+            if await proposals.waits_for_decision(self.walk, execution.step, self.iteration(execution)):
                 return None
             await self._apply(execution)
         return self._outcome(execution)
@@ -340,7 +340,7 @@ class Rows:
     def _outcome(self, execution: Execution) -> Settled:
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.FAILED:
-            code, words = self.walk.said.get(self.key(execution), (None, None))
+            code, words = self.walk.step_messages.get(self.key(execution), (None, None))
             # One that failed by itself, not by what it sent, has kept no output and ended the run.
             stops = value.output is None or origin_of(execution.step).on_error is OnError.STOP
             stops = stops or code == "outcome_unknown"
@@ -360,7 +360,7 @@ class Rows:
             step=execution.step,
             title=execution.step.title,
             status=StepStatus.FAILED,
-            started_at=self.began.get(self.key(execution)) or self.walk.tools.clock.now(),
+            started_at=self.began.get(self.key(execution)) or self.walk.ctx.clock.now(),
             connection=self.walk.opened.row(),
             counts=Counts(),
             iteration=self.iteration(execution),
@@ -372,14 +372,14 @@ class Rows:
         """A read that failed for good fails its step; for a reason that passes the run waits."""
         reading = "" if self.now_at is None else self.key(self.now_at)
         step = None if self.now_at is None else self.now_at.step
-        started_at = self.began.get(reading) or self.walk.tools.clock.now()
-        wait = await patience.wait_for(self.walk, error, reading, step, started_at)
+        started_at = self.began.get(reading) or self.walk.ctx.clock.now()
+        wait = await read_retries.wait_for(self.walk, error, reading, step, started_at)
         if wait is not None:
             raise wait from error
         if self.now_at is None:
             raise error
         touched = self.walk.opened.touched
-        await doubts.look_soon(self.walk.tools, self.walk.run.org, touched, kinds=[error.kind])
+        await connection_checks.look_soon(self.walk.ctx, self.walk.run.org, touched, kinds=[error.kind])
         return await self.fail(self.now_at, error.kind, error.message)
 
     async def too_much(self) -> None:
@@ -390,13 +390,13 @@ class Rows:
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
         """The row of a step that did not run: its inputs never came, or are not known."""
-        if step.name in self.walk.said:
+        if step.name in self.walk.step_messages:
             return
         ended = Ended(
             step=step,
             title=step.title,
             status=StepStatus.SKIPPED,
-            started_at=self.walk.tools.clock.now(),
+            started_at=self.walk.ctx.clock.now(),
             connection=None,
             counts=Counts(),
             attempt=self.walk.lease.attempt,

@@ -31,7 +31,7 @@ from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
 from steward.run_queue import ending
 from steward.run_queue import queue as lane
-from steward.run_queue.queue import Offer, Offered
+from steward.run_queue.queue import EnqueuedRun, RunRequest
 from steward.runs.dispatch import dispatch_due
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
@@ -255,16 +255,16 @@ class World:
 
         await self.write(act)
 
-    async def offer(self, automation: Automation, started_by: StartedBy = StartedBy.HAND) -> Offered:
+    async def offer(self, automation: Automation, started_by: StartedBy = StartedBy.HAND) -> EnqueuedRun:
         """A live run, as run now or a store event would make it, later than the one before."""
         self.clock.tick(0.001)
 
-        async def act(tx: Tx) -> Offered:
+        async def act(tx: Tx) -> EnqueuedRun:
             free = await lane.lock(tx, automation.org, automation.id)
-            wanted = Offer(
+            wanted = RunRequest(
                 automation=automation, mode=Mode.LIVE, started_by=started_by, maker=maker(self.owner)
             )
-            return await lane.offer(tx, free, wanted)
+            return await lane.enqueue(tx, free, wanted)
 
         return await self.write(act, automation.org)
 
@@ -316,7 +316,7 @@ class World:
 
         async def act(tx: Tx) -> None:
             await run_queue.finish(tx, lease, status)
-            await lane.release(tx, lease.org, automation.id)
+            await lane.promote_next(tx, lease.org, automation.id)
 
         await self.write(act, lease.org)
 

@@ -89,10 +89,10 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     ended: list[Run] = [await shop.until_settled(run) for run in waiting]
     ended += [await shop.until_settled(await shop.run_now(one)) for one in made]
     assert {run.status for run in ended} == {RunStatus.FAILED}
-    tools, answered = shop.service.tools, list[str]()
-    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    ctx, answered = shop.service.ctx, list[str]()
+    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     await shop.pass_time(hours=7)
-    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     for caller in (await whole.service.token("owner"), await whole.service.web("owner")):
         answered += [text async for text in told(caller, ended)]
     logged = capsys.readouterr().out

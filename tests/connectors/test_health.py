@@ -32,8 +32,8 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 async def looked(shop: Shop) -> Connection:
     """One tick, and the connection after it."""
-    tools = shop.service.tools
-    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    ctx = shop.service.ctx
+    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     number = shop.connections["woocommerce"].integration_id
     found = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))
     assert found is not None

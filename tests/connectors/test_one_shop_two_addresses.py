@@ -91,8 +91,8 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
 
     await bare.write(forgotten)
     await bare.clock.advance(6 * 3600)
-    tools = bare.service.tools
-    await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+    ctx = bare.service.ctx
+    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     assert "connected already" in await _refused(bare, "")
 
 

@@ -84,7 +84,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     """contract 6.5, connectors 7.3: refreshed when the token is old; interface 2.7 StepTarget"""
     made = await signed_in(bare)
     assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
-    access = bare.service.tools.access
+    access = bare.service.ctx.access
     for _ in range(2):
         reader = await access.reader(bare.owner.org, made)
         pages = reader.read(VALUES, ValuesAsk("Prices", spreadsheet_id="sheet-prices"))

@@ -176,8 +176,8 @@ async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     bare.world.state.shop.version = (10, 2, 9)
     assert (await bare.connect("woocommerce", keys)).facts["lists_variations"] is False
-    tools = bare.service.tools
-    upkeep = Upkeep(tools.engine, tools.clock, tools.vault, tools.log)
+    ctx = bare.service.ctx
+    upkeep = Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log)
     number = bare.connections["woocommerce"].integration_id
     for version, listed in (((10, 3), True), ((10, 2), False), ((11, 0, 1), True)):
         bare.world.state.shop.version = version

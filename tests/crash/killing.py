@@ -96,10 +96,10 @@ class Mortal:
 
 def make_mortal(shop: Shop, killer: Killer) -> None:
     """The present process does nothing more once it is killed."""
-    tools = shop.service.tools
-    shop.service = replace(shop.service, tools=replace(tools, engine=Mortal(shop.service.engine, killer)))
+    ctx = shop.service.ctx
+    shop.service = replace(shop.service, ctx=replace(ctx, engine=Mortal(shop.service.engine, killer)))
     if shop.worker is not None:
-        shop.worker.tools = shop.service.tools
+        shop.worker.ctx = shop.service.ctx
 
 
 @contextmanager
@@ -251,10 +251,10 @@ async def _judge_rows(shop: Shop, run: Run) -> list[str]:
         wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
     ends = Counter(row["name"] for row in rows if row["status"] != "held")
     wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-    held = partial(lanes.holders, org=shop.owner.org, automations=[run.automation_id])
+    held = partial(lanes.active_runs, org=shop.owner.org, automations=[run.automation_id])
     if await shop.read(held):
         wrong.append("the lane is still held")
-    hot = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
+    hot = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
     if hot is None or hot.attempt > 4:
         wrong.append(f"attempts: {hot}")
     if any(effect.state == "intent" for effect in await shop.ledger(run)):

@@ -20,7 +20,7 @@ from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal, Unavailable
 from steward.model.run import TERMINAL, Run, RunStatus
-from steward.runs.tools import Confirmed
+from steward.runs.worker_context import LeaseConfirmation
 from steward.worker import Hints, Worker
 from tests.crash.killing import KINDS, Killed, wanted, written
 from tests.crash.skew import OwnTime, SkewedClock
@@ -178,7 +178,7 @@ class Simulation:
         finally:
             for host in self.hosts:
                 await self.kill(host)
-        await shop.clock.advance(shop.service.tools.rules.lease.total_seconds() + 1)
+        await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
         return await self.judge(runs)
 
     async def _begun(self) -> list[Run]:
@@ -281,14 +281,14 @@ class Simulation:
     async def start(self, host: Host) -> None:
         """A new process on the host, which registers before anybody else has a turn."""
         host.dead, host.waiting, host.tasks = False, [], {}
-        tools = replace(
-            host.service.tools,
+        ctx = replace(
+            host.service.ctx,
             engine=Drawn(OwnTime(self.shop.engine, self.shop.clock), host),
             clock=host.clock,
-            confirmed=Confirmed(),
+            lease_confirmation=LeaseConfirmation(),
             progress={},
         )
-        made = asyncio.ensure_future(worker.register(tools, Hints(), poll=timedelta(seconds=1)))
+        made = asyncio.ensure_future(worker.register(ctx, Hints(), poll=timedelta(seconds=1)))
         while not made.done():
             await self.shop.clock.settle(5)
             if host.waiting:
@@ -387,7 +387,7 @@ class Simulation:
             wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
         ends = Counter(row["name"] for row in rows if row["status"] != "held")
         wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-        held = partial(lanes.holders, org=self.shop.owner.org, automations=[run.automation_id])
+        held = partial(lanes.active_runs, org=self.shop.owner.org, automations=[run.automation_id])
         if await self.shop.read(held):
             wrong.append("the lane is still held")
         if any(effect.state == "intent" for effect in await self.shop.ledger(run)):

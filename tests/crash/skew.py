@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from steward.database.engine.base import Act, Dialect, Engine
 from steward.model.ids import OrgId
-from steward.runs.tools import Confirmed, Tools
+from steward.runs.worker_context import LeaseConfirmation, WorkerContext
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop
 
@@ -62,13 +62,13 @@ class OwnTime:
         """The engine behind is closed by who opened it."""
 
 
-def skewed(shop: Shop, ahead: timedelta, engine: Engine | None = None) -> Tools:
+def skewed(shop: Shop, ahead: timedelta, engine: Engine | None = None) -> WorkerContext:
     """What a process of the shop's service is given whose clock is off."""
-    behind = shop.service.tools if engine is None else replace(shop.service.tools, engine=engine)
+    behind = shop.service.ctx if engine is None else replace(shop.service.ctx, engine=engine)
     return replace(
         behind,
         engine=OwnTime(behind.engine, shop.clock),
         clock=SkewedClock(shop.clock, ahead),
-        confirmed=Confirmed(),
+        lease_confirmation=LeaseConfirmation(),
         progress={},
     )

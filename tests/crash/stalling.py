@@ -11,7 +11,7 @@ from steward.database.engine.base import Act, Dialect, Engine, Tx
 from steward.model.ids import OrgId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import claim, walk
-from steward.runs.tools import Confirmed, Tools
+from steward.runs.worker_context import LeaseConfirmation, WorkerContext
 from steward.worker import Hints, Worker
 from tests.runs.shop import Shop
 
@@ -76,10 +76,12 @@ class Stalled:
 async def stall(shop: Shop, at: int) -> Stalled | None:
     """A worker that claims what is ready and stops before its write number `at`; None: it made fewer."""
     engine = Stalling(shop.engine, at)
-    tools: Tools = replace(shop.service.tools, engine=engine, confirmed=Confirmed(), progress={})
-    slow = await worker.register(tools, Hints(), poll=timedelta(seconds=1))
-    [lease] = await claim.claim(tools, slow.id, free=1, full=[])
-    task = asyncio.create_task(walk.work(tools, lease))
+    ctx: WorkerContext = replace(
+        shop.service.ctx, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
+    )
+    slow = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
+    [lease] = await claim.claim(ctx, slow.id, free=1, full=[])
+    task = asyncio.create_task(walk.work(ctx, lease))
     waiting = asyncio.create_task(engine.stalled.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -91,7 +93,7 @@ async def stall(shop: Shop, at: int) -> Stalled | None:
 
 async def taken_over(shop: Shop, run: Run) -> Run:
     """The run at its end, after another worker took it over and a person approved what it asked."""
-    await shop.clock.advance(shop.service.tools.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.hired()
     for _ in range(4):
@@ -129,8 +131,10 @@ async def wake(stalled: Stalled) -> None:
 async def count(shop: Shop) -> int:
     """Takes up the one run that is ready and plays it as far as it goes; how many writes that took."""
     engine = Stalling(shop.engine, 0)
-    tools: Tools = replace(shop.service.tools, engine=engine, confirmed=Confirmed(), progress={})
-    hand = await worker.register(tools, Hints(), poll=timedelta(seconds=1))
-    [lease] = await claim.claim(tools, hand.id, free=1, full=[])
-    await walk.work(tools, lease)
+    ctx: WorkerContext = replace(
+        shop.service.ctx, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
+    )
+    hand = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
+    [lease] = await claim.claim(ctx, hand.id, free=1, full=[])
+    await walk.work(ctx, lease)
     return engine.writes

@@ -16,7 +16,7 @@ from steward.database.engine.disk_space import RESERVE_BYTES, DiskFull
 from steward.database.engine.migrate import sqlite_path
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.run import RunStatus
-from steward.runs import upkeep
+from steward.runs import maintenance
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -76,7 +76,7 @@ class Filled:
     async def write_until_refused(self) -> None:
         """Big rows, until one finds no room; what the log of writes still held is used up."""
 
-        engine, space = self.shop.service.fittings.engine, self.shop.service.tools.space
+        engine, space = self.shop.service.fittings.engine, self.shop.service.ctx.space
         assert space is not None
         for _ in range(64):
             with contextlib.suppress(DiskFull):
@@ -112,8 +112,8 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "ok"
 
     filled.fill()
-    await upkeep.watch_space(hired.tools)
-    assert hired.tools.metrics.value("steward_disk_free_ratio") == 0
+    await maintenance.watch_space(hired.ctx)
+    assert hired.ctx.metrics.value("steward_disk_free_ratio") == 0
     assert (await caller.get("/v1/automations/status")).data["scheduler"] == "delayed"
     await filled.write_until_refused()
     assert not filled.reserve.exists()
@@ -125,14 +125,14 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     assert (await caller.get(path)).data["automation"]["version"] == 1
     await worker.take_runs(hired)
     await worker.dispatch_due(hired)
-    await upkeep.watch_space(hired.tools)
+    await maintenance.watch_space(hired.ctx)
     assert (await shop.run(queued)).status is RunStatus.QUEUED
     assert (await shop.run(run)).status is RunStatus.RUNNING
     assert shop.writes() == []
-    assert hired.tools.metrics.value("steward_disk_full") == 1
+    assert hired.ctx.metrics.value("steward_disk_full") == 1
 
     filled.make_room()
-    await upkeep.watch_space(hired.tools)
+    await maintenance.watch_space(hired.ctx)
     assert filled.reserve.stat().st_size == RESERVE_BYTES
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
     assert (await shop.until_settled(queued)).status is RunStatus.WAITING_APPROVAL
@@ -147,7 +147,7 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
     filled.fill()
     await filled.write_until_refused()
 
-    await service.tools.engine.write(shop.clock.now(), note_much)
+    await service.ctx.engine.write(shop.clock.now(), note_much)
     with pytest.raises(DiskFull):
         await service.fittings.engine.write(shop.clock.now(), note_much)
 
@@ -155,13 +155,13 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
 async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: Filled) -> None:
     """engine 18: the first to meet the full disk is not lost when it belongs to a run under way"""
     shop = filled.shop
-    space = shop.service.tools.space
+    space = shop.service.ctx.space
     assert space is not None
     filled.fill()
     done = 0
 
     while not space.is_full:
-        await shop.service.tools.engine.write(shop.clock.now(), note_much)
+        await shop.service.ctx.engine.write(shop.clock.now(), note_much)
         done += 1
     row = await shop.read(count)
     assert row == done > 0

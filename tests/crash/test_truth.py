@@ -75,14 +75,14 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
         cancelling = Cancelling(shop.engine, at, shop=shop, run=run)
-        tools = shop.service.tools
+        ctx = shop.service.ctx
         hired = await shop.hired()
-        hired.tools = replace(tools, engine=cancelling)
+        hired.ctx = replace(ctx, engine=cancelling)
         await shop.drain()
         if (await shop.run(run)).status is RunStatus.WAITING_APPROVAL:
             await shop.approve(run)
             await shop.drain()
-        hired.tools = tools
+        hired.ctx = ctx
         ended = await shop.until_settled(run)
         await assert_true(shop, ended)
         ends[ended.status] += 1

@@ -31,13 +31,11 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
     if shop.engine.dialect != "sqlite":
         pytest.skip("of SQLite: PostgreSQL drops months, and what is deleted is its vacuum's")
     assert DAYS >= FULL_AFTER + 20
-    tools = shop.service.tools
-    shop.service = replace(
-        shop.service, tools=replace(tools, keeping=replace(tools.keeping, history=RUNS_FOR))
-    )
+    ctx = shop.service.ctx
+    shop.service = replace(shop.service, ctx=replace(ctx, retention=replace(ctx.retention, history=RUNS_FOR)))
     shop.worker = None
     await ears.automation("orders/create")
-    file, sizes = Path(str(tools.keeping.file)), []
+    file, sizes = Path(str(ctx.retention.file)), []
     for day in range(DAYS):
         for hour in range(24):
             await shop.clock.advance(3600)

@@ -18,7 +18,7 @@ from steward.database.engine.base import Tx
 from steward.events import listen
 from steward.events.listen import UNWANTED_FOR
 from steward.model.refusals import Refusal
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 from tests.events.world import Ears, open_ears, order
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import HeldAt, Session, Stepped, stepped
@@ -27,7 +27,7 @@ from tests.whole import open_whole
 # 1 stops at every statement; the suite stops at every eighth.
 EVERY = int(os.environ.get("INTERLEAVE_EVERY", "8"))
 MOST_STATEMENTS = 100
-Act = Callable[[Tools], Awaitable[object]]
+Act = Callable[[WorkerContext], Awaitable[object]]
 VERBS = {"resume": lifecycle.resume, "pause": lifecycle.pause}
 
 
@@ -42,36 +42,36 @@ class SideBySide:
         """A person resumes or pauses an automation in a process of their own."""
         owner = self.ears.shop.owner
 
-        async def act(tools: Tools) -> object:
-            ask, rules = StateAsk(automation["id"]), tools.automation_rules
+        async def act(ctx: WorkerContext) -> object:
+            ask, rules = StateAsk(automation["id"]), ctx.automation_rules
             change = partial(VERBS[verb], actor=owner, ask=ask, rules=rules)
-            return await tools.engine.write(tools.clock.now(), change, org=owner.org)
+            return await ctx.engine.write(ctx.clock.now(), change, org=owner.org)
 
         return act
 
-    async def look(self, tools: Tools) -> None:
+    async def look(self, ctx: WorkerContext) -> None:
         """A process looks at the store's subscriptions."""
-        await listen.look(tools, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
+        await listen.look(ctx, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
 
-    async def disconnect(self, tools: Tools) -> None:
+    async def disconnect(self, ctx: WorkerContext) -> None:
         """The store is disconnected as the request handler does it."""
         owner, number = self.ears.shop.owner, self.ears.whole.number("woocommerce")
 
         async def act(tx: Tx) -> None:
-            rules = tools.automation_rules
+            rules = ctx.automation_rules
             await lifecycle.pause_for_connection(tx, owner.org, number, reason="Gone.", rules=rules)
             await connect.disconnect(tx, owner, number)
 
-        await tools.engine.write(tools.clock.now(), act, org=owner.org)
+        await ctx.engine.write(ctx.clock.now(), act, org=owner.org)
 
     async def interleaved(self, statement: int, *acts: Act) -> bool:
         """Stops the first act before one of its statements while the others run as far as they can.
 
         Returns True when the first act has fewer statements.
         """
-        tools: Tools = self.ears.shop.service.tools
+        ctx: WorkerContext = self.ears.shop.service.ctx
         sessions, held = [Session() for _ in acts], HeldAt(statement)
-        ways = [replace(tools, engine=Stepped(tools.engine, session)) for session in sessions]
+        ways = [replace(ctx, engine=Stepped(ctx.engine, session)) for session in sessions]
         going = [act(way) for act, way in zip(acts, ways, strict=True)]
         for answer in await stepped(held, self.watcher, sessions, going):
             if isinstance(answer, BaseException) and not isinstance(answer, Refusal):
@@ -108,9 +108,9 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
     resumed = await ears.automation("orders/create")
     person = beside.turn(resumed, "resume")
 
-    async def resume_and_look(tools: Tools) -> None:
-        await person(tools)
-        await beside.look(tools)
+    async def resume_and_look(ctx: WorkerContext) -> None:
+        await person(ctx)
+        await beside.look(ctx)
 
     acts: list[Act] = [person, beside.look] if held == "person" else [beside.look, resume_and_look]
     for statement in range(0, MOST_STATEMENTS, EVERY):

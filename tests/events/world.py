@@ -176,9 +176,9 @@ class Ears:
     async def waits_at_most(self, runs: int) -> None:
         """As with STEWARD_MAX_WAITING_EVENTS."""
         service = self.shop.service
-        rules = replace(service.tools.rules, max_waiting_events=runs)
-        self.shop.service = replace(service, tools=replace(service.tools, rules=rules))
-        (await self.shop.hired()).tools = self.shop.service.tools
+        rules = replace(service.ctx.rules, max_waiting_events=runs)
+        self.shop.service = replace(service, ctx=replace(service.ctx, rules=rules))
+        (await self.shop.hired()).ctx = self.shop.service.ctx
 
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""
@@ -200,7 +200,7 @@ class Ears:
 
 async def open_ears(whole: Whole) -> Ears:
     """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
-    templates = cast("dict[str, Template]", whole.shop.service.tools.templates)
+    templates = cast("dict[str, Template]", whole.shop.service.ctx.templates)
     templates["tell-events"] = telling()
     whole.shop.world.deliver_through(httpx.ASGITransport(app=whole.service.app))
     return Ears(whole, await whole.service.token("member"))

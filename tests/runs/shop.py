@@ -92,7 +92,7 @@ class Shop:
             schedule=dict(schedule),
             integration_id=self.connections["woocommerce"].integration_id,
         )
-        rules = self.service.tools.automation_rules
+        rules = self.service.ctx.automation_rules
         return (await self.write(partial(setup.create, actor=self.owner, ask=ask, rules=rules))).automation
 
     async def hiding(self, **inputs: Any) -> Automation:
@@ -127,7 +127,7 @@ class Shop:
             self.clock.now(),
             actor or self.owner,
             ask,
-            templates=self.service.tools.templates,
+            templates=self.service.ctx.templates,
             max_waiting=max_waiting,
         )
 
@@ -148,7 +148,7 @@ class Shop:
 
     async def another_worker(self) -> Worker:
         """A worker of the present process."""
-        return await worker.register(self.service.tools, self.service.hints, poll=timedelta(seconds=1))
+        return await worker.register(self.service.ctx, self.service.hints, poll=timedelta(seconds=1))
 
     async def drain(self) -> None:
         """Everything that can go on now goes on to its end, to a person or to sleep.
@@ -193,7 +193,7 @@ class Shop:
         await self.service.close()
         self.worker = None
         self.service = await _built(self.environ, self.clock, self.world)
-        await self.clock.advance(self.service.tools.rules.lease.total_seconds() + 1)
+        await self.clock.advance(self.service.ctx.rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
         """The run as it now is."""

@@ -221,7 +221,7 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
     """engine 15, contract 4.4: approval cancelled, changes cancelled"""
     automation = await shop.pricing()
     run, queued = await shop.waiting(automation), await shop.run_now(automation)
-    rules = shop.service.tools.automation_rules
+    rules = shop.service.ctx.automation_rules
     await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=StateAsk(automation.id), rules=rules))
     for ended in (await shop.run(run), await shop.run(queued)):
         assert (ended.status, ended.code) == (RunStatus.CANCELLED, "archived")
@@ -236,7 +236,7 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     ask = UpdateAsk(automation.id, automation.version, name="Another name")
-    rules = shop.service.tools.automation_rules
+    rules = shop.service.ctx.automation_rules
     await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
     await shop.approve(run)
     await shop.drain()

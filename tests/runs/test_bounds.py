@@ -31,7 +31,7 @@ async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late
     """contract 4.3 not_started, by the database's clock (engine 1, P8)"""
     run = await shop.run_now(await shop.hiding())
     wrong = await worker.register(skewed(shop, ahead), Hints(), poll=SECOND)
-    limit = wrong.tools.rules.queue_limit.total_seconds()
+    limit = wrong.ctx.rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
     await worker.expire_unstarted(wrong)
     assert (await shop.run(run)).status is RunStatus.QUEUED
@@ -186,7 +186,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     assert await shop.engine.read(shop.clock.now(), to_settle) == [(org, third.id)]
 
     fifth, sixth = await _runs(shop, 2)
-    limit = shop.service.tools.rules.queue_limit
+    limit = shop.service.ctx.rules.queue_limit
     await shop.clock.advance(limit.total_seconds())
     await _put_off(shop, "queue_limit", fifth.id)
     unstarted = partial(run_queue.unstarted, limit=limit, most=1)

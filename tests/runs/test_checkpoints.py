@@ -18,7 +18,7 @@ from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Run
 from steward.runs import checkpoint, claim
 from steward.runs.checkpoint import Checkpoint, Ended
-from steward.runs.tools import Fenced
+from steward.runs.worker_context import LeaseLost
 from tests.runs.shop import Shop
 
 LONG = "x" * 121  # a name may have 120 characters
@@ -43,7 +43,7 @@ async def in_hand(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
     """That many running runs in a worker's hands."""
     runs = [await shop.run_now(await shop.hiding(threshold=5)) for _ in range(count)]
     hired = await shop.hired()
-    leases = await claim.claim(shop.service.tools, hired.id, free=count, full=[])
+    leases = await claim.claim(shop.service.ctx, hired.id, free=count, full=[])
     by_run = {lease.run: lease for lease in leases}
     return runs, [by_run[run.id] for run in runs]
 
@@ -73,7 +73,7 @@ async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
     runs, leases = await in_hand(shop, 4)
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
     outcomes = await kept(shop, [point(shop, lease) for lease in leases])
-    assert [isinstance(outcome, Fenced) for outcome in outcomes] == [False, False, True, False]
+    assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [False, False, True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 1, 0, 1]
 
 
@@ -83,7 +83,7 @@ async def test_a_step_is_kept_once(shop: Shop) -> None:
     points = [point(shop, lease) for lease in leases]
     assert await kept(shop, points) == [None, None]
     outcomes = await kept(shop, [points[0], point(shop, leases[1], seq=2, name="act")])
-    assert [isinstance(outcome, Fenced) for outcome in outcomes] == [True, False]
+    assert [isinstance(outcome, LeaseLost) for outcome in outcomes] == [True, False]
     assert [len(await shop.steps(run)) for run in runs] == [1, 2]
 
 

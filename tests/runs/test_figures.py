@@ -1,18 +1,18 @@
 """What the operator's metrics tell of queue, leases, slots and open writes; on both engines."""
 
 from steward.model.run import Mode
-from steward.runs import upkeep
-from steward.runs.tools import Tools
+from steward.runs import maintenance
+from steward.runs.worker_context import WorkerContext
 from tests.runs.shop import Shop
 from tests.runs.test_limits import DAILY
 
 
-def figures(tools: Tools, name: str, label: str) -> dict[str, float]:
+def figures(ctx: WorkerContext, name: str, label: str) -> dict[str, float]:
     """A gauge's values by one label."""
     prefix = f"{name}{{{label}="
     return {
         line.split('"')[1]: float(line.rsplit(" ", 1)[1])
-        for line in tools.metrics.text().splitlines()
+        for line in ctx.metrics.text().splitlines()
         if line.startswith(prefix)
     }
 
@@ -20,33 +20,33 @@ def figures(tools: Tools, name: str, label: str) -> dict[str, float]:
 async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     """queue depth and age, leases, late slots, latency from order to first step"""
     hired = await shop.hired()
-    tools = hired.tools
+    ctx = hired.ctx
     automation = await shop.hiding()
     await shop.waiting(automation)
     await shop.run_now(automation)
     await shop.clock.advance(30)
     await shop.run_now(await shop.pricing(), Mode.TEST)
     await shop.set_up("hide-out-of-stock-products", {}, DAILY)
-    await upkeep.tell_figures(tools)
-    assert figures(tools, "steward_queue_runs", "state") == {
+    await maintenance.tell_figures(ctx)
+    assert figures(ctx, "steward_queue_runs", "state") == {
         "blocked": 1,
         "leased": 0,
         "parked": 1,
         "ready": 1,
         "sleeping": 0,
     }
-    ages = figures(tools, "steward_queue_oldest_seconds", "state")
+    ages = figures(ctx, "steward_queue_oldest_seconds", "state")
     assert (ages["ready"], ages["leased"], 30 <= ages["blocked"] < 60) == (0, 0, True)
-    assert figures(tools, "steward_effects_open", "state") == {"intent": 0, "unknown": 0}
-    assert tools.metrics.value("steward_schedule_behind_seconds") == 0
-    assert figures(tools, "steward_workers", "lease") == {"held": 1, "expired": 0}
+    assert figures(ctx, "steward_effects_open", "state") == {"intent": 0, "unknown": 0}
+    assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
+    assert figures(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
-    await upkeep.tell_figures(tools)
-    behind = tools.metrics.value("steward_schedule_behind_seconds")
+    await maintenance.tell_figures(ctx)
+    behind = ctx.metrics.value("steward_schedule_behind_seconds")
     assert 0 < behind < 86_400
-    assert figures(tools, "steward_workers", "lease") == {"held": 0, "expired": 1}
-    assert tools.metrics.value("steward_lease_left_seconds") == 0
-    before = tools.metrics.value("steward_run_start_seconds")
+    assert figures(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}
+    assert ctx.metrics.value("steward_lease_left_seconds") == 0
+    before = ctx.metrics.value("steward_run_start_seconds")
     await shop.drain()
-    assert tools.metrics.value("steward_run_start_seconds") > before
-    assert tools.metrics.value("steward_commit_batch_size") > 0
+    assert ctx.metrics.value("steward_run_start_seconds") > before
+    assert ctx.metrics.value("steward_commit_batch_size") > 0

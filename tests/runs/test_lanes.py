@@ -12,7 +12,7 @@ from tests.runs.shop import Shop, neighbour
 
 async def queue_of(shop: Shop, run: Run) -> Queue:
     """Where the run stands for the workers."""
-    hot = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
+    hot = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
     assert hot is not None
     return hot.queue
 
@@ -106,10 +106,10 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
     for automation in many:
         await shop.run_now(automation)
     hired = await shop.hired()
-    first = await claim.claim(shop.service.tools, hired.id, free=3, full=[])
+    first = await claim.claim(shop.service.ctx, hired.id, free=3, full=[])
     assert {lease.org for lease in first} == {shop.owner.org}
     theirs = await other.run_now(await other.hiding(threshold=5))
-    following = await claim.claim(shop.service.tools, hired.id, free=3, full=[])
+    following = await claim.claim(shop.service.ctx, hired.id, free=3, full=[])
     assert theirs.id in [lease.run for lease in following]
 
 
@@ -119,7 +119,7 @@ async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
     await shop.run_now(await shop.hiding())
     theirs = await other.run_now(await other.hiding())
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.tools, hired.id, free=20, full=[shop.owner.org])
+    claimed = await claim.claim(shop.service.ctx, hired.id, free=20, full=[shop.owner.org])
     assert [lease.run for lease in claimed] == [theirs.id]
     full = partial(run_queue.full, cap=1)
     assert await shop.engine.read(shop.clock.now(), full) == [other.owner.org]

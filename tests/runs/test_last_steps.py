@@ -17,7 +17,7 @@ from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
 from steward.runs.finish import End, Finish
-from steward.runs.tools import Fenced
+from steward.runs.worker_context import LeaseLost
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
 from tests.runs.test_checkpoints import LONG, point
@@ -28,7 +28,7 @@ DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
 async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Closed:
     """Ends the run well with a step of this name."""
     end = End(DONE, message="Done.", result={"seen": 1})
-    wanted = Finish(lease, end, run.automation_id, run.mode, shop.service.tools.automation_rules)
+    wanted = Finish(lease, end, run.automation_id, run.mode, shop.service.ctx.automation_rules)
     step = point(shop, lease, name=name)
     assert step.ended is not None
     assert step.value is not None
@@ -44,13 +44,13 @@ async def failed(tx: Tx, automation: Automation) -> int:
 async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) -> None:
     """engine 2 "Group commit", 4.5, 6, 15: one that is to be cancelled has the step alone; a fenced one has
     nothing written; what the database refuses fails alone, and then neither its step nor its end is kept"""
-    tools, hired = shop.service.tools, await shop.hired()
+    ctx, hired = shop.service.ctx, await shop.hired()
     made = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in made]
     behind = [await shop.run_now(automation) for automation in made]
-    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
     leases = [held[run.id] for run in runs]
-    await asyncio.gather(*(claim.take_up(tools, lease) for lease in leases))
+    await asyncio.gather(*(claim.start_claimed(ctx, lease) for lease in leases))
     await shop.tamper("UPDATE schedules SET consecutive_failures = 3 WHERE org_id = :org")
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
@@ -58,7 +58,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     acts = [ended(shop, run, lease, name=name) for run, lease, name in zip(runs, leases, names, strict=True)]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
     assert outcomes[:2] == [Closed(True, True, None), Closed(True, False, "by_person")]
-    assert isinstance(outcomes[2], Fenced)
+    assert isinstance(outcomes[2], LeaseLost)
     assert isinstance(outcomes[3], Exception)
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after] == [DONE, RUNNING, RUNNING, RUNNING]
@@ -72,7 +72,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     assert [row["finished_at"] for row in await shop.steps(runs[0])] == [wire_time(shop.clock.now())]
     failures = [await shop.read(partial(failed, automation=automation)) for automation in made]
     assert failures == [0, 3, 3, 3]
-    free = await claim.claim(tools, hired.id, free=9, full=[])
+    free = await claim.claim(ctx, hired.id, free=9, full=[])
     assert {lease.run for lease in free} == {behind[0].id}
 
 
@@ -82,10 +82,9 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
         pytest.skip("SQLite has one writer, and no rows to lock")
     runs = [await shop.run_now(await shop.hiding()) for _ in range(3)]
     held = {
-        one.run: one
-        for one in await claim.claim(shop.service.tools, (await shop.hired()).id, free=3, full=[])
+        one.run: one for one in await claim.claim(shop.service.ctx, (await shop.hired()).id, free=3, full=[])
     }
-    await asyncio.gather(*(claim.take_up(shop.service.tools, lease) for lease in held.values()))
+    await asyncio.gather(*(claim.start_claimed(shop.service.ctx, lease) for lease in held.values()))
     run = runs[1]
     ends: list[asyncio.Future[Closed]] = []
 

@@ -31,8 +31,8 @@ async def automation_of(shop: Shop, automation: Automation) -> Automation:
 
 def rules(shop: Shop, **changed: Any) -> None:
     """The service with other settings; before its worker is hired."""
-    tools = shop.service.tools
-    shop.service = replace(shop.service, tools=replace(tools, rules=replace(tools.rules, **changed)))
+    ctx = shop.service.ctx
+    shop.service = replace(shop.service, ctx=replace(ctx, rules=replace(ctx.rules, **changed)))
 
 
 async def failing(shop: Shop, schedule: Mapping[str, Any] = DAILY) -> Automation:
@@ -46,7 +46,7 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
     automation = await shop.hiding()
     run, behind = await shop.run_now(automation), await shop.run_now(automation)
     hired = await shop.hired()
-    limit = hired.tools.rules.queue_limit.total_seconds()
+    limit = hired.ctx.rules.queue_limit.total_seconds()
     await shop.clock.advance(limit - 0.001)
     await worker.expire_unstarted(hired)
     assert (await shop.run(run)).status is RunStatus.QUEUED
@@ -186,7 +186,7 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     async def broken(at: StepContext) -> None:
         raise ZeroDivisionError(at.run_id)
 
-    template: Any = shop.service.tools.templates["hide-out-of-stock-products"]
+    template: Any = shop.service.ctx.templates["hide-out-of-stock-products"]
     monkeypatch.setitem(template.steps, "pick-sold-out", broken)
     run, other = await shop.run_now(await shop.hiding()), await shop.run_now(await shop.pricing())
     await shop.drain()

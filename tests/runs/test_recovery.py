@@ -13,7 +13,7 @@ from steward import worker
 from steward.database.engine.base import Act
 from steward.database.runs import transitions as run_queue
 from steward.database.runs import workers
-from steward.database.runs.transitions import Hot
+from steward.database.runs.transitions import RunState
 from steward.model.change import Outcome
 from steward.model.ids import OrgId, WorkerId
 from steward.model.refusals import Unavailable
@@ -26,9 +26,9 @@ from tests.runs.shop import Shop
 T = TypeVar("T")
 
 
-async def hot(shop: Shop, run: Run) -> Hot:
+async def hot(shop: Shop, run: Run) -> RunState:
     """The run's own row."""
-    found = await shop.read(partial(run_queue.hot, org=shop.owner.org, run=run.id))
+    found = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
     assert found is not None
     return found
 
@@ -81,11 +81,11 @@ async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
     run = await shop.run_now(await shop.hiding())
     others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    [lease] = await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
     assert lease.run == run.id
     await shop.restart()
     fresh = await shop.hired()
-    [again] = await claim.claim(shop.service.tools, fresh.id, free=1, full=[])
+    [again] = await claim.claim(shop.service.ctx, fresh.id, free=1, full=[])
     assert again.run in {run.id, others[0].id}
     assert (await hot(shop, run)).queue in (Queue.LEASED, Queue.READY)
 
@@ -95,8 +95,8 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
     hired = await shop.hired()
     other = await shop.another_worker()
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
-    lease = shop.service.tools.rules.lease.total_seconds()
+    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    lease = shop.service.ctx.rules.lease.total_seconds()
     await shop.clock.advance(lease)
     assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 0
     await shop.clock.advance(0.001)
@@ -108,7 +108,7 @@ async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop:
     """engine 5, Heartbeat: 0 rows"""
     hired = await shop.hired()
     before = hired.id
-    await shop.clock.advance(shop.service.tools.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
     await shop.another_worker()
     await worker.heartbeat(hired)
     assert hired.id != before
@@ -120,10 +120,10 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
     """engine 5: no success for 0.8 × L → start no step and no call until one succeeds"""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.tools, hired.id, free=1, full=[])
-    shop.clock.tick(0.8 * shop.service.tools.rules.lease.total_seconds())
+    [lease] = await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    shop.clock.tick(0.8 * shop.service.ctx.rules.lease.total_seconds())
     assert not await worker.take_runs(hired)
-    holding = asyncio.create_task(shop.service.tools.hold(lease))
+    holding = asyncio.create_task(shop.service.ctx.wait_for_lease(lease))
     await shop.clock.advance(1)
     assert not holding.done()
     await worker.heartbeat(hired)
@@ -135,11 +135,11 @@ async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> Non
     """engine 5: the fence belongs to the run, so freeing an earlier lease moves nothing"""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
     seen = await shop.read(partial(workers.runs_of, worker=hired.id))
     give_up = partial(recover.free, worker=hired.id, held=seen, lost=True)
     assert await shop.write(give_up) == 1
-    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0
     left = await hot(shop, run)
     assert (left.queue, left.attempt) == (Queue.LEASED, 2)
@@ -153,7 +153,7 @@ async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop
     assert recover.is_gone(f"{host}|999999999|1")
     assert not recover.is_gone("elsewhere|999999999|1")
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
     await shop.tamper(
         "UPDATE workers SET name = :name WHERE worker_id = :id", name=f"{host}|999999999|1", id=hired.id
     )
@@ -166,7 +166,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
     """P1: the run tables are the queue; a run is in a task's hands or free"""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.tools, hired.id, free=1, full=[])
+    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
     assert (await hot(shop, run)).attempt == 2
@@ -192,8 +192,8 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
     """safety 1 promise 10: overload or a lost database never gives a wrong answer and ends by itself"""
     run = await approved(shop)
     shop.worker = None
-    tools = replace(shop.service.tools, engine=Failing(shop.engine, at))
-    shop.service = replace(shop.service, tools=tools)
+    ctx = replace(shop.service.ctx, engine=Failing(shop.engine, at))
+    shop.service = replace(shop.service, ctx=ctx)
     await shop.drain()
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
@@ -222,7 +222,7 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     assert len(shop.applied()) == 1
 
     shop.worker = None
-    shop.service.tools.confirmed.stopping = False
+    shop.service.ctx.lease_confirmation.stopping = False
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
     assert sum(written(shop).values()) == 10
@@ -233,7 +233,7 @@ async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
     """engine 5: one transaction per dead worker"""
     queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
     hired = await shop.hired()
-    assert len(await claim.claim(shop.service.tools, hired.id, free=20, full=[])) == 20
+    assert len(await claim.claim(shop.service.ctx, hired.id, free=20, full=[])) == 20
     await shop.clock.advance(timedelta(minutes=1).total_seconds())
     shop.worker = None
     await shop.drain()

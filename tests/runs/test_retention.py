@@ -19,7 +19,7 @@ from steward.database.engine.sqlite import SqliteEngine
 from steward.database.runs import steps
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, Run, RunStatus
-from steward.runs import retention, upkeep
+from steward.runs import maintenance, retention
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
@@ -199,7 +199,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     """engine 17: old months are dropped, not deleted from; one an unfinished run needs stays"""
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.hired()
-    await upkeep.turn_months(hired.tools)
+    await maintenance.turn_months(hired.ctx)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
     ended = await finished(shop)
@@ -217,16 +217,16 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_rest") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
-    await upkeep.turn_months(hired.tools)
+    await maintenance.turn_months(hired.ctx)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
     await shop.cancel(waiting)
-    await upkeep.turn_months(hired.tools)
+    await maintenance.turn_months(hired.ctx)
     assert "2026_05" not in await months("step_values")
     assert "2026_05" in await months("steps")
     await shop.clock.advance((HISTORY + STORED).total_seconds())
     await worker.retain(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
-    await upkeep.turn_months(hired.tools)
+    await maintenance.turn_months(hired.ctx)
     now = shop.clock.now()
     left = await months("steps")
     assert f"{now:%Y_%m}" in left
@@ -257,9 +257,9 @@ async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp
     assert files.log_size(file) == 0
     full = file.stat().st_size
     for _ in range(2):
-        await retention.SWEEPS["tick_failures"](engine, clock.now(), retention.Keeping())
+        await retention.SWEEPS["tick_failures"](engine, clock.now(), retention.RetentionRules())
     for _ in range(3):
-        await retention.shrink(engine, clock.now(), retention.Keeping(file=file))
+        await retention.shrink(engine, clock.now(), retention.RetentionRules(file=file))
     await files.shorten_log(file, longest=0)
     assert file.stat().st_size < full / 2
     await engine.close()

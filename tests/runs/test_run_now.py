@@ -42,7 +42,7 @@ async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None
         lifecycle.archive,
         actor=shop.owner,
         ask=StateAsk(automation.id),
-        rules=shop.service.tools.automation_rules,
+        rules=shop.service.ctx.automation_rules,
     )
     await shop.write(archive)
     again = await shop.started(automation, key="same")
@@ -133,7 +133,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         lifecycle.archive,
         actor=shop.owner,
         ask=StateAsk(archived.id),
-        rules=shop.service.tools.automation_rules,
+        rules=shop.service.ctx.automation_rules,
     )
     await shop.write(archive)
     stranger = (await neighbour(shop)).owner
@@ -158,7 +158,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         shared = [answer.run.id for answer in made[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.tools, hired.id, free=9, full=[])
+    claimed = await claim.claim(shop.service.ctx, hired.id, free=9, full=[])
     ready = {answer.run.id for answer in made[:1] + made[2:3] + made[4:5]}
     assert {lease.run for lease in claimed} == ready
     for answer in made[:5]:  # what was answered is what is kept

@@ -27,9 +27,9 @@ from steward.model.run import Counts, Run, RunStatus
 from steward.run_queue import ending
 from steward.runs import checkpoint, claim, finish
 from steward.runs.checkpoint import Checkpoint, Ended
-from steward.runs.claim import Taken
+from steward.runs.claim import ClaimedRun
 from steward.runs.finish import End, Finish
-from steward.runs.tools import Fenced
+from steward.runs.worker_context import LeaseLost
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
 
@@ -149,16 +149,16 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    tools, hired = shop.service.tools, await shop.hired()
-    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    ctx, hired = shop.service.ctx, await shop.hired()
+    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
     assert held.keys() == {run.id for run in runs}
     leases = [held[run.id] for run in runs]
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
-    begun = await asyncio.gather(*(claim.take_up(tools, one) for one in leases), return_exceptions=True)
-    assert isinstance(begun[2], Fenced)
-    assert [isinstance(one, Taken) for one in begun] == [True, True, False, True]
+    begun = await asyncio.gather(*(claim.start_claimed(ctx, one) for one in leases), return_exceptions=True)
+    assert isinstance(begun[2], LeaseLost)
+    assert [isinstance(one, ClaimedRun) for one in begun] == [True, True, False, True]
     assert [(await shop.run(run)).status for run in runs] == [RUNNING, RUNNING, QUEUED, RUNNING]
-    journals = [taken.journal for taken in begun if isinstance(taken, Taken)]
+    journals = [taken.journal for taken in begun if isinstance(taken, ClaimedRun)]
     assert all([value.name for value in journal] == [claim.START] for journal in journals)
     ends = [
         Finish(
@@ -166,33 +166,33 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
             End(RunStatus.SUCCEEDED, message="Done."),
             run.automation_id,
             run.mode,
-            shop.service.tools.automation_rules,
+            shop.service.ctx.automation_rules,
         )
         for run, lease in zip(runs, leases, strict=True)
     ]
     ended = await asyncio.gather(
-        *(finish.end_run(tools.engine, shop.clock.now(), one) for one in ends), return_exceptions=True
+        *(finish.end_run(ctx.engine, shop.clock.now(), one) for one in ends), return_exceptions=True
     )
-    assert [type(one) for one in ended] == [NoneType, NoneType, Fenced, NoneType]
+    assert [type(one) for one in ended] == [NoneType, NoneType, LeaseLost, NoneType]
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after] == [DONE, DONE, QUEUED, DONE]
     assert [run.message for run in after] == ["Done.", "Done.", None, "Done."]
-    assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}
+    assert {one.run for one in await claim.claim(ctx, hired.id, free=9, full=[])} == {behind.id}
 
 
 @pytest.mark.parametrize("ended", ["cancelled", "taken over"])
 async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop, ended: str) -> None:
     """engine 6, follow-up: cancelled or lost meanwhile, the worker drops the run; no step starts"""
     run = await shop.run_now(await shop.hiding())
-    tools, hired = shop.service.tools, await shop.hired()
-    [lease] = await claim.claim(tools, hired.id, free=1, full=[])
+    ctx, hired = shop.service.ctx, await shop.hired()
+    [lease] = await claim.claim(ctx, hired.id, free=1, full=[])
     if ended == "cancelled":
         await shop.cancel(run)
     else:
-        await claim.take_up(tools, lease)
+        await claim.start_claimed(ctx, lease)
         await shop.tamper("UPDATE runs SET epoch = epoch + 1 WHERE org_id = :org AND id = :run", run=run.id)
-    with pytest.raises(Fenced):
-        await claim.take_up(tools, lease)
+    with pytest.raises(LeaseLost):
+        await claim.start_claimed(ctx, lease)
 
 
 async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
@@ -201,10 +201,10 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     automations = [await shop.hiding() for _ in range(3)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    tools, hired = shop.service.tools, await shop.hired()
-    held = {one.run: one for one in await claim.claim(tools, hired.id, free=9, full=[])}
+    ctx, hired = shop.service.ctx, await shop.hired()
+    held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
     leases = [held[run.id] for run in runs]
-    await asyncio.gather(*(claim.take_up(tools, one) for one in leases))
+    await asyncio.gather(*(claim.start_claimed(ctx, one) for one in leases))
     await shop.cancel(runs[1])
     leases[2] = replace(leases[2], epoch=leases[2].epoch + 1)
     ended, value = (
@@ -214,9 +214,9 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     row = StepValue("look", "", 1, ValueState.DONE, value)
     closing = [
         finish.end_with_step(
-            tools.engine,
+            ctx.engine,
             shop.clock.now(),
-            Finish(lease, End(DONE, message="Done."), run.automation_id, run.mode, tools.automation_rules),
+            Finish(lease, End(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules),
             checkpoint.plain_point(
                 Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)),
                 ended,
@@ -229,11 +229,11 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     closed = await asyncio.gather(*closing, return_exceptions=True)
     assert closed[0] == (True, True, None)
     assert closed[1] == (True, False, "by_person")
-    assert isinstance(closed[2], Fenced)
+    assert isinstance(closed[2], LeaseLost)
     after = [await shop.run(run) for run in runs]
     assert [run.status for run in after][:2] == [DONE, RUNNING]
     assert [(run.last_seq, len(await shop.steps(run))) for run in after] == [(1, 1), (1, 1), (0, 0)]
-    assert {one.run for one in await claim.claim(tools, hired.id, free=9, full=[])} == {behind.id}
+    assert {one.run for one in await claim.claim(ctx, hired.id, free=9, full=[])} == {behind.id}
 
 
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
@@ -242,7 +242,7 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
         pytest.skip("SQLite runs the plain statements alone")
     org, now = shop.owner.org, shop.clock.now()
     automation, run = await shop.hiding(), (await shop.drained(await shop.hiding(threshold=5)))
-    hot = await shop.read(partial(run_queue.hot, org=org, run=run.id))
+    hot = await shop.read(partial(run_queue.read_state, org=org, run=run.id))
     assert hot is not None
     lease = Lease(org, run.id, 0, 1)
     wanted = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]

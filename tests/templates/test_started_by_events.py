@@ -47,7 +47,7 @@ class Heard:
             integration_id=self.shop.connections[self.twin.platform].integration_id,
             trigger=TriggerAsk(TriggerKind.EVENT, (topic,)),
         )
-        rules, owner = self.shop.service.tools.automation_rules, self.shop.owner
+        rules, owner = self.shop.service.ctx.automation_rules, self.shop.owner
         made = (await self.shop.write(partial(setup.create, actor=owner, ask=ask, rules=rules))).automation
         wish = StateAsk(made.id)
         await self.shop.write(partial(lifecycle.resume, actor=owner, ask=wish, rules=rules))
@@ -168,8 +168,8 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Hea
     twin.fake.tokens.clear()
     row = {"__typename": "Shop", "id": "gid://shopify/Shop/1"}
     assert (number(row), await twin.fake.tell("APP_UNINSTALLED", row)) == (1, [200])
-    tools = shop.service.tools
+    ctx = shop.service.ctx
     for seconds, expected in ((1, ConnectionState.CONNECTED), (60, ConnectionState.NEEDS_RECONNECTING)):
         await shop.pass_time(seconds=seconds)
-        await check_due(Upkeep(tools.engine, tools.clock, tools.vault, tools.log))
+        await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
         assert await state() is expected

@@ -9,7 +9,7 @@ from steward.database.runs.steps import StepValue, ValueState
 from steward.model.change import Outcome
 from steward.model.plan import StepKind
 from steward.model.run import Counts, Mode, RunStatus
-from steward.run_queue.summaries import RunRecord
+from steward.run_queue.summaries import RunTotals
 from steward.templates import ALL
 from steward.templates.base import Template
 from tests.fake_clock import FakeClock
@@ -28,13 +28,13 @@ def stopped(
     *,
     outcomes: dict[str, list[Outcome]] | None = None,
     mode: Mode = Mode.LIVE,
-) -> RunRecord:
+) -> RunTotals:
     """The record of a run whose steps with an output have ended, and whose others have not."""
     done = {name: StepValue(name, "", 1, ValueState.DONE, output) for name, output in outputs.items()}
-    return RunRecord(mode, template, inputs, done, done, Counts(), outcomes or {}, ())
+    return RunTotals(mode, template, inputs, done, done, Counts(), outcomes or {}, ())
 
 
-def texts(record: RunRecord) -> list[str]:
+def texts(record: RunTotals) -> list[str]:
     """What it says for each way to stop."""
     found = [str(record.summary(status, "by_person", "Because.")["text"]) for status in STOPS]
     assert found[1].startswith("Because. ")

@@ -15,7 +15,7 @@ from steward.model.run import RunStatus
 LIVE = "{run}.mode = 'live' AND {run}.queue IN ('ready', 'leased', 'sleeping', 'parked')"
 
 
-class Holder(NamedTuple):
+class ActiveRun(NamedTuple):
     """The live run that holds a lane, and its status."""
 
     run: RunId
@@ -35,7 +35,9 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> Non
         )
 
 
-async def holders(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Holder]:
+async def active_runs(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, ActiveRun]:
     """The holders of those of the lanes that are held; call it with the lanes locked."""
     rows = await tx.all(
         "SELECT r.automation_id, r.id, r.status FROM runs AS r"
@@ -43,7 +45,8 @@ async def holders(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> 
         {"org": org, "automations": list(automations)},
     )
     return {
-        AutomationId(row["automation_id"]): Holder(RunId(row["id"]), RunStatus(row["status"])) for row in rows
+        AutomationId(row["automation_id"]): ActiveRun(RunId(row["id"]), RunStatus(row["status"]))
+        for row in rows
     }
 
 

@@ -17,7 +17,7 @@ from steward.database.engine.base import Tx, at
 from steward.database.runs import records as runs
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.checkpoints import MEMBER, Point, unknown_paths
-from steward.database.runs.transitions import Hot, Lease
+from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Maker
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
@@ -71,7 +71,7 @@ class Leased:
 
     lease: Lease
     run: Run
-    hot: Hot
+    hot: RunState
     automation: Automation
     is_on: bool
     connected: Collection[IntegrationId]
@@ -210,7 +210,7 @@ async def leased(tx: Tx, leases: Sequence[Lease]) -> list[Leased | None]:
         found[row["n"] - 1] = Leased(
             lease,
             runs.record(run),
-            run_queue.hot_of(run),
+            run_queue.state_of_row(run),
             automations.record(_decoded(row["automation"])),
             row["is_on"],
             connected[lease.org],

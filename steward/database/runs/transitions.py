@@ -19,11 +19,11 @@ class Lease:
     run: RunId
     epoch: int
     attempt: int
-    is_fresh: bool = True
+    is_first_start: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Hot:
+class RunState:
     """The run's own row, as the workers need it."""
 
     automation: AutomationId
@@ -96,7 +96,7 @@ async def full(tx: Tx, cap: int) -> list[OrgId]:
     return [OrgId(row["org_id"]) for row in rows]
 
 
-async def hot(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> Hot | None:
+async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> RunState | None:
     """The run's own row; locked on PostgreSQL only by who has its lane already (engine 2, "Lock order")."""
     row = await tx.one(
         "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
@@ -104,12 +104,12 @@ async def hot(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> Hot | No
         f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
         {"org": org, "run": run},
     )
-    return hot_of(row) if row else None
+    return state_of_row(row) if row else None
 
 
-def hot_of(row: Row) -> Hot:
+def state_of_row(row: Row) -> RunState:
     """A run's own row, as `hot` gives it."""
-    return Hot(
+    return RunState(
         automation=AutomationId(row["automation_id"]),
         mode=Mode(row["mode"]),
         status=RunStatus(row["status"]),
@@ -147,13 +147,13 @@ async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
     return (True, row["cancel_code"]) if row else (False, None)
 
 
-async def held_by(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+async def lock_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
     """Whether the run is still ours (locked on PostgreSQL), and the code of a wish to cancel it."""
     row = await tx.one("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
 
 
-async def wish(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
+async def read_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
     """Returns as `held_by`, and locks nothing."""
     row = await tx.one("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
@@ -213,7 +213,7 @@ async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunSt
     return touched == 1
 
 
-async def ask_to_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
+async def request_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
     """Notes the wish to cancel a run that has begun and wakes a sleeping one; False when it has not."""
     touched = await tx.execute(
         "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
@@ -313,7 +313,7 @@ async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[Org
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 
 
-async def set_facts(
+async def set_outcome(
     tx: Tx,
     org: OrgId,
     run: RunId,
@@ -334,13 +334,13 @@ async def set_facts(
             "run": run,
             "code": code,
             "message": message,
-            "summary": kept(summary),
-            "result": kept(result),
+            "summary": json_text(summary),
+            "result": json_text(result),
         },
     )
 
 
-def kept(value: JsonObject | None) -> str | None:
+def json_text(value: JsonObject | None) -> str | None:
     """A summary or result as it is kept."""
     return None if value is None else _text(value)
 

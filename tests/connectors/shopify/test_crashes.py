@@ -128,7 +128,7 @@ async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
 async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: Stand) -> None:
     """contract 6.4: without webhook_secret the shop's events cannot be verified and `topics` is empty"""
     shop = on_sqlite.shop
-    rules = shop.service.tools.automation_rules
+    rules = shop.service.ctx.automation_rules
     assert "orders/paid" in rules.topics_of(shop.connections["shopify"])
     on_sqlite.store.domain = "fixed.myshopify.com"
     on_sqlite.listen()

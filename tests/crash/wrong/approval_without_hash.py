@@ -6,7 +6,7 @@ import pytest
 
 from steward.model.change import Change
 from steward.model.plan import PlanStep
-from steward.runs import held
+from steward.runs import proposals
 from steward.runs.state import Walk
 
 
@@ -16,4 +16,4 @@ async def _verified(walk: Walk, step: PlanStep, items: Sequence[Change]) -> str:
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(held, "_verified", _verified)
+    patch.setattr(proposals, "_verified", _verified)

@@ -12,10 +12,10 @@ from steward.runs.reconcile import Verdict
 _right = reconcile._find_out
 
 
-async def _find_out(tools: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
+async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
     if effect.recovery is Recovery.BLIND:
         return Verdict(effect, EffectState.NOT_SENT)
-    return await _right(tools, org, ledger, effect)
+    return await _right(ctx, org, ledger, effect)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:

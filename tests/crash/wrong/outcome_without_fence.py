@@ -7,7 +7,7 @@ import pytest
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.transitions import Lease
 from steward.runs import ledger
-from steward.runs.tools import Fenced, Tools
+from steward.runs.worker_context import LeaseLost, WorkerContext
 
 _right = ledger.settle
 
@@ -18,17 +18,17 @@ async def _held_by(*_: Any) -> tuple[bool, str | None]:
 
 async def _settle(*args: Any, **more: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_queue, "held_by", _held_by)
+        patch.setattr(run_queue, "lock_lease", _held_by)
         await _right(*args, **more)
 
 
-async def _hold(self: Tools, lease: Lease) -> None:
+async def _hold(self: WorkerContext, lease: Lease) -> None:
     """Lets go where the right one waits for its lease, which never comes back in this scene."""
-    if self.clock.monotonic() >= self.confirmed.until:
-        raise Fenced(lease)
+    if self.clock.monotonic() >= self.lease_confirmation.until:
+        raise LeaseLost(lease)
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
     patch.setattr(ledger, "settle", _settle)
-    patch.setattr(Tools, "hold", _hold)
+    patch.setattr(WorkerContext, "wait_for_lease", _hold)

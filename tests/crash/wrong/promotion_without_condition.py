@@ -19,4 +19,4 @@ async def _release(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(lane, "release", _release)
+    patch.setattr(lane, "promote_next", _release)

@@ -36,14 +36,14 @@ async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     """The mail bound to a connection."""
-    tools = shop.service.tools
-    evaluator = Evaluator(tools.children, str(shop.owner.org), "import")
+    ctx = shop.service.ctx
+    evaluator = Evaluator(ctx.children, str(shop.owner.org), "import")
     prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
     act = partial(keep.keep, actor=shop.owner, source="store_flow", name="Mail", prepared=prepared)
     record = (await shop.write(act)).record
     place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
     ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
-    made = await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=tools.automation_rules))
+    made = await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=ctx.automation_rules))
     return made.automation
 
 

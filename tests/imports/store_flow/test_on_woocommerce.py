@@ -51,7 +51,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     service = Service(shop.service.fittings, shop.clock, lines=[], told=[])
     shop.world.deliver_through(httpx.ASGITransport(app=service.app))
     automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
-    access = shop.service.tools.access
+    access = shop.service.ctx.access
     reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
     simple = [
         row

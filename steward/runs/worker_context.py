@@ -26,7 +26,7 @@ from steward.outbound.grant import WriteGrant
 from steward.outbound.turns import Urgency
 from steward.outbound.web import WebReads
 from steward.outbound.wire import StillWanted
-from steward.runs.retention import Keeping
+from steward.runs.retention import RetentionRules
 from steward.runs.rounds import BatchSizes
 from steward.sandbox.pool import Children
 from steward.telemetry.log import Log
@@ -51,7 +51,7 @@ class RunRules:
     base_url: str = ""
 
 
-class Sends(Protocol):
+class BatchWriter(Protocol):
     """The one thing runs/apply.py does with a writer (connectors/writing.py)."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
@@ -59,7 +59,7 @@ class Sends(Protocol):
         ...
 
 
-class Access(Protocol):
+class ConnectionAccess(Protocol):
     """How runs reach the organisation's stores and accounts."""
 
     async def reader(
@@ -73,7 +73,7 @@ class Access(Protocol):
         """A reader, which can emit nothing but reads; WRITE for those of a write. Raises NotConnected."""
         ...
 
-    async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Sends:
+    async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> BatchWriter:
         """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
         ...
 
@@ -87,7 +87,7 @@ class Access(Protocol):
 
 
 @dataclass(slots=True)
-class Confirmed:
+class LeaseConfirmation:
     """Until when this process knows its lease to hold, by its own monotonic clock; or that it is lost."""
 
     until: float = 0.0
@@ -142,7 +142,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
+class WorkerContext:
     """Everything a worker's code is given."""
 
     engine: Engine
@@ -152,66 +152,66 @@ class Tools:
     rules: RunRules
     automation_rules: AutomationRules
     templates: Mapping[str, Template]
-    access: Access
+    access: ConnectionAccess
     vault: Vault
     children: Children = field(default_factory=lambda: Children(2))
-    keeping: Keeping = field(default_factory=Keeping)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     space: Space | None = None
-    confirmed: Confirmed = field(default_factory=Confirmed)
+    lease_confirmation: LeaseConfirmation = field(default_factory=LeaseConfirmation)
     progress: dict[RunId, Progress] = field(default_factory=dict)
     batch_sizes: BatchSizes = field(default_factory=BatchSizes)
     wake: Callable[[str], None] = field(default=lambda kind: None)
 
     @property
-    def may_begin(self) -> bool:
+    def accepts_work(self) -> bool:
         """Whether anything new may be begun: not while the disk is full (engine 18)."""
         return self.space is None or not self.space.is_full
 
     def confirmed_until(self) -> datetime:
         """The end of the lease as last confirmed, on the wall clock."""
-        ahead = self.confirmed.until - self.clock.monotonic()
+        ahead = self.lease_confirmation.until - self.clock.monotonic()
         return self.clock.now() + timedelta(seconds=ahead)
 
-    async def hold(self, lease: Lease) -> None:
+    async def wait_for_lease(self, lease: Lease) -> None:
         """Waits until the lease is confirmed, so that a step or call may start (engine 5).
 
-        Raises Fenced when the lease was lost, Stopping when the process ends.
+        Raises LeaseLost when the lease was lost, WorkerStopping when the process ends.
         """
         while True:
-            if self.confirmed.stopping:
-                raise Stopping
-            if self.confirmed.lost:
-                raise Fenced(lease)
-            if self.clock.monotonic() < self.confirmed.until:
+            if self.lease_confirmation.stopping:
+                raise WorkerStopping
+            if self.lease_confirmation.lost:
+                raise LeaseLost(lease)
+            if self.clock.monotonic() < self.lease_confirmation.until:
                 return
-            await self.confirmed.changed()
+            await self.lease_confirmation.changed()
 
 
-async def check_wanted(tools: Tools, lease: Lease) -> None:
+async def check_run_wanted(ctx: WorkerContext, lease: Lease) -> None:
     """Looks whether the run is still this worker's and still wanted, which a read asks before each request.
 
-    Raises Fenced, CancelAsked.
+    Raises LeaseLost, CancelRequested.
     """
-    look = partial(run_queue.wish, lease=lease)
-    ours, cancel = await tools.engine.read(tools.clock.now(), look, org=lease.org, small=True)
+    look = partial(run_queue.read_lease, lease=lease)
+    ours, cancel = await ctx.engine.read(ctx.clock.now(), look, org=lease.org, small=True)
     if not ours:
-        raise Fenced(lease)
+        raise LeaseLost(lease)
     if cancel is not None:
-        raise CancelAsked(cancel)
+        raise CancelRequested(cancel)
 
 
-class Fenced(Exception):
+class LeaseLost(Exception):
     """The run is no longer this worker's: stop, and write nothing more."""
 
     def __init__(self, lease: Lease) -> None:
         super().__init__(f"run {lease.run} is no longer held at epoch {lease.epoch}")
 
 
-class Stopping(Exception):
+class WorkerStopping(Exception):
     """The process ends: what is in hand is handed back at its next border (engine 15)."""
 
 
-class CancelAsked(Exception):
+class CancelRequested(Exception):
     """Somebody wants the run to stop at its next border."""
 
     def __init__(self, code: str) -> None:

@@ -8,7 +8,7 @@ from steward.model.run import StartedBy
 from steward.outbound.errors import CallError, Throttled, Unavailable
 from steward.runs.apply import MustWait
 from steward.runs.state import Walk
-from steward.runs.tools import Progress
+from steward.runs.worker_context import Progress
 
 # A read that is asked to wait is tried again for an hour from the execution's first failure. An event comes
 # once, so its run tries again without being asked to, too.

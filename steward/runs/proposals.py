@@ -19,12 +19,12 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
 from steward.run_queue.summaries import NEVER_ASKED, change_counts
-from steward.runs import apply, checkpoint, ledger, partly, reconcile
+from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.ledger import Applying
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
-from steward.runs.tools import CancelAsked, Fenced
+from steward.runs.worker_context import CancelRequested, LeaseLost
 from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
 
 MOST_CHANGES = 5000
@@ -175,8 +175,8 @@ async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: 
         output=steps.packed(kept),
         changes=items,
     )
-    await walk.tools.engine.write(
-        walk.tools.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
+    await walk.ctx.engine.write(
+        walk.ctx.clock.now(), partial(checkpoint.write, point=point), org=walk.lease.org
     )
     failpoint("after_prepare")
     walk.journal[execution_key(step.name, iteration)] = StepValue(
@@ -194,7 +194,7 @@ def _changes(
     round_: int | None = None,
 ) -> list[Change]:
     # Listed by id, they stand in the order the approval's hash has them.
-    now, ids = walk.tools.clock.now(), RisingIds()
+    now, ids = walk.ctx.clock.now(), RisingIds()
     return [
         Change(
             id=ChangeId(ids.next(now)),
@@ -237,20 +237,20 @@ async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") ->
 async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str = "") -> None:
     """Applies what was approved of a held step and writes its last row.
 
-    Raises Fenced, CancelAsked, MustWait (sleep, then come again), ApprovalMismatch.
+    Raises LeaseLost, CancelRequested, MustWait (sleep, then come again), ApprovalMismatch.
     """
     walk.show(step, started_at)
     try:
         await _apply_step(walk, step, started_at, iteration)
     finally:
-        walk.tools.progress.pop(walk.run.id, None)
+        walk.ctx.progress.pop(walk.run.id, None)
 
 
 async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, items)
     applying = Applying(
-        tools=walk.tools,
+        ctx=walk.ctx,
         lease=walk.lease,
         changes=[item for item in items if item.outcome in TO_APPLY],
         connections=walk.opened.connections,
@@ -260,9 +260,9 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
     )
     ledger.remember(applying, await _settled(walk))
     await apply.apply(applying)
-    until = await reconcile.settle_run(walk.tools, walk.lease)
+    until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
-        raise MustWait(max((until - walk.tools.clock.now()).total_seconds(), 0.001))
+        raise MustWait(max((until - walk.ctx.clock.now()).total_seconds(), 0.001))
     if await _sends_again(walk, step, iteration):
         await _apply_step(walk, step, started_at, iteration)
         return
@@ -319,16 +319,16 @@ async def stop_steps(walk: Walk) -> None:
     """Ends what is still open of a run that stops, and writes the last row of each held step that was begun.
 
     What was written stays and is remembered; what was not is cancelled; what is in doubt stays unknown.
-    Raises Fenced.
+    Raises LeaseLost.
     """
 
     async def drop(tx: Tx) -> None:
-        ours, _ = await run_queue.held_by(tx, walk.lease)
+        ours, _ = await run_queue.lock_lease(tx, walk.lease)
         if not ours:
-            raise Fenced(walk.lease)
-        await partly.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
+            raise LeaseLost(walk.lease)
+        await change_outcomes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
 
-    await walk.tools.engine.write(walk.tools.clock.now(), drop, org=walk.lease.org)
+    await walk.ctx.engine.write(walk.ctx.clock.now(), drop, org=walk.lease.org)
     failpoint("after_drop")
     for value in list(walk.journal.values()):
         if value.state is not ValueState.HELD:
@@ -337,8 +337,8 @@ async def stop_steps(walk: Walk) -> None:
         items = await walk.read(partial(of_step, walk=walk, step=step, iteration=value.iteration))
         if all(item.outcome in NOT_BEGUN for item in items):
             continue
-        with suppress(CancelAsked, TooMuchData):  # the run ends in any case
-            await _end(walk, step, walk.tools.clock.now(), value.iteration)
+        with suppress(CancelRequested, TooMuchData):  # the run ends in any case
+            await _end(walk, step, walk.ctx.clock.now(), value.iteration)
 
 
 async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:

@@ -6,12 +6,12 @@ from steward.database.automations import schedules
 from steward.database.engine.base import Tx
 from steward.database.operator import gauges as figures
 from steward.database.operator import health
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 
 
-async def tell(tools: Tools) -> None:
+async def tell(ctx: WorkerContext) -> None:
     """Sets the gauges of what waits, what is late and who works."""
-    metrics = tools.metrics
+    metrics = ctx.metrics
 
     async def look(
         tx: Tx,
@@ -24,7 +24,7 @@ async def tell(tools: Tools) -> None:
             await health.leases(tx),
         )
 
-    now, queues, effects, due, leases = await tools.engine.read(tools.clock.now(), look)
+    now, queues, effects, due, leases = await ctx.engine.read(ctx.clock.now(), look)
     for waiting in queues:
         metrics.set("steward_queue_runs", waiting.many, state=waiting.queue)
         metrics.set("steward_queue_oldest_seconds", _age(now, waiting.oldest_at), state=waiting.queue)
@@ -33,7 +33,7 @@ async def tell(tools: Tools) -> None:
     metrics.set("steward_schedule_behind_seconds", _age(now, due))
     metrics.set("steward_workers", leases.alive, lease="held")
     metrics.set("steward_workers", leases.expired, lease="expired")
-    left = tools.confirmed.until - tools.clock.monotonic()
+    left = ctx.lease_confirmation.until - ctx.clock.monotonic()
     metrics.set("steward_lease_left_seconds", round(max(left, 0.0), 3))
 
 

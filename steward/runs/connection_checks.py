@@ -9,16 +9,20 @@ from functools import partial
 from steward.database.accounts import connections
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import ErrorKind
-from steward.runs.tools import Tools
+from steward.runs.worker_context import WorkerContext
 
 _OF_KEYS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.WRONG_ADDRESS})
 
 
 async def look_soon(
-    tools: Tools, org: OrgId, integrations: Iterable[IntegrationId], *, kinds: Iterable[ErrorKind | None]
+    ctx: WorkerContext,
+    org: OrgId,
+    integrations: Iterable[IntegrationId],
+    *,
+    kinds: Iterable[ErrorKind | None],
 ) -> None:
     """Has the connections looked at when one of `kinds`, of errors, says that a key no longer opens."""
     asked = set(integrations)
     if asked and not _OF_KEYS.isdisjoint(kinds):
         soon = partial(connections.check_soon, org=org, integrations=asked)
-        await tools.engine.write(tools.clock.now(), soon, org=org)
+        await ctx.engine.write(ctx.clock.now(), soon, org=org)
