@@ -1,13 +1,15 @@
-"""What a step is given and what it hands back; leaves journaling, approval and sending to runs/.
+"""What a step receives and returns, and the codec of what one step hands to the next.
 
-A step reads what earlier steps produced from their outputs, which are JSON: a run continued by another
-worker after a crash has nothing else (engine 10).
+A step reads earlier steps' outputs from JSON: a run that another worker continues after a crash has
+nothing else.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+
+import msgspec
 
 from steward.connectors.base.connector import ChangeOp, Reader
 from steward.model.change import Outcome, Proposal
@@ -17,9 +19,12 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode
 from steward.outbound.web import WebReads
 
+S = TypeVar("S")
+R = TypeVar("R", bound="JsonRecord")
+
 
 class StepFailed(Exception):
-    """The step cannot be done: its code (beside the run's `step_failed`) and plain words (templates 3)."""
+    """The step cannot be done: a code beside the run's `step_failed`, and plain words."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -28,23 +33,103 @@ class StepFailed(Exception):
 
 
 class TooManyChanges(StepFailed):
-    """More changes than the automation's `limit`: nothing is proposed (templates E11).
+    """The step found more changes than the automation's `limit`, so it proposes none.
 
-    The only failure of a step whose code is the run's own code too.
+    The only failure of a step whose code is also the run's own code.
     """
 
-    def __init__(self, found: int, limit: int) -> None:
+    def __init__(self, changes: int, limit: int) -> None:
         super().__init__(
             "too_many_changes",
-            f"{found} changes were found, more than the limit of {limit}. Nothing was changed. "
+            f"{changes} changes were found, more than the limit of {limit}. Nothing was changed. "
             "Check the reason, then raise the limit if they are wanted.",
         )
-        self.found = found
+        self.changes = changes
+
+
+class RecordTable(Generic[S]):
+    """Store records in a step's output: a compact JSON table that names its fields once.
+
+    Iterating decodes the records, in the table's order.
+    """
+
+    __slots__ = ("json",)
+
+    def __init__(self, records: Iterable[S] = ()) -> None:
+        self.json: JsonObject = self.encode(records)
+
+    @classmethod
+    def from_json(cls, table: JsonObject) -> Self:
+        """Wraps a table of an earlier step without decoding it."""
+        records = cls.__new__(cls)
+        records.json = table
+        return records
+
+    def __iter__(self) -> Iterator[S]:
+        return iter(self.decode(self.json))
+
+    @staticmethod
+    def encode(records: Iterable[S]) -> JsonObject:
+        """Returns the records as a table."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decode(table: JsonObject) -> Iterable[S]:
+        """Returns the records of a table."""
+        raise NotImplementedError
+
+
+class JsonRecord(msgspec.Struct, frozen=True):
+    """A typed view of a JSON object: an automation's inputs, a step's output, a remembered value."""
+
+    def to_json(self) -> JsonObject:
+        """Returns the record as plain JSON."""
+        json: JsonObject = msgspec.to_builtins(self, enc_hook=_encode)
+        return json
+
+    @classmethod
+    def from_json(cls, value: JsonValue) -> Self:
+        """Reads the record from JSON that passed a schema or that `to_json` wrote; ignores other fields."""
+        return msgspec.convert(value, cls, dec_hook=_decode)
+
+
+class StepOutput(JsonRecord, frozen=True):
+    """What a step hands to the steps after it and to the run's summary."""
+
+    def as_result(
+        self,
+        title: str | None = None,
+        *,
+        read: int = 0,
+        matched: int = 0,
+        message: str | None = None,
+        proposals: Iterable[Proposal] = (),
+        memory: Iterable["MemoryWrite"] = (),
+    ) -> "StepResult":
+        """Returns the step's result with this output; `title` replaces the plan's title of the step."""
+        return StepResult(
+            self.to_json(),
+            counts=Counts(read=read, matched=matched),
+            title=title,
+            message=message,
+            proposals=tuple(proposals),
+            memory=tuple(memory),
+        )
+
+
+def _encode(value: object) -> JsonValue:
+    if isinstance(value, RecordTable):
+        return value.json
+    raise NotImplementedError(f"a step's output cannot hold a {type(value).__name__}")
+
+
+def _decode(kind: type[Any], value: Any) -> Any:
+    return kind.from_json(value)
 
 
 @dataclass(frozen=True, slots=True)
 class AccountAccess:
-    """One opened connection: what it is, its reads, and what may be planned on it; never a writer."""
+    """One open connection: its facts, its reads, and the changes that may be planned on it; no writer."""
 
     connection: Connection
     reader: Reader
@@ -63,10 +148,10 @@ class StoreAccess(AccountAccess):
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """The event a run came from, as a pointer: what to read again (connectors 1 rule 6).
+    """The event that started a run, as a pointer to what the run reads again.
 
     `object_id` is the platform's id of the object as its reads give it; for a variation `parent_id` is its
-    product's. `payload` is what the store sent, for imported workflows alone (contract 2.11).
+    product's. `payload` is what the store sent; only imported workflows receive it.
     """
 
     topic: str
@@ -80,24 +165,24 @@ class StoreEvent:
 
 
 class Memory(Protocol):
-    """The automation's memory as it was when the step began; read in test runs as well."""
+    """The automation's memory as it was when the step began; test runs read it as well."""
 
     async def all(self, space: str) -> Mapping[str, JsonValue]:
-        """Everything remembered in one space."""
+        """Returns everything remembered in one space."""
         ...
 
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """What another automation of the organisation remembers in a space."""
+        """Returns what another automation of the organization remembers in a space."""
         ...
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """What all the organisation's automations of a template remember; of one key the latest value."""
+        """Returns what all automations of a template remember; the latest value of each key."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """All a step may see. `day` is the run's nominal local date (templates E16).
+    """Everything a step may see. `day` is the run's nominal local date.
 
     `accounts` holds the connections the inputs name and the automation's own `connections`, all connected
     when the run started; `reads` are the latter in their order. `outputs` is keyed by step name.
@@ -116,40 +201,44 @@ class StepContext:
     accounts: Mapping[IntegrationId, AccountAccess]
     outputs: Mapping[str, JsonValue]
     memory: Memory
-    web: WebReads | None = None  # of imported workflows: addresses no connection stands for
+    web: WebReads | None = None  # of imported workflows: addresses that are no connection
     reads: tuple[IntegrationId, ...] = ()
-    automation_created_at: datetime | None = None  # when the automation was made
-    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of what earlier steps proposed
+    automation_created_at: datetime | None = None
+    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of earlier steps' proposals
 
     @property
     def home(self) -> StoreAccess:
-        """The store the automation runs on. Raises ValueError for one that runs on none."""
+        """The store the automation runs on. Raises ValueError for an automation without one."""
         if self.store is None:
             raise ValueError("this automation runs on no store")
         return self.store
 
-    def memory_key(self, number: str) -> str:
-        """The key under which something of the store's object with this id is remembered."""
-        return f"{self.home.connection.integration_id}:{number}"
+    def output(self, step: str, kind: type[R]) -> R:
+        """Returns the output of an earlier step."""
+        return kind.from_json(self.outputs[step])
+
+    def memory_key(self, object_id: str) -> str:
+        """Returns the key under which something about the store's object is remembered."""
+        return f"{self.home.connection.integration_id}:{object_id}"
 
     def applied(self, step: str) -> list[bool]:
-        """Of each change an earlier step proposed whether it was made; in a test run: would have been."""
-        made = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))
-        return [outcome in made for outcome in self.outcomes.get(step, ())]
+        """Returns for each change of an earlier step whether it was applied; in a test run, would be."""
+        applied = (Outcome.APPLIED, *((Outcome.REFUSED_TEST,) if self.mode is Mode.TEST else ()))
+        return [outcome in applied for outcome in self.outcomes.get(step, ())]
 
-    def check_limit(self, found: int) -> None:
-        """Raises TooManyChanges when `found` changes are more than the input `limit` (E11)."""
+    def check_limit(self, changes: int) -> None:
+        """Raises TooManyChanges when there are more `changes` than the input `limit`."""
         limit = self.inputs["limit"]
-        if isinstance(limit, int) and found > limit:
-            raise TooManyChanges(found, limit)
+        if isinstance(limit, int) and changes > limit:
+            raise TooManyChanges(changes, limit)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """One value to remember; `value` null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
+    """One value to remember; null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
 
-    With a position: written only once the step's proposal at that position (0 = first) has one of
-    `outcomes`. Without: when the step succeeded. Live runs only (templates 1).
+    With a position, it is written once the step's proposal at that position (0 = first) has one of
+    `outcomes`; without one, when the step succeeds. Only live runs write.
     """
 
     space: str
@@ -159,27 +248,26 @@ class MemoryWrite:
     outcomes: tuple[Outcome, ...] = (Outcome.APPLIED,)
 
     def is_due(self, outcomes: Mapping[int, Outcome]) -> bool:
-        """Whether it is to be written, by the outcomes of the step's proposals; the step has succeeded
-        when it has no position."""
+        """Says whether to write it, given the outcomes of a succeeded step's proposals by position."""
         return self.position is None or outcomes.get(self.position) in self.outcomes
 
     def to_json(self) -> JsonValue:
-        """As journaled with a held step."""
+        """Returns the write as stored with a step that waits for approval."""
         return [self.space, self.key, self.value, self.position, [outcome.value for outcome in self.outcomes]]
 
     @classmethod
-    def from_json(cls, kept: Sequence[Any]) -> "MemoryWrite":
-        """From the journal."""
-        space, key, value, position, outcomes = kept
+    def from_json(cls, fields: Sequence[Any]) -> "MemoryWrite":
+        """Reads what `to_json` wrote."""
+        space, key, value, position, outcomes = fields
         return cls(space, key, value, position, tuple(Outcome(outcome) for outcome in outcomes))
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step hands back. `output` is plain JSON and is journaled; a step that proposes also says
-    what follows from it alone: the walker holds, sends or refuses the proposals, and counts them.
+    """What a step returns. `output` is plain JSON and is recorded with the step.
 
-    `title` replaces the plan's title in the step's row; `message` stands beside it.
+    A step only proposes changes; the run holds, sends or refuses the proposals, and counts them. `title`
+    replaces the plan's title in the step's row; `message` is shown beside it.
     """
 
     output: JsonValue
@@ -188,9 +276,9 @@ class StepResult:
     message: str | None = None
     proposals: tuple[Proposal, ...] = ()
     memory: tuple[MemoryWrite, ...] = ()
-    item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
+    item_of: tuple[int, ...] | None = None  # of a workflow's step: the item each proposal comes from
 
 
-# A step's function. Raises StepFailed; a CallError of a reader passes through, for the walker to put right
-# (wait, sleep, reconnect) or to put into words.
+# Raises StepFailed. A reader's CallError passes through: the run retries, sleeps, asks to reconnect or
+# reports it.
 StepFunction: TypeAlias = Callable[[StepContext], Awaitable[StepResult]]

@@ -1,10 +1,11 @@
-"""What a template is: its facts, plan, step functions and last words; leaves running it to runs/."""
+"""What a template is: its record, its plan, its step functions, and how it reports on a run."""
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from steward.model.automation import Automation
@@ -17,17 +18,20 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import StepFunction
-from steward.templates.parts.inputs import CheckedInputs, check, named_accounts
+from steward.steps.base import JsonRecord, StepFunction
+from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check, named_accounts
 from steward.templates.parts.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
 RESULT_BYTES = 64 * 1024
+# The kinds of connection an automation can run on.
+STORES = ("shopify", "woocommerce")
 T = TypeVar("T")
+R = TypeVar("R", bound=JsonRecord)
 
 
 class Category(StrEnum):
-    """Contract 3.7."""
+    """What a template is about, as the catalogue groups templates."""
 
     STOCK = "stock"
     PRICES = "prices"
@@ -46,7 +50,7 @@ class ConnectionUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionNeed:
-    """A connection beside the store (contract 3.7); `kind` `store` is any store platform."""
+    """A connection beside the automation's own store; `kind` `store` is any store platform."""
 
     kind: str
     use: ConnectionUse
@@ -59,6 +63,13 @@ class ConnectionNeed:
         return self.min > 0
 
 
+TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1)
+OPTIONAL_TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1)
+OPTIONAL_SHEET = ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1)
+SHEET_TO_READ = ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1)
+STORES_TO_READ = ConnectionNeed("store", ConnectionUse.READ, 2, 10)
+
+
 @dataclass(frozen=True, slots=True)
 class StepFacts:
     """One step as people see it."""
@@ -69,37 +80,54 @@ class StepFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateStep:
+    """One step with the function that does it."""
+
+    kind: StepKind
+    name: str
+    title: str
+    function: StepFunction
+
+
+read_step = partial(TemplateStep, StepKind.READ)
+decide_step = partial(TemplateStep, StepKind.DECIDE)
+change_step = partial(TemplateStep, StepKind.CHANGE)
+send_step = partial(TemplateStep, StepKind.SEND)
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeField:
-    """A field of a change row by its canonical name (templates 2)."""
+    """A field of a change row, by its canonical name."""
 
     field: str
     label: str
     kind: FieldKind
 
 
-# The canonical fields that several templates change (templates 2, "Fields").
+# The canonical fields that several templates change.
 PRICE = ChangeField("price", "Price", FieldKind.MONEY)
 COMPARE_AT_PRICE = ChangeField("compare_at_price", "Compare-at price", FieldKind.MONEY)
 STOCK = ChangeField("stock", "Stock", FieldKind.NUMBER)
 TAGS = ChangeField("tags", "Tags", FieldKind.TAGS)
 VISIBLE = ChangeField("visible", "Visible", FieldKind.BOOLEAN)
+STATUS = ChangeField("status", "Status", FieldKind.TEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """What the approver sees of one kind of change (templates 2, 6)."""
+    """What the approver sees of one kind of change."""
 
     step: str
     object: str
     action: Action
     fields: tuple[ChangeField, ...]
-    reversible: bool
-    shown_beside: tuple[str, ...]
+    reversible: bool = True
+    shown_beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateFacts:
-    """The template record but for its readiness (contract 3.7)."""
+    """The template record of the public interface, but for its readiness."""
 
     template_id: str
     template_version: int
@@ -119,7 +147,7 @@ class TemplateFacts:
     example_result: JsonObject
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """As answered, without `readiness`."""
+        """Returns the record as the API answers it, without `readiness`."""
         return {
             "template_id": self.template_id,
             "template_version": self.template_version,
@@ -129,13 +157,13 @@ class TemplateFacts:
             "platforms": list(self.platforms),
             "connections": [
                 {
-                    "kind": each.kind,
-                    "use": each.use.value,
-                    "required": each.required,
-                    "min": each.min,
-                    "max": each.max,
+                    "kind": need.kind,
+                    "use": need.use.value,
+                    "required": need.required,
+                    "min": need.min,
+                    "max": need.max,
                 }
-                for each in self.connections
+                for need in self.connections
             ],
             "inputs_schema": self.inputs_schema,
             "result_schema": self.result_schema,
@@ -158,7 +186,7 @@ class TemplateFacts:
 
 @dataclass(frozen=True, slots=True)
 class NamedConnection:
-    """A connection the inputs name: the dotted path of its id, and the kind it must be; `store`: any."""
+    """A connection the inputs name: the dotted path of its id, and its required kind; `store`: any store."""
 
     path: str
     integration_id: IntegrationId
@@ -167,15 +195,15 @@ class NamedConnection:
 
 @dataclass(frozen=True, slots=True)
 class SetupContext:
-    """What set-up knows: the store chosen, and the organisation's connections by id; of its automations
-    those that the inputs name, archived ones too."""
+    """What checks of an automation's inputs may use: the chosen store, the organization's connections by
+    id, and the automations that the inputs name, archived ones included."""
 
     store: Connection | None
     connections: Mapping[IntegrationId, Connection]
     automations: Mapping[AutomationId, Automation] = field(default_factory=dict)
 
 
-# What became of changes that were not made, in words.
+# What became of changes that were not applied, in words.
 OTHER_OUTCOMES = {
     Outcome.UNCHANGED: "already so",
     Outcome.DECLINED: "declined",
@@ -185,16 +213,15 @@ OTHER_OUTCOMES = {
     Outcome.EXPIRED: "not approved in time",
     Outcome.CANCELLED: "cancelled",
 }
-
-
-ALL_OF_THEM = slice(None)
+ALL_CHANGES = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """A run that waits or has ended, for its summary and result; steps that did not run are absent.
+    """A run that waits for approval or has ended, for its summary and result.
 
-    `outcomes`: of the changes each step proposed, in their order. `counts` is the whole run's.
+    Steps that did not run are absent from `outputs`. `outcomes` holds those of the changes each step
+    proposed, in their order. `counts` is the whole run's.
     """
 
     mode: Mode
@@ -203,54 +230,56 @@ class EndedRun:
     counts: Counts
     outcomes: Mapping[str, Sequence[Outcome]]
 
+    def output(self, step: str, kind: type[R]) -> R:
+        """Returns the output of a step; a record of defaults when the step did not run."""
+        return kind.from_json(self.outputs.get(step, {}))
+
     def output_of(self, step: str) -> Mapping[str, JsonValue]:
-        """The output of a step; empty when it did not run."""
+        """Returns the output of a step as JSON; empty when it did not run."""
         output = self.outputs.get(step)
         return output if isinstance(output, Mapping) else {}
 
     def ran(self, step: str) -> bool:
-        """Whether the step came to its end, so that what it did not propose was not to be done."""
+        """Says whether the step ended, so that what it did not propose needed no change."""
         return step in self.outputs
 
-    def applied(self, step: str, among: slice = ALL_OF_THEM) -> int:
-        """How many of the step's changes were applied; in a test run, would have been."""
-        return sum(outcome in self.did for outcome in self._of(step, among))
+    def applied(self, step: str, changes: slice = ALL_CHANGES) -> int:
+        """Returns how many of the step's changes were applied; in a test run, would have been."""
+        return sum(outcome in self.success for outcome in self._outcomes(step, changes))
 
     def applied_rows(self, step: str, rows: Iterable[T]) -> list[T]:
-        """Of `rows`, one for each change of the step, those whose change was made; as `done` counts them."""
+        """Returns those of `rows`, one for each change of the step, whose change was applied."""
         outcomes = self.outcomes.get(step, ())
-        return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.did]
+        return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.success]
 
-    def other_outcomes(self, step: str, among: slice = ALL_OF_THEM) -> str:
-        """What became of the step's other changes, such as `, 2 conflicts, 1 unknown` (engine 11.4)."""
-        found = Counter(self._of(step, among))
-        rest = [f", {found[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if found[outcome]]
-        return "".join(rest)
+    def other_outcomes(self, step: str, changes: slice = ALL_CHANGES) -> str:
+        """Returns what became of the step's other changes, such as `, 2 declined, 1 unknown`."""
+        tally = Counter(self._outcomes(step, changes))
+        return "".join(
+            f", {tally[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if tally[outcome]
+        )
 
     def changes_sentence(
-        self, step: str, noun: str, done: str, *, none: str = "", among: slice = ALL_OF_THEM
+        self, step: str, noun: str, done: str, *, none: str = "", changes: slice = ALL_CHANGES
     ) -> str:
-        """What the step did, such as `11 of 12 prices changed, 1 unknown.`; `none` when it proposed nothing.
+        """Returns what the step changed, such as `11 of 12 prices changed, 1 unknown.`
 
-        `done` is the verb as in `changed` and `would be changed`; `among` of which of its changes it is told.
+        `done` is the verb as in `changed` and `would be changed`; `none` the sentence for no proposal.
         """
-        outcomes = self._of(step, among)
+        outcomes = self._outcomes(step, changes)
         if not outcomes:
             return none
         number = counted(len(outcomes), noun)
         if self.mode is Mode.TEST or all(outcome is Outcome.PROPOSED for outcome in outcomes):
             return f"{number} would be {done}."
-        return f"{self.applied(step, among)} of {number} {done}{self.other_outcomes(step, among)}."
-
-    def _of(self, step: str, among: slice) -> tuple[Outcome, ...]:
-        return tuple(self.outcomes.get(step, ()))[among]
+        return f"{self.applied(step, changes)} of {number} {done}{self.other_outcomes(step, changes)}."
 
     def message_sentence(self, step: str, *, position: int = 0) -> str:
-        """What became of the message the step posts to Teams; said also when there was none to post."""
+        """Returns what became of the message the step posts to Teams, or that there was none to post."""
         sent = tuple(self.outcomes.get(step, ()))[position:][:1]
         if not sent:
-            ran = self.ran(step)
-            return "Nothing to tell, so no message was sent." if ran else "No message was sent to Teams."
+            nothing = "Nothing to tell, so no message was sent."
+            return nothing if self.ran(step) else "No message was sent to Teams."
         if self.mode is Mode.TEST:
             return "A message would go to Teams."
         if Outcome.APPLIED in sent:
@@ -260,77 +289,81 @@ class EndedRun:
         return "No message was sent to Teams."
 
     def report_sentence(self, step: str) -> str:
-        """What became of the list and the message of a step that sends both, each where it was asked for."""
-        calls = whole(self.output_of(step).get("sheet"))
+        """Returns what became of a report's list and message, each only where the inputs ask for it."""
+        output = self.outputs.get(step)
+        calls = output.get("sheet") if isinstance(output, Mapping) else 0
+        sheet_calls = calls if isinstance(calls, int) else 0
         return sentences(
-            self._written(step, calls) if "sheet" in self.inputs else None,
-            self.message_sentence(step, position=calls) if "teams" in self.inputs else None,
+            self._list_sentence(step, sheet_calls) if "sheet" in self.inputs else None,
+            self.message_sentence(step, position=sheet_calls) if "teams" in self.inputs else None,
         )
 
-    def _written(self, step: str, calls: int) -> str:
-        found = set(tuple(self.outcomes.get(step, ()))[:calls])
+    @property
+    def success(self) -> frozenset[Outcome]:
+        """The outcomes of an applied change, or in a test run of one that would have been applied."""
+        applied = {Outcome.APPLIED}
+        return frozenset(applied | {Outcome.REFUSED_TEST} if self.mode is Mode.TEST else applied)
+
+    def _outcomes(self, step: str, changes: slice) -> tuple[Outcome, ...]:
+        return tuple(self.outcomes.get(step, ()))[changes]
+
+    def _list_sentence(self, step: str, sheet_calls: int) -> str:
+        outcomes = set(tuple(self.outcomes.get(step, ()))[:sheet_calls])
         if step not in self.outputs:
             return "The sheet was not written."
-        if not found:
+        if not outcomes:
             return "The sheet holds this list already."
         if self.mode is Mode.TEST:
             return "The list would be written to the sheet."
-        if found <= {Outcome.APPLIED, Outcome.UNCHANGED}:
+        if outcomes <= {Outcome.APPLIED, Outcome.UNCHANGED}:
             return "The list was written to the sheet."
         return "The list was not wholly written to the sheet."
-
-    @property
-    def did(self) -> frozenset[Outcome]:
-        """The outcomes that stand for a change made, or in a test run for one that would be."""
-        return frozenset(
-            {Outcome.APPLIED, Outcome.REFUSED_TEST} if self.mode is Mode.TEST else {Outcome.APPLIED}
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """The summary's text (≤ 500 characters) and the result, exactly the fields of `result_schema`."""
+    """The summary's text (≤ 500 characters) and the result, with exactly the fields of `result_schema`."""
 
     text: str
     result: JsonObject
 
 
 def run_summary(text: str, result: Mapping[str, JsonValue]) -> RunSummary:
-    """The result with its lists cut to 200 entries, and to what fits into 64 KiB (contract 3.2 `result`)."""
-    kept = {
-        name: list(value[:RESULT_ENTRIES]) if isinstance(value, list) else value
+    """Returns the summary with its result's lists cut to 200 entries and to what fits into 64 KiB."""
+    fitting = {
+        name: list(value[:RESULT_ENTRIES]) if isinstance(value, list | tuple) else value
         for name, value in result.items()
     }
-    lists = [value for value in kept.values() if isinstance(value, list)]
-    while len(json.dumps(kept, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
+    lists = [value for value in fitting.values() if isinstance(value, list)]
+    while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
         longest = max(lists, key=len)
         del longest[len(longest) * 3 // 4 :]
-    return RunSummary(text, kept)
+    return RunSummary(text, fitting)
 
 
-def nothing_more(_: JsonObject, __: SetupContext) -> FieldErrors:
-    """For templates whose inputs need no look at the world beyond their connections."""
+def no_errors(_: JsonObject, __: SetupContext) -> FieldErrors:
+    """Accepts any checked inputs."""
     return {}
 
 
-def names_none(_: JsonObject) -> tuple[AutomationId, ...]:
-    """For templates whose inputs name no other automation."""
+def no_automations(_: JsonObject) -> tuple[AutomationId, ...]:
+    """Returns no automation: the inputs name none."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One template: `steps` has a function for every step of the facts; `finish` gives the last words.
+    """One template: `steps` has a function for every step of the facts; `finish` reports on a run.
 
-    `check_world` judges what a schema cannot say, by what the last check of a connection found.
-    `automations_of` are the other automations that checked inputs name.
+    `check_setup` judges what a schema cannot say, by what the last check of each connection found.
+    `automations_of` returns the other automations that checked inputs name.
     """
 
     facts: TemplateFacts
     steps: Mapping[str, StepFunction]
     finish: Callable[[EndedRun], RunSummary]
-    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = nothing_more
-    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = names_none
+    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = no_errors
+    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = no_automations
     plan: Plan = field(init=False, repr=False, compare=False)  # its steps one after the other
 
     def __post_init__(self) -> None:
@@ -342,119 +375,166 @@ class Template:
 
     @property
     def template_id(self) -> str:
-        """Its id."""
+        """The id of the template."""
         return self.facts.template_id
 
     def check_inputs(self, inputs: JsonValue) -> CheckedInputs:
-        """The inputs with defaults filled in, or all faults at once by dotted path (contract 1.4 step 9)."""
+        """Returns the inputs with defaults filled in, or all faults at once by dotted path."""
         return check(self.facts.inputs_schema, inputs)
 
     def connections_of(self, inputs: JsonObject) -> tuple[NamedConnection, ...]:
-        """The connections that checked inputs name, in the order of the schema."""
+        """Returns the connections that checked inputs name, in the order of the schema."""
         return tuple(
-            NamedConnection(f"inputs.{path}", IntegrationId(number), kind)
-            for path, number, kind in named_accounts(self.facts.inputs_schema, inputs)
+            NamedConnection(f"inputs.{path}", IntegrationId(integration_id), kind)
+            for path, integration_id, kind in named_accounts(self.facts.inputs_schema, inputs)
         )
 
-    def check_connections(self, inputs: JsonObject, world: SetupContext) -> FieldErrors:
-        """What is wrong with the connections that checked inputs name (templates 1; contract 1.4 step 13).
+    def check_connections(self, inputs: JsonObject, setup: SetupContext) -> FieldErrors:
+        """Returns what is wrong with the connections that checked inputs name.
 
-        Whether they are connected is the caller's question: that has a code of its own (`not_connected`).
+        Whether they are connected is for the caller to check: that has a code of its own (`not_connected`).
         """
         errors: dict[str, list[str]] = {}
         for named in self.connections_of(inputs):
-            found = world.connections.get(named.integration_id)
-            if found is None:
+            connection = setup.connections.get(named.integration_id)
+            if connection is None:
                 errors[named.path] = ["This organisation has no such connection."]
-            elif named.kind == "store" and not found.is_store:
-                errors[named.path] = [f"This connection is a {found.kind}; a store is needed."]
-            elif named.kind not in ("store", found.kind):
-                errors[named.path] = [f"This connection is a {found.kind}; a {named.kind} is needed."]
+            elif named.kind == "store" and not connection.is_store:
+                errors[named.path] = [f"This connection is a {connection.kind}; a store is needed."]
+            elif named.kind not in ("store", connection.kind):
+                errors[named.path] = [f"This connection is a {connection.kind}; a {named.kind} is needed."]
             else:
-                errors.update(_place_errors(named, found, inputs))
-        for path, messages in self.check_setup(inputs, world).items():
+                errors.update(_target_errors(named, connection, inputs))
+        for path, messages in self.check_setup(inputs, setup).items():
             errors.setdefault(path, []).extend(messages)
         return errors
 
     def readiness(self, connected: Mapping[str, int]) -> Readiness:
-        """Contract 3.7; `connected` counts the organisation's connected stores and accounts by kind."""
-        stores = sum(connected.get(platform, 0) for platform in STORES)
-        have = {**connected, "store": stores}
-        # A store it reads is another one than the store it runs on.
-        own = {"store": 1} if self.facts.platforms else {}
+        """Returns what must still be connected; `connected` counts stores and accounts by kind."""
+        counts = {**connected, "store": sum(connected.get(platform, 0) for platform in STORES)}
         missing = tuple(
-            each.kind
-            for each in self.facts.connections
-            if each.min and have.get(each.kind, 0) < each.min + own.get(each.kind, 0)
+            need.kind for need in self.facts.connections if counts.get(need.kind, 0) < self._minimum(need)
         )
-        if not any(have.get(each.kind, 0) for each in self._either()):
-            missing += tuple(each.kind for each in self._either())
-        home = not self.facts.platforms or any(connected.get(name, 0) for name in self.facts.platforms)
-        return Readiness(ready=home and not missing, missing=missing)
+        alternatives = self._alternatives()
+        if not any(counts.get(need.kind, 0) for need in alternatives):
+            missing += tuple(need.kind for need in alternatives)
+        platforms = self.facts.platforms
+        has_store = not platforms or any(connected.get(platform, 0) for platform in platforms)
+        return Readiness(ready=has_store and not missing, missing=missing)
 
-    def _either(self) -> tuple[ConnectionNeed, ...]:
-        """Connections of which the inputs must name at least one (templates 1, "sheet or teams")."""
-        asked = self.facts.inputs_schema.get("anyOf")
-        if asked != [{"required": ["sheet"]}, {"required": ["teams"]}]:
+    def _minimum(self, need: ConnectionNeed) -> int:
+        # A store the template reads is another store than the one it runs on.
+        runs_on_store = need.kind == "store" and bool(self.facts.platforms)
+        return need.min + 1 if need.min and runs_on_store else need.min
+
+    def _alternatives(self) -> tuple[ConnectionNeed, ...]:
+        """Returns the connections of which the inputs must name at least one."""
+        if self.facts.inputs_schema.get("anyOf") != SHEET_OR_TEAMS["anyOf"]:
             return ()
-        return tuple(each for each in self.facts.connections if each.min == 0)
+        return tuple(need for need in self.facts.connections if need.min == 0)
 
 
-# Kinds an automation can run on (contract 3.8).
-STORES = ("shopify", "woocommerce")
+def define(
+    template_id: str,
+    name: str,
+    description: str,
+    *,
+    category: Category,
+    inputs: JsonObject,
+    result: JsonObject,
+    steps: Sequence[TemplateStep],
+    schedule: Schedule,
+    example: JsonObject,
+    finish: Callable[[EndedRun], RunSummary],
+    platforms: tuple[str, ...] = STORES,
+    connections: tuple[ConnectionNeed, ...] = (),
+    topics: tuple[str, ...] = (),
+    changes: tuple[ChangeRow, ...] = (),
+    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = no_errors,
+    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = no_automations,
+) -> Template:
+    """Returns the first version of a template; `topics` are the store events that can start it."""
+    triggers = (TriggerKind.SCHEDULE, *((TriggerKind.EVENT,) if topics else ()))
+    facts = TemplateFacts(
+        template_id=template_id,
+        template_version=1,
+        name=name,
+        description=description,
+        category=category,
+        platforms=platforms,
+        connections=connections,
+        inputs_schema=inputs,
+        result_schema=result,
+        steps=tuple(StepFacts(step.name, step.title, step.kind) for step in steps),
+        changes_store=any(step.kind is StepKind.CHANGE for step in steps),
+        triggers=triggers,
+        topics=dict.fromkeys(platforms, topics) if topics else {},
+        default_schedule=schedule,
+        changes=changes,
+        example_result=example,
+    )
+    functions = {step.name: step.function for step in steps}
+    return Template(facts, functions, finish, check_setup, automations_of)
 
 
-def _place_errors(named: NamedConnection, found: Connection, inputs: JsonObject) -> dict[str, list[str]]:
-    place = inputs[named.path.split(".")[1]]
-    if not isinstance(place, Mapping):
+def _target_errors(
+    named: NamedConnection, connection: Connection, inputs: JsonObject
+) -> dict[str, list[str]]:
+    """Checks the spreadsheet or channel that an input names beside its connection."""
+    target = inputs[named.path.split(".")[1]]
+    if not isinstance(target, Mapping):
         return {}
     if named.kind == "spreadsheet":
-        return _sheet_errors(named.path.replace("integration_id", "spreadsheet_id"), found, place)
+        return sheet_errors(named.path.replace("integration_id", "spreadsheet_id"), connection, target)
     if named.kind == "teams":
-        channel, labels = place.get("channel"), {found.name, found.account_label}
+        channel, labels = target.get("channel"), {connection.name, connection.account_label}
         if channel is not None and channel not in labels:
-            return {
-                named.path.replace("integration_id", "channel"): [
-                    f"This connection is the channel {found.account_label or found.name}."
-                ]
-            }
+            words = f"This connection is the channel {connection.account_label or connection.name}."
+            return {named.path.replace("integration_id", "channel"): [words]}
     return {}
 
 
-def _sheet_errors(path: str, found: Connection, place: JsonObject) -> dict[str, list[str]]:
-    given = place.get("spreadsheet_id")
-    if found.auth is Auth.USER_SIGN_IN:
-        return {} if given is not None else {path: ["Name the spreadsheet: this sign-in reaches several."]}
-    if given is not None and given != found.facts.get("subject"):
+def sheet_errors(path: str, connection: Connection, target: JsonObject) -> dict[str, list[str]]:
+    """Checks that inputs name a spreadsheet exactly when the connection reaches several."""
+    spreadsheet_id = target.get("spreadsheet_id")
+    if connection.auth is Auth.USER_SIGN_IN:
+        several = "Name the spreadsheet: this sign-in reaches several."
+        return {} if spreadsheet_id is not None else {path: [several]}
+    if spreadsheet_id is not None and spreadsheet_id != connection.facts.get("subject"):
         return {path: ["This connection is one spreadsheet, and not this one. Leave it empty."]}
     return {}
 
 
-def vendor_errors(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """Refuses a filter by vendor on a platform whose products have none (templates 6, last line)."""
+def vendor_errors(inputs: JsonObject, setup: SetupContext) -> FieldErrors:
+    """Refuses a filter by vendor on a platform whose products have none."""
     products = inputs.get("products")
-    named = isinstance(products, Mapping) and products.get("vendors")
-    if named and world.store is not None and world.store.kind == "woocommerce":
+    vendors = isinstance(products, Mapping) and products.get("vendors")
+    if vendors and setup.store is not None and setup.store.kind == "woocommerce":
         return {"inputs.products.vendors": ["WooCommerce has no vendors. Choose by tag or by type."]}
     return {}
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun, such as `1 variant` and `12 variants`."""
+    """Returns a number with its noun, such as `1 variant` and `12 variants`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def verb(number: int, one: str, more: str) -> str:
-    """The form of a verb that fits the number, such as `is` and `are`."""
-    return one if number == 1 else more
+def verb(number: int, singular: str, plural: str) -> str:
+    """Returns the form of a verb that fits the number, such as `is` and `are`."""
+    return singular if number == 1 else plural
+
+
+def if_any(number: int, sentence: str) -> str | None:
+    """Returns the sentence when there is something to count, for `sentences`."""
+    return sentence if number else None
 
 
 def whole(value: JsonValue) -> int:
-    """A count out of a step's output; 0 when the step did not run."""
+    """Returns a count of a step's output; 0 when the step did not run."""
     return value if isinstance(value, int) else 0
 
 
 def sentences(*words: str | None) -> str:
-    """Sentences as one text of at most 500 characters (contract 3.2); absent ones are left out."""
+    """Returns sentences as one text of at most 500 characters; absent ones are left out."""
     text = " ".join(word for word in words if word)
     return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1].rstrip() + "…"

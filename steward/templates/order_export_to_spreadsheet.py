@@ -191,7 +191,7 @@ def finish(ended: EndedRun) -> RunSummary:
     sent = ended.output_of(APPEND)
     blocks: Any = sent.get("orders", [])
     outcomes = tuple(ended.outcomes.get(APPEND, ()))[whole(sent.get("header")) :]
-    done = [block for block, outcome in zip(blocks, outcomes, strict=False) if outcome in ended.did]
+    done = [block for block, outcome in zip(blocks, outcomes, strict=False) if outcome in ended.success]
     orders = len({number for block in done for number in block["ids"]})
     rows = sum(block["rows"] for block in done)
     read, there = whole(ended.output_of(READ).get("read")), whole(ended.output_of(PICK).get("already_there"))

@@ -181,8 +181,8 @@ def finish(ended: EndedRun) -> RunSummary:
     none = "Nothing had to be put back." if ended.ran(RESTORE) else "No price was put back."
     none = none if counts["remembered"] else "The sale remembers no price."
     text = sentences(
-        ended.changes_sentence(RESTORE, "price", "put back", none=none, among=prices),
-        ended.changes_sentence(RESTORE, "product", "untagged", among=tags),
+        ended.changes_sentence(RESTORE, "price", "put back", none=none, changes=prices),
+        ended.changes_sentence(RESTORE, "product", "untagged", changes=tags),
         f"{counted(since, 'variant')} {verb(since, 'was', 'were')} changed since and left."
         if since
         else None,

@@ -184,8 +184,8 @@ def finish(ended: EndedRun) -> RunSummary:
     counts["refused"] += len(left)
     already, refused = counts["already_on_sale"], counts["refused"]
     text = sentences(
-        ended.changes_sentence(CHANGE, "price", "changed", none="No price was changed.", among=prices),
-        ended.changes_sentence(CHANGE, "product", "tagged", among=tags),
+        ended.changes_sentence(CHANGE, "price", "changed", none="No price was changed.", changes=prices),
+        ended.changes_sentence(CHANGE, "product", "tagged", changes=tags),
         f"{already} {verb(already, 'was', 'were')} on sale already." if already else None,
         f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left as {verb(refused, 'it', 'they')}"
         f" {verb(refused, 'was', 'were')}."

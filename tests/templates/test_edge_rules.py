@@ -33,7 +33,7 @@ async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, c
         assert len((await at.run(mode=Mode.TEST)).proposals) == found
         ran = await over.run(mode=Mode.TEST)
         assert isinstance(ran.failed, TooManyChanges), name
-        assert (ran.failed.found, ran.proposals, store.written()) == (found, [], 0)
+        assert (ran.failed.changes, ran.proposals, store.written()) == (found, [], 0)
     await store.close()
 
 

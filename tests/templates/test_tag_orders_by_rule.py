@@ -124,7 +124,7 @@ async def test_too_many_changes_are_not_proposed() -> None:
     assert len((await _tagging(*orders, min_total="1", limit=4).run()).proposals) == 4
     ran = await _tagging(*orders, min_total="1", limit=3).run()
     assert isinstance(ran.failed, TooManyChanges)
-    assert (ran.failed.found, ran.proposals) == (4, [])
+    assert (ran.failed.changes, ran.proposals) == (4, [])
 
 
 @pytest.mark.parametrize("changed", [{"test": True}, {"cancelled_at": NOW}, {"currency": "USD"}])

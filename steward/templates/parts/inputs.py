@@ -1,7 +1,4 @@
-"""Inputs of templates: the shared definitions, the check against a schema, and the defaults filled in.
-
-Leaves what only the world can say (whose a connection is, which channels a shop has) to templates/base.py.
-"""
+"""Inputs of templates: the shared definitions, the check against a schema, and the filled-in defaults."""
 
 import copy
 import functools
@@ -19,7 +16,7 @@ from steward.model.refusals import FieldErrors
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# The definitions of templates 4, by name; a schema carries those it uses.
+# The shared definitions by name; a schema carries those it uses.
 DEFINITIONS: JsonObject = json.loads(
     r"""{
  "integration_id": {"type": "integer", "minimum": 1, "maximum": 9007199254740991},
@@ -58,16 +55,21 @@ DEFINITIONS: JsonObject = json.loads(
 }"""
 )
 
-# Definitions that name a connection, and of which kind (templates 1).
+# Definitions that name a connection, and of which kind.
 _ACCOUNTS = {"sheet": "spreadsheet", "teams": "teams", "file": "cloud_s3"}
-# One that is named by its id alone is another store.
+# A connection that is named by its id alone is another store.
 _STORE = "integration_id"
+
+
+# For reports: the inputs name a sheet, a channel or both.
+SHEET_OR_TEAMS: JsonObject = {"anyOf": [{"required": ["sheet"]}, {"required": ["teams"]}]}
+LIMIT: JsonObject = {"$ref": "#/$defs/limit"}
 
 
 def inputs_schema(
     required: Sequence[str], properties: JsonObject, *, conditions: JsonObject | None = None
 ) -> JsonObject:
-    """The schema of an inputs object, with the definitions it uses (templates 4)."""
+    """Returns the schema of an inputs object, with the definitions it uses."""
     used: dict[str, JsonValue] = {}
     _gather([properties, conditions or {}], used)
     return {
@@ -82,75 +84,97 @@ def inputs_schema(
 
 
 def shared(name: str, description: str, **more: JsonValue) -> JsonObject:
-    """A property that is one of the shared definitions."""
+    """Returns a property that is one of the shared definitions."""
     return {"$ref": f"#/$defs/{name}", **more, "description": description}
+
+
+def integer(description: str, minimum: int, maximum: int, *, default: int) -> JsonObject:
+    """Returns a property that is a whole number."""
+    bounds = {"minimum": minimum, "maximum": maximum, "default": default}
+    return {"type": "integer", **bounds, "description": description}
+
+
+def flag(description: str, *, default: bool = False) -> JsonObject:
+    """Returns a property that is true or false."""
+    return {"type": "boolean", "default": default, "description": description}
+
+
+def choice(description: str, *options: str, default: str) -> JsonObject:
+    """Returns a property that is one of several words."""
+    return {"enum": list(options), "default": default, "description": description}
+
+
+def array(description: str, items: JsonObject, **more: JsonValue) -> JsonObject:
+    """Returns a property that is a list without repeated entries."""
+    return {"type": "array", "items": items, "uniqueItems": True, **more, "description": description}
 
 
 def _gather(value: JsonValue, used: dict[str, JsonValue]) -> None:
     if isinstance(value, Mapping):
-        name = _defined(value)
+        name = _definition_name(value)
         if name is not None and name not in used:
             used[name] = DEFINITIONS[name]
             _gather(DEFINITIONS[name], used)
-        for item in value.values():
-            _gather(item, used)
+        for member in value.values():
+            _gather(member, used)
     elif isinstance(value, list | tuple):
-        for item in value:
-            _gather(item, used)
+        for member in value:
+            _gather(member, used)
 
 
-def _defined(schema: Mapping[str, JsonValue]) -> str | None:
+def _definition_name(schema: Mapping[str, JsonValue]) -> str | None:
     ref = schema.get("$ref")
     return ref.removeprefix("#/$defs/") if isinstance(ref, str) else None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedInputs:
-    """Inputs with defaults filled in, and what is wrong with them by dotted path; empty when nothing is."""
+    """Inputs with defaults filled in, and what is wrong with them by dotted path."""
 
     inputs: JsonObject
     errors: FieldErrors
 
 
 def check(schema: JsonObject, inputs: JsonValue) -> CheckedInputs:
-    """Checks `inputs` and fills in the defaults of what is not required (templates 1, "Inputs").
+    """Checks `inputs` and fills in the defaults of what is not required.
 
-    All faults are named at once (contract 1.4 step 9); with faults, `inputs` is as it came. A default that
-    the schema refuses beside the other inputs stays out, so the answered inputs always pass this check.
+    Reports all faults at once; with faults, `inputs` is returned as it was sent. A default that the schema
+    refuses beside the other inputs stays out, so the returned inputs always pass this check.
     """
     errors: dict[str, list[str]] = {}
     for path, words in _all_faults(schema, inputs):
         if words not in errors.setdefault(path, []):
             errors[path].append(words)
-    if errors or not isinstance(inputs, Mapping):
-        return CheckedInputs(inputs if isinstance(inputs, Mapping) else {}, dict(sorted(errors.items())))
-    filled = _filled(schema, inputs, schema)
-    if not isinstance(filled, Mapping):
-        return CheckedInputs({}, {})
+    if not isinstance(inputs, Mapping):
+        return CheckedInputs({}, dict(sorted(errors.items())))
+    if errors:
+        return CheckedInputs(inputs, dict(sorted(errors.items())))
+    filled = _with_defaults(schema, inputs, schema)
+    assert isinstance(filled, Mapping)
     refused = {path.split(".")[1] for path, _ in _all_faults(schema, filled) if "." in path}
     return CheckedInputs({name: filled[name] for name in filled if name in inputs or name not in refused}, {})
 
 
 def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str, int, str]]:
-    """(path, id, kind) of every connection that checked inputs name, in the order of the schema."""
+    """Yields (path, id, kind) of every connection that checked inputs name, in the order of the schema."""
     properties = schema["properties"]
     for name, rule in properties.items() if isinstance(properties, Mapping) else ():
-        shape = _defined(rule) if isinstance(rule, Mapping) else None
-        kind = _ACCOUNTS.get(shape or "")
-        given = inputs.get(name)
-        if shape == _STORE and isinstance(given, int):
-            yield name, given, "store"
-        elif kind is not None and isinstance(given, Mapping):
-            number = given["integration_id"]
-            if isinstance(number, int):
-                yield f"{name}.integration_id", number, kind
+        definition = _definition_name(rule) if isinstance(rule, Mapping) else None
+        kind = _ACCOUNTS.get(definition or "")
+        value = inputs.get(name)
+        if definition == _STORE and isinstance(value, int):
+            yield name, value, "store"
+        elif kind is not None and isinstance(value, Mapping):
+            integration_id = value["integration_id"]
+            if isinstance(integration_id, int):
+                yield f"{name}.integration_id", integration_id, kind
 
 
 # --- defaults
 
 
-def _filled(rule: JsonObject, value: JsonValue, root: JsonObject) -> JsonValue:
-    """`value` with the defaults its rule gives, and whole numbers as such (contract 1.2: 6.0 is 6)."""
+def _with_defaults(rule: JsonObject, value: JsonValue, root: JsonObject) -> JsonValue:
+    """Returns `value` with the defaults its rule gives, and whole numbers as integers (6.0 is 6)."""
     rule = _resolved(rule, root)
     if rule.get("type") == "integer" and isinstance(value, float):
         return int(value)
@@ -158,20 +182,20 @@ def _filled(rule: JsonObject, value: JsonValue, root: JsonObject) -> JsonValue:
     if not isinstance(value, Mapping) or not isinstance(properties, Mapping):
         return value
     filled = dict(value)
-    for name, each in properties.items():
-        if not isinstance(each, Mapping):
+    for name, schema in properties.items():
+        if not isinstance(schema, Mapping):
             continue
-        each = _resolved(each, root)
-        if name not in filled and "default" in each:
-            # What is required is there: the check has passed.
-            filled[name] = copy.deepcopy(each["default"])
+        member = _resolved(schema, root)
+        if name not in filled and "default" in member:
+            # What is required is present: the check has passed.
+            filled[name] = copy.deepcopy(member["default"])
         if name in filled:
-            filled[name] = _filled(each, filled[name], root)
+            filled[name] = _with_defaults(member, filled[name], root)
     return filled
 
 
 def _resolved(rule: JsonObject, root: JsonObject) -> JsonObject:
-    name = _defined(rule)
+    name = _definition_name(rule)
     if name is None:
         return rule
     definitions = root["$defs"]
@@ -183,13 +207,13 @@ def _resolved(rule: JsonObject, root: JsonObject) -> JsonObject:
 
 
 def _pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    """`pattern` in linear time, `$` being the end of the text (templates 6)."""
+    """Checks `pattern` in linear time, `$` being the end of the text."""
     if isinstance(value, str) and not _matches(pattern, value):
         yield ValidationError(f"{value!r} does not match")
 
 
 def _matches(pattern: str, value: str) -> bool:
-    """Whether the pattern is in the text; `^(?!A)B`, which RE2 has no form for, is `^B` and not `^A`."""
+    """Says whether the pattern is in the text; reads `^(?!A)B`, which RE2 cannot, as `^B` and not `^A`."""
     if pattern.startswith("^(?!"):
         end = _closing(pattern, 1)
         if _expression(f"^{pattern[4:end]}").search(value) is not None:
@@ -199,12 +223,12 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _closing(pattern: str, start: int) -> int:
-    """Where the bracket that opens at `start` closes; for our own patterns, whose signs are plain."""
+    """Returns where the bracket that opens at `start` closes; for our own patterns only."""
     depth = 0
-    for at in range(start, len(pattern)):
-        depth += {"(": 1, ")": -1}.get(pattern[at], 0) if pattern[at - 1] != "\\" else 0
+    for index in range(start, len(pattern)):
+        depth += {"(": 1, ")": -1}.get(pattern[index], 0) if pattern[index - 1] != "\\" else 0
         if depth == 0:
-            return at
+            return index
     raise ValueError(f"the bracket at {start} of {pattern} does not close")
 
 
@@ -217,19 +241,19 @@ def _expression(pattern: str) -> Any:
 _Validator: Any = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
-# By the identity of the schema, which is kept beside it: a template has one for good, and to compare or hash
-# its text took longer than most checks.
+# By the schema's identity, with the schema itself so that the identity stays taken: a template's schema
+# lives for good, and comparing or hashing its text took longer than most checks.
 _validators: dict[int, tuple[JsonObject, Any]] = {}
-_MOST_VALIDATORS = 64
+_MAX_VALIDATORS = 64
 
 
 def _validator(schema: JsonObject) -> Any:
-    known = _validators.get(id(schema))
-    if known is None:
-        if len(_validators) >= _MOST_VALIDATORS:
+    cached = _validators.get(id(schema))
+    if cached is None:
+        if len(_validators) >= _MAX_VALIDATORS:
             _validators.clear()
-        known = _validators[id(schema)] = schema, _Validator(schema)
-    return known[1]
+        cached = _validators[id(schema)] = schema, _Validator(schema)
+    return cached[1]
 
 
 def _all_faults(schema: JsonObject, inputs: JsonValue) -> Iterator[tuple[str, str]]:
@@ -238,40 +262,57 @@ def _all_faults(schema: JsonObject, inputs: JsonValue) -> Iterator[tuple[str, st
 
 
 def _faults(fault: ValidationError) -> Iterator[tuple[str, str]]:
-    """(dotted path, words) of one fault of the validator; a missing or extra field is named itself."""
+    """Yields (dotted path, words) of one fault; a missing or extra field is named itself."""
     path = ".".join(["inputs", *(str(part) for part in fault.absolute_path)])
     rule: Any = fault.validator_value
-    schema: Any = fault.schema
-    value: Any = fault.instance
-    if fault.validator == "required":
-        for name in rule:
-            if name not in value:
-                yield f"{path}.{name}", "This is needed."
-    elif fault.validator == "additionalProperties":
-        for name in value:
-            if name not in schema.get("properties", {}):
-                yield f"{path}.{name}", "There is no such input."
+    fields = _faulty_fields(fault)
+    if fields is not None:
+        words = _FIELD_WORDS[str(fault.validator)]
+        yield from ((f"{path}.{name}", words) for name in fields)
     elif fault.validator == "anyOf" and fault.context:
-        if all(each.validator == "required" and not each.path for each in fault.context):
-            names = [str(name) for each in rule for name in each.get("required", ())]
-            yield path, f"Give at least one of {', '.join(names)}."
-            return
-        inner = [each for each in fault.context if each.validator != "type" or each.path]
-        for each in inner:
-            yield from _faults(each)
-        if not inner:
-            yield path, "This is not of a kind that fits here."
-    elif fault.validator == "not" and (named := _excluded(rule) & set(value)):
-        for name in sorted(named):
-            yield f"{path}.{name}", "This does not go with the other inputs. Leave it out."
+        yield from _alternative_faults(path, rule, fault.context)
     else:
         yield path, _words(str(fault.validator), rule)
 
 
+_FIELD_WORDS = {
+    "required": "This is needed.",
+    "additionalProperties": "There is no such input.",
+    "not": "This does not go with the other inputs. Leave it out.",
+}
+
+
+def _faulty_fields(fault: ValidationError) -> list[str] | None:
+    """Returns the fields that a fault of an object is about; None for a fault of the value itself."""
+    rule: Any = fault.validator_value
+    value: Any = fault.instance
+    if fault.validator == "required":
+        return [name for name in rule if name not in value]
+    if fault.validator == "additionalProperties":
+        schema: Any = fault.schema
+        return [name for name in value if name not in schema.get("properties", {})]
+    if fault.validator == "not":
+        return sorted(_excluded(rule) & set(value)) or None
+    return None
+
+
+def _alternative_faults(path: str, rule: Any, faults: Sequence[ValidationError]) -> Iterator[tuple[str, str]]:
+    """Yields why none of several alternatives fits."""
+    if all(fault.validator == "required" and not fault.path for fault in faults):
+        names = [str(name) for alternative in rule for name in alternative.get("required", ())]
+        yield path, f"Give at least one of {', '.join(names)}."
+        return
+    inner = [fault for fault in faults if fault.validator != "type" or fault.path]
+    for fault in inner:
+        yield from _faults(fault)
+    if not inner:
+        yield path, "This is not of a kind that fits here."
+
+
 def _excluded(rule: Any) -> set[str]:
-    """The fields that a `not` forbids."""
+    """Returns the fields that a `not` forbids."""
     rules = [rule, *rule.get("anyOf", ())] if isinstance(rule, Mapping) else []
-    return {str(name) for each in rules for name in each.get("required", ())}
+    return {str(name) for alternative in rules for name in alternative.get("required", ())}
 
 
 _KINDS = {
@@ -291,7 +332,7 @@ def _words(validator: str, rule: Any) -> str:
         return f"This must be {' or '.join(_KINDS[kind] for kind in kinds)}."
     if validator in ("enum", "const"):
         allowed = rule if validator == "enum" else [rule]
-        return f"This must be one of {', '.join(json.dumps(each) for each in allowed)}."
+        return f"This must be one of {', '.join(json.dumps(option) for option in allowed)}."
     if validator == "pattern":
         return _PATTERN_WORDS.get(rule, "This is not written as it must be.")
     template = _TEMPLATES.get(validator, "This does not fit the other inputs.")

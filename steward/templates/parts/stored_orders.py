@@ -1,7 +1,4 @@
-"""Orders as compact JSON and back, so that a step's output can be journaled (engine 10).
-
-A table names its fields once. What no step decides on (notes, addresses, sums but the total) is left out.
-"""
+"""Orders in a step's output: a compact table without notes, addresses and most sums."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -17,37 +14,41 @@ from steward.connectors.base.records import (
     Risk,
 )
 from steward.model.json import JsonObject, JsonValue
+from steward.steps.base import RecordTable
 
 _PLAIN = (
     *("id", "number", "status", "paid", "fulfilled", "total", "currency", "customer_id", "url"),
     *("customer_name", "country", "billing_country", "refunded", "returning"),
 )
 _TIMES = ("created_at", "modified_at", "cancelled_at", "paid_at", "fulfilled_at", "closed_at")
-_WORDS = {"payment": Payment, "fulfilment": Fulfilment, "risk": Risk}
+_ENUMS = {"payment": Payment, "fulfilment": Fulfilment, "risk": Risk}
 _LISTS = ("tags", "discount_codes", "risk_reasons")
 _LINE = ("sku", "title", "quantity", "variant_id", "open_quantity", "ships")
-FIELDS = (*_PLAIN, *_TIMES, *_WORDS, *_LISTS, "fulfilment_orders", "refunds", "lines")
+FIELDS = (*_PLAIN, *_TIMES, *_ENUMS, *_LISTS, "fulfilment_orders", "refunds", "lines")
 
 
-def kept_orders(orders: Iterable[Order]) -> JsonObject:
-    """Orders as a table."""
-    return {"fields": list(FIELDS), "rows": [_row(order) for order in orders]}
+class OrderTable(RecordTable[Order]):
+    """Orders in a step's output."""
 
+    @staticmethod
+    def encode(records: Iterable[Order]) -> JsonObject:
+        """Returns the orders as a table."""
+        return {"fields": list(FIELDS), "rows": [_row(order) for order in records]}
 
-def orders_of(kept: JsonValue) -> list[Order]:
-    """Orders out of their table, in its order."""
-    table: Any = kept
-    return [_order(dict(zip(table["fields"], row, strict=True))) for row in table["rows"]]
+    @staticmethod
+    def decode(table: Mapping[str, Any]) -> Iterable[Order]:
+        """Yields the orders of a table."""
+        return (_order(dict(zip(table["fields"], row, strict=True))) for row in table["rows"])
 
 
 def _row(order: Order) -> list[JsonValue]:
     return [
         *(getattr(order, name) for name in _PLAIN),
-        *(_moment(getattr(order, name)) for name in _TIMES),
-        *(getattr(order, name).value for name in _WORDS),
+        *(_time_text(getattr(order, name)) for name in _TIMES),
+        *(getattr(order, name).value for name in _ENUMS),
         *(list(getattr(order, name)) for name in _LISTS),
-        [[each.id, each.status] for each in order.fulfilment_orders],
-        [[each.id, each.amount, _moment(each.at)] for each in order.refunds],
+        [[part.id, part.status] for part in order.fulfilment_orders],
+        [[refund.id, refund.amount, _time_text(refund.at)] for refund in order.refunds],
         [[getattr(line, name) for name in _LINE] for line in order.lines],
     ]
 
@@ -55,15 +56,17 @@ def _row(order: Order) -> list[JsonValue]:
 def _order(row: Mapping[str, Any]) -> Order:
     fields: dict[str, Any] = {
         **{name: row[name] for name in _PLAIN},
-        **{name: _instant(row[name]) for name in _TIMES},
-        **{name: word(row[name]) for name, word in _WORDS.items()},
+        **{name: _time(row[name]) for name in _TIMES},
+        **{name: enum(row[name]) for name, enum in _ENUMS.items()},
         **{name: tuple(row[name]) for name in _LISTS},
     }
     return Order(
         **fields,
-        fulfilment_orders=tuple(FulfilmentOrder(*each) for each in row["fulfilment_orders"]),
-        refunds=tuple(Refund(number, amount, _instant(at)) for number, amount, at in row["refunds"]),
-        lines=tuple(_line(dict(zip(_LINE, each, strict=True))) for each in row["lines"]),
+        fulfilment_orders=tuple(FulfilmentOrder(*part) for part in row["fulfilment_orders"]),
+        refunds=tuple(
+            Refund(refund_id, amount, _time(made_at)) for refund_id, amount, made_at in row["refunds"]
+        ),
+        lines=tuple(_line(dict(zip(_LINE, line, strict=True))) for line in row["lines"]),
     )
 
 
@@ -71,9 +74,20 @@ def _line(row: Mapping[str, Any]) -> OrderLine:
     return OrderLine(id="", product_id=None, total="0", **row)
 
 
-def _moment(instant: datetime | None) -> str | None:
+def _time_text(instant: datetime | None) -> str | None:
     return None if instant is None else instant.isoformat()
 
 
-def _instant(kept: str | None) -> datetime | None:
-    return None if kept is None else datetime.fromisoformat(kept)
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+# Until every template uses OrderTable.
+def kept_orders(orders: Iterable[Order]) -> JsonObject:
+    """Returns the orders as a table."""
+    return OrderTable(orders).json
+
+
+def orders_of(table: Any) -> list[Order]:
+    """Returns the orders of a table."""
+    return list(OrderTable.decode(table))

@@ -1,7 +1,4 @@
-"""Store records as compact JSON and back, so that a step's output can be journaled (engine 10).
-
-A table names its fields once; what no step decides on (descriptions, pictures, most times) is left out.
-"""
+"""Products and variants in a step's output: compact tables without descriptions, pictures and most times."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -9,6 +6,7 @@ from typing import Any
 
 from steward.connectors.base.records import Product, Variant
 from steward.model.json import JsonObject, JsonValue
+from steward.steps.base import RecordTable
 
 _VARIANT = (
     "id product_id product_title title sku barcode price compare_at currency stock tracked backorders_allowed"
@@ -26,47 +24,52 @@ _PRODUCT = (
 PRODUCT_FIELDS = tuple(_PRODUCT.split())
 
 
-def kept_variants(variants: Iterable[Variant]) -> JsonObject:
-    """Variants as a table."""
-    return {
-        "fields": list(VARIANT_FIELDS),
-        "rows": [[_plain(getattr(variant, name)) for name in VARIANT_FIELDS] for variant in variants],
-    }
+class VariantTable(RecordTable[Variant]):
+    """Variants in a step's output."""
+
+    @staticmethod
+    def encode(records: Iterable[Variant]) -> JsonObject:
+        """Returns the variants as a table."""
+        return {
+            "fields": list(VARIANT_FIELDS),
+            "rows": [[_plain(getattr(variant, name)) for name in VARIANT_FIELDS] for variant in records],
+        }
+
+    @staticmethod
+    def decode(table: Mapping[str, Any]) -> Iterable[Variant]:
+        """Yields the variants of a table."""
+        return (_variant(row) for row in _rows(table))
 
 
-def variants_of(kept: JsonValue) -> list[Variant]:
-    """Variants out of their table, in its order."""
-    return [_variant(row) for row in _rows(kept)]
+class ProductTable(RecordTable[Product]):
+    """Products with their variants in a step's output."""
+
+    @staticmethod
+    def encode(records: Iterable[Product]) -> JsonObject:
+        """Returns the products as a table."""
+        rows: list[JsonValue] = []
+        for product in records:
+            variants = [[getattr(variant, name) for name in _IN_PRODUCT] for variant in product.variants]
+            rows.append([*(_plain(getattr(product, name)) for name in PRODUCT_FIELDS), variants])
+        return {"fields": [*PRODUCT_FIELDS, "variants"], "variant_fields": list(_IN_PRODUCT), "rows": rows}
+
+    @staticmethod
+    def decode(table: Mapping[str, Any]) -> Iterable[Product]:
+        """Yields the products of a table."""
+        return (_product(row, table["variant_fields"]) for row in _rows(table))
 
 
-def kept_products(products: Iterable[Product]) -> JsonObject:
-    """Products with their variants as a table."""
-    rows: list[JsonValue] = []
-    for product in products:
-        variants = [[getattr(each, name) for name in _IN_PRODUCT] for each in product.variants]
-        own = [_plain(getattr(product, name)) for name in PRODUCT_FIELDS]
-        rows.append([*own, variants])
-    return {"fields": [*PRODUCT_FIELDS, "variants"], "variant_fields": list(_IN_PRODUCT), "rows": rows}
-
-
-def products_of(kept: JsonValue) -> list[Product]:
-    """Products out of their table, in its order."""
-    names = kept["variant_fields"] if isinstance(kept, Mapping) else ()
-    return [_product(row, names) for row in _rows(kept)]
-
-
-def _rows(kept: Any) -> Iterable[dict[str, Any]]:
-    for row in kept["rows"]:
-        yield dict(zip(kept["fields"], row, strict=True))
+def _rows(table: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    return (dict(zip(table["fields"], row, strict=True)) for row in table["rows"])
 
 
 def _variant(row: dict[str, Any]) -> Variant:
-    row["created_at"] = _instant(row["created_at"])
+    row["created_at"] = _time(row["created_at"])
     return Variant(**row)
 
 
-def _product(row: dict[str, Any], names: Any) -> Product:
-    about = {
+def _product(row: dict[str, Any], variant_fields: Sequence[str]) -> Product:
+    common = {
         "product_id": row["id"],
         "product_title": row["title"],
         "currency": row["currency"],
@@ -74,21 +77,44 @@ def _product(row: dict[str, Any], names: Any) -> Product:
         "url": row["url"],
         "barcode": "",
     }
-    variants = tuple(Variant(**about, **dict(zip(names, each, strict=True))) for each in row.pop("variants"))
+    variants = tuple(
+        Variant(**common, **dict(zip(variant_fields, cells, strict=True))) for cells in row.pop("variants")
+    )
     row |= {name: tuple(row[name]) for name in ("tags", "categories", "channels")}
-    row["tag_ids"] = tuple((name, number) for name, number in row["tag_ids"])
-    row["created_at"] = _instant(row["created_at"])
+    row["tag_ids"] = tuple((name, tag_id) for name, tag_id in row["tag_ids"])
+    row["created_at"] = _time(row["created_at"])
     return Product(**row, handle="", description="", images=(), variants=variants)
 
 
-def _instant(kept: Any) -> datetime | None:
-    return datetime.fromisoformat(kept) if isinstance(kept, str) else None
+def _time(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) else None
 
 
 def _plain(value: Any) -> JsonValue:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
+        return [_plain(member) for member in value]
     plain: JsonValue = value
     return plain
+
+
+# Until every template uses the tables.
+def kept_variants(variants: Iterable[Variant]) -> JsonObject:
+    """Returns the variants as a table."""
+    return VariantTable(variants).json
+
+
+def variants_of(table: Any) -> list[Variant]:
+    """Returns the variants of a table."""
+    return list(VariantTable.decode(table))
+
+
+def kept_products(products: Iterable[Product]) -> JsonObject:
+    """Returns the products as a table."""
+    return ProductTable(products).json
+
+
+def products_of(table: Any) -> list[Product]:
+    """Returns the products of a table."""
+    return list(ProductTable.decode(table))
