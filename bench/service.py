@@ -138,7 +138,7 @@ class House:
 
     def token(self) -> str:
         """A token of the owner, signed by the service's own key."""
-        return self.service.fittings.keys.signer.sign(
+        return self.service.context.keys.signer.sign(
             person=self.owner.person,
             org=self.owner.org,
             client_id=self.client_id,
@@ -162,7 +162,7 @@ async def open_house(url: str, folder: Path, *, clock: Clock | None = None, **gi
             tx, CreatePerson("owner@bench.example", "The", "Owner", password_hash=hashed)
         )
         await people.add_to_organization(tx, person, org, Role.OWNER)
-        issued = await credentials.issue(tx, house.service.fittings.keys, org, "bench")
+        issued = await credentials.issue(tx, house.service.context.keys, org, "bench")
         scopes = ROLE_SCOPES[Role.OWNER]
         actor = Actor(org, person.id, scopes, Via.UI, None, Role.OWNER, "0" * 64)
         return actor, issued.credential.client_id

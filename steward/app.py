@@ -13,8 +13,8 @@ from steward.accounts import keys
 from steward.accounts.passwords import Hashing
 from steward.api import application
 from steward.api.http import static_files as pages
-from steward.api.http.handler import Gate
-from steward.api.http.operation import Fittings, Rules
+from steward.api.http.handler import RequestHandler
+from steward.api.http.operation import AppContext, Rules
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import Environment, Settings
@@ -57,10 +57,10 @@ class Wired:
     log: Log
     metrics: Metrics
     outbound: Outbound
-    fittings: Fittings
+    context: AppContext
     ctx: WorkerContext
     hints: Hints
-    gate: Gate
+    gate: RequestHandler
     wakeups: Wakeups | None = None
 
     def share_hints(self, *, listens: bool) -> None:
@@ -76,7 +76,7 @@ class Wired:
             await self.wakeups.close()
         await self.outbound.aclose()
         await self.ctx.children.close()
-        self.fittings.hashing.close()
+        self.context.hashing.close()
         await self.engine.close()
 
 
@@ -106,7 +106,7 @@ async def build(
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
     children = _children(settings)
-    fittings = Fittings(
+    context = AppContext(
         engine=edge,
         space=space,
         clock=clock,
@@ -136,10 +136,10 @@ async def build(
         children=children,
         wake=hints.wake,
     )
-    gate = application.create(fittings, pages=pages.built(web_origin=settings.web_origin))
+    gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
     metrics.before_showing(lambda: _answers(metrics, gate))
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    return Wired(settings, clock, engine, log, metrics, outbound, fittings, ctx, hints, gate, shared)
+    return Wired(settings, clock, engine, log, metrics, outbound, context, ctx, hints, gate, shared)
 
 
 def _children(settings: Settings) -> Children:
@@ -217,7 +217,7 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
     return split
 
 
-def _answers(metrics: Metrics, gate: Gate) -> None:
+def _answers(metrics: Metrics, gate: RequestHandler) -> None:
     for status, count in gate.answered.items():
         metrics.total("steward_requests_total", count, status=str(status))
 

@@ -15,8 +15,8 @@ from steward.accounts.organizations import CreateOrganization
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import CreatePerson
 from steward.api.application import create
-from steward.api.http.handler import Gate
-from steward.api.http.operation import Fittings, Rules
+from steward.api.http.handler import RequestHandler
+from steward.api.http.operation import AppContext, Rules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Organization, Role
@@ -54,8 +54,8 @@ class House:
 class Service:
     """The application and short ways to call it."""
 
-    def __init__(self, fittings: Fittings, clock: FakeClock, *, lines: list[str], told: list[str]) -> None:
-        self.fittings = fittings
+    def __init__(self, context: AppContext, clock: FakeClock, *, lines: list[str], told: list[str]) -> None:
+        self.context = context
         self.clock = clock
         self.lines = lines  # of the log
         self.told = told  # what the worker was woken for
@@ -66,12 +66,12 @@ class Service:
         self._clients: list[httpx.AsyncClient] = []
         self.gate = self._gate()
 
-    def _gate(self) -> Gate:
-        return create(self.fittings, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
+    def _gate(self) -> RequestHandler:
+        return create(self.context, operations=[*OPERATIONS, *self.extra], raw_operations=RAW_OPERATIONS)
 
     def restart(self, *, extra: list[Any] | None = None, **rules: Any) -> None:
         """The service anew, with other rules or further operations; callers made before call the new one."""
-        self.fittings = replace(self.fittings, rules=replace(self.fittings.rules, **rules))
+        self.context = replace(self.context, rules=replace(self.context.rules, **rules))
         self.extra = self.extra if extra is None else extra
         self.gate = self._gate()
 
@@ -82,7 +82,7 @@ class Service:
     def nobody(self, address: str = "203.0.113.7") -> Caller:
         """A caller without token or session."""
         transport = httpx.ASGITransport(app=self.app, client=(address, 50_000))
-        client = httpx.AsyncClient(transport=transport, base_url=self.fittings.rules.base_url)
+        client = httpx.AsyncClient(transport=transport, base_url=self.context.rules.base_url)
         self._clients.append(client)
         return Caller(client)
 
@@ -111,7 +111,7 @@ class Service:
         house = self.other if name == "stranger" else self.own
         member = self.members[name]
         now = self.clock.now()
-        token = self.fittings.keys.signer.sign(
+        token = self.context.keys.signer.sign(
             person=member.person.id,
             org=member.org,
             client_id=house.issued.credential.client_id,
@@ -134,18 +134,18 @@ class Service:
 
     async def write(self, act: Any, **args: Any) -> Any:
         """Runs `act(tx)` in a transaction at the clock's time."""
-        return await self.fittings.engine.write(self.clock.now(), act, **args)
+        return await self.context.engine.write(self.clock.now(), act, **args)
 
     async def close(self) -> None:
         """Ends clients and threads."""
         for client in self._clients:
             await client.aclose()
-        self.fittings.hashing.close()
-        await self.fittings.children.close()
+        self.context.hashing.close()
+        await self.context.children.close()
 
 
-async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Service:
-    """The service with its cast; `fittings` replace those of the tests (connectors, vault, templates)."""
+async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
+    """The service with its cast; `context` replace those of the tests (connectors, vault, templates)."""
     lines: list[str] = []
     told: list[str] = []
     log = Log(lines.append, clock, Register())
@@ -153,9 +153,9 @@ async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Ser
     given: Mapping[str, Any] = {
         "templates": {template.facts.template_id: template for template in TEMPLATES},
         "wake": told.append,
-        **fittings,
+        **context,
     }
-    made = Fittings(
+    made = AppContext(
         engine=engine,
         clock=clock,
         rules=given.get("rules", RULES),
@@ -171,7 +171,7 @@ async def make_service(engine: Engine, clock: FakeClock, **fittings: Any) -> Ser
 
 async def settle(tx: Tx, service: Service) -> None:
     """The two organisations, their credentials and the cast."""
-    ring = service.fittings.keys
+    ring = service.context.keys
     own = await organizations.create(tx, CreateOrganization("Demo Shop", "Europe/Berlin"))
     other = await organizations.create(tx, CreateOrganization("Other Shop"))
     cast = {

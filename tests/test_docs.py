@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward.api.http.operation import Entry
+from steward.api.http.operation import Access
 from steward.api.http.router import Routes
 from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
@@ -161,7 +161,7 @@ def test_every_operation_of_the_api_has_an_example() -> None:
         if match is not None:
             row = match.methods[example.method]
             with_example.add((row.method, row.path))
-    public = {(row.method, row.path) for row in OPERATIONS if row.entry is Entry.API}
+    public = {(row.method, row.path) for row in OPERATIONS if row.access is Access.API}
     assert public - with_example == set()
     assert ("POST", LOGIN) in with_example
 
@@ -173,7 +173,7 @@ def test_every_operation_of_the_web_app_is_named() -> None:
     missing = [
         row.path
         for row in OPERATIONS
-        if row.entry is not Entry.API
+        if row.access is not Access.API
         and f"{row.method} {camel.sub(lambda letter: letter[1].upper(), row.path)}`" not in text
     ]
     assert missing == []

@@ -38,7 +38,7 @@ async def open_whole(
     `around` puts more beside the pretend world.
     """
     opened = await open_shop(database_url, clock, folder, around=around)
-    service = Service(opened.service.fittings, clock, lines=[], told=[])
+    service = Service(opened.service.context, clock, lines=[], told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)

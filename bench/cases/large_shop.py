@@ -184,7 +184,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
             for world in worlds[1:]
         ),
     ]
-    vault, owner, clock = house.service.fittings.vault, house.owner, house.service.clock
+    vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
     numbers: dict[str, int] = {}
     for name, kind, given in asked:
         tried = await connect.try_settings(vault, owner.org, kind, given=given, now=clock.now())

@@ -5,21 +5,21 @@ from collections.abc import Sequence
 import msgspec
 
 from steward.api import openapi
-from steward.api.http.handler import Gate, Pages
-from steward.api.http.operation import Fittings, Incoming, Operation, RawOperation, Reply
+from steward.api.http.handler import Pages, RequestHandler
+from steward.api.http.operation import AppContext, Operation, RawOperation, RawRequest, Reply
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 
 
 def create(
-    fittings: Fittings,
+    context: AppContext,
     *,
     operations: Sequence[Operation] = OPERATIONS,
     raw_operations: Sequence[RawOperation] = RAW_OPERATIONS,
     pages: Pages | None = None,
-) -> Gate:
+) -> RequestHandler:
     """The API as an ASGI application; `pages` answers the web app's own pages and files."""
     row = RawOperation("GET", "/openapi.json", _Document(operations), "This document")
-    return Gate(fittings, operations, [*raw_operations, row], pages=pages)
+    return RequestHandler(context, operations, [*raw_operations, row], pages=pages)
 
 
 class _Document:
@@ -29,9 +29,9 @@ class _Document:
         self._operations = operations
         self._body: bytes | None = None
 
-    async def __call__(self, incoming: Incoming, fittings: Fittings, /) -> Reply:
+    async def __call__(self, raw_request: RawRequest, context: AppContext, /) -> Reply:
         if self._body is None:
-            rules = fittings.rules
+            rules = context.rules
             document = openapi.document(self._operations, rules.base_url, version=rules.service_version)
             self._body = msgspec.json.encode(document)
         return Reply(200, self._body)

@@ -1,7 +1,7 @@
 """The table of operations: one row an endpoint; the gate, OpenAPI and the scope tests all read it."""
 
 from steward.api.app import session as app_session
-from steward.api.http.operation import Entry, Nothing, Operation, RawOperation
+from steward.api.http.operation import Access, EmptyAnswer, Operation, RawOperation
 from steward.api.operations_automations import AUTOMATIONS
 from steward.api.operations_calendar import CALENDAR
 from steward.api.operations_imports import IMPORTS
@@ -29,7 +29,7 @@ SESSION = [
     Operation(
         method="POST",
         path="/app/session",
-        entry=Entry.OPEN,
+        access=Access.PUBLIC,
         attempt=app_session.count_sign_in,
         prepare=app_session.verify,
         function=app_session.post,
@@ -44,7 +44,7 @@ SESSION = [
     Operation(
         method="GET",
         path="/app/session",
-        entry=Entry.SESSION,
+        access=Access.SESSION,
         function=app_session.get,
         answer=app_session.SessionAnswer,
         summary="Get the session",
@@ -53,16 +53,16 @@ SESSION = [
     Operation(
         method="DELETE",
         path="/app/session",
-        entry=Entry.LEAVING,
+        access=Access.OPTIONAL_SESSION,
         function=app_session.delete,
-        answer=Nothing,
+        answer=EmptyAnswer,
         summary="Sign out",
         writes=True,
     ),
     Operation(
         method="POST",
         path="/app/session/organization",
-        entry=Entry.SESSION,
+        access=Access.SESSION,
         function=app_session.choose_organization,
         body=app_session.ChooseBody,
         answer=app_session.SessionAnswer,

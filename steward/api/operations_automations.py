@@ -1,8 +1,8 @@
 """The rows of automations and their history; operations.py joins them to the table."""
 
 from steward.api.app import automation_history, automation_plan
-from steward.api.http.operation import Entry, Operation
-from steward.api.schema.fields import Page
+from steward.api.http.operation import Access, Operation
+from steward.api.schema.fields import PageQuery
 from steward.api.v1 import automations
 from steward.model.account import Role, Scope
 from steward.model.refusals import KeyReused, NotConnected, NotReady, StaleVersion, WrongState
@@ -109,17 +109,17 @@ AUTOMATIONS = [
     Operation(
         method="GET",
         path="/app/automations/{automation_id}/history",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=automation_history.find,
-        query=Page,
+        query=PageQuery,
         answer=automation_history.HistoryAnswer,
         summary="List the history of an automation",
     ),
     Operation(
         method="GET",
         path="/app/automations/{automation_id}/plan",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=automation_plan.find,
         answer=automation_plan.AutomationPlanAnswer,

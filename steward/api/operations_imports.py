@@ -1,6 +1,6 @@
 """The rows of imports; operations.py joins them to the table."""
 
-from steward.api.http.operation import Nothing, Operation
+from steward.api.http.operation import EmptyAnswer, Operation
 from steward.api.v1 import imports
 from steward.api.v1.automations import AutomationAnswer
 from steward.model.account import Scope
@@ -59,7 +59,7 @@ IMPORTS = [
         path=ONE,
         scope=Scope.WRITE,
         function=imports.delete,
-        answer=Nothing,
+        answer=EmptyAnswer,
         summary="Delete import",
         writes=True,
     ),

@@ -3,8 +3,8 @@
 from steward.api.app import organization as app_organization
 from steward.api.app import people as app_people
 from steward.api.app.session import SessionAnswer
-from steward.api.http.operation import Entry, Operation
-from steward.api.schema.fields import Page
+from steward.api.http.operation import Access, Operation
+from steward.api.schema.fields import PageQuery
 from steward.api.v1 import destinations
 from steward.model.account import Role, Scope
 from steward.model.refusals import NotConnected, WrongState
@@ -33,17 +33,17 @@ PEOPLE_OF_ORGANIZATION = [
     Operation(
         method="GET",
         path="/app/people",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=app_people.find,
-        query=Page,
+        query=PageQuery,
         answer=app_people.PeopleAnswer,
         summary="List people",
     ),
     Operation(
         method="POST",
         path="/app/people",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_people.invite,
         body=app_people.InviteBody,
@@ -55,7 +55,7 @@ PEOPLE_OF_ORGANIZATION = [
     Operation(
         method="PATCH",
         path=PERSON,
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_people.change_role,
         body=app_people.RoleBody,
@@ -67,7 +67,7 @@ PEOPLE_OF_ORGANIZATION = [
     Operation(
         method="POST",
         path=f"{PERSON}/deactivate",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_people.deactivate,
         answer=app_people.PersonAnswer,
@@ -78,7 +78,7 @@ PEOPLE_OF_ORGANIZATION = [
     Operation(
         method="POST",
         path=f"{PERSON}/activate",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_people.activate,
         answer=app_people.PersonAnswer,
@@ -92,7 +92,7 @@ OWN_ACCOUNT = [
     Operation(
         method="POST",
         path="/app/password",
-        entry=Entry.SESSION,
+        access=Access.SESSION,
         prepare=app_people.prepare_password,
         function=app_people.change_password,
         body=app_people.PasswordBody,
@@ -105,7 +105,7 @@ OWN_ACCOUNT = [
     Operation(
         method="POST",
         path="/app/invitations/accept",
-        entry=Entry.OPEN,
+        access=Access.PUBLIC,
         attempt=app_people.count_acceptance,
         prepare=app_people.prepare_acceptance,
         function=app_people.accept,
@@ -122,7 +122,7 @@ ORGANIZATION = [
     Operation(
         method="GET",
         path="/app/organization",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=app_organization.get,
         answer=app_organization.OrganizationAnswer,
@@ -132,7 +132,7 @@ ORGANIZATION = [
     Operation(
         method="PATCH",
         path="/app/organization",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_organization.change,
         body=app_organization.OrganizationBody,

@@ -2,7 +2,7 @@
 
 from steward.api.app import connections as app_connections
 from steward.api.app import sign_in as app_sign_in
-from steward.api.http.operation import Entry, Nothing, Operation
+from steward.api.http.operation import Access, EmptyAnswer, Operation
 from steward.api.v1 import approvals, catalogue, runs
 from steward.model.account import Role, Scope
 from steward.model.refusals import (
@@ -25,7 +25,7 @@ RUNS = [
         method="POST",
         path=f"{PREFIX}/{{automation_id}}/runs",
         scope=WRITE,
-        sharing=runs.run_now,
+        batched=runs.run_now,
         body=runs.RunNowBody,
         answer=runs.RunAnswer,
         summary="Run now",
@@ -163,7 +163,7 @@ CONNECTIONS = [
     Operation(
         method="GET",
         path="/app/connections/kinds",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=app_connections.kinds,
         answer=app_connections.KindsAnswer,
@@ -173,7 +173,7 @@ CONNECTIONS = [
     Operation(
         method="GET",
         path="/app/connections",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.MEMBER,
         function=app_connections.find,
         query=catalogue.ConnectionsQuery,
@@ -183,7 +183,7 @@ CONNECTIONS = [
     Operation(
         method="POST",
         path="/app/connections",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         prepare=app_connections.prepare_connect,
         function=app_connections.connect,
@@ -198,7 +198,7 @@ CONNECTIONS = [
     Operation(
         method="POST",
         path="/app/connections/sign-in",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_sign_in.begin,
         body=app_sign_in.AccountSignInBody,
@@ -211,12 +211,12 @@ CONNECTIONS = [
     Operation(
         method="GET",
         path="/app/connections/sign-in/callback",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         prepare=app_sign_in.prepare_finish,
         function=app_sign_in.finish,
         query=app_sign_in.CallbackQuery,
-        answer=Nothing,
+        answer=EmptyAnswer,
         summary="Come back from an account's sign-in page",
         status=303,
         writes=True,
@@ -225,7 +225,7 @@ CONNECTIONS = [
     Operation(
         method="POST",
         path=f"{CONNECTION}/check",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         prepare=app_connections.prepare_check,
         function=app_connections.check,
@@ -238,7 +238,7 @@ CONNECTIONS = [
     Operation(
         method="PATCH",
         path=CONNECTION,
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=app_connections.rename,
         body=app_connections.RenameBody,
@@ -249,7 +249,7 @@ CONNECTIONS = [
     Operation(
         method="POST",
         path=f"{CONNECTION}/reconnect",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         prepare=app_connections.prepare_reconnect,
         function=app_connections.reconnect,
@@ -263,7 +263,7 @@ CONNECTIONS = [
     Operation(
         method="POST",
         path=f"{CONNECTION}/disconnect",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         prepare=app_connections.unsubscribe,
         function=app_connections.disconnect,

@@ -146,7 +146,7 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
     automations = await _automations(service, owner, connections)
 
     async def issue(tx: Tx) -> credentials.Issued:
-        return await credentials.issue(tx, service.fittings.keys, owner.org, "Demo")
+        return await credentials.issue(tx, service.context.keys, owner.org, "Demo")
 
     issued = await service.engine.write(service.clock.now(), issue, org=owner.org)
     kept = {
@@ -165,7 +165,7 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
 async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
     cast: list[dict[str, Any]] = []
     passwords = [secrets.token_urlsafe(12) for _ in PEOPLE]
-    hashes = [await service.fittings.hashing.hash(password) for password in passwords]
+    hashes = [await service.context.hashing.hash(password) for password in passwords]
 
     async def make(tx: Tx) -> Actor:
         cast.clear()
@@ -208,7 +208,7 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
         ("cloud_s3", "Supplier files", dict(sandbox["cloud_s3"])),
     ]
     made = []
-    vault = service.fittings.vault
+    vault = service.context.vault
     for kind, name, settings in wanted:
         tried = await connect.try_settings(vault, owner.org, kind, given=settings, now=service.clock.now())
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)

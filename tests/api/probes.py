@@ -5,10 +5,17 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Answered, Call, Entry, Nothing, Operation, PreparedIsStale, replayed
+from steward.api.http.operation import (
+    Access,
+    AnswerWithHeaders,
+    ApiCall,
+    EmptyAnswer,
+    Operation,
+    PreparedIsStale,
+    replayed,
+)
 from steward.api.http.paging import after, next_cursor
 from steward.api.schema.fields import (
-    Body,
     CommaList,
     CommentText,
     Flag,
@@ -18,9 +25,10 @@ from steward.api.schema.fields import (
     NameText,
     Number,
     OpenObject,
-    Page,
+    PageQuery,
     QueryFlag,
     QueryInt,
+    RequestBody,
     Text,
     Timestamp,
     Unique,
@@ -39,14 +47,14 @@ class Echo(msgspec.Struct):
     echo: Any
 
 
-class Inner(Body):
+class Inner(RequestBody):
     """A typed object inside a body."""
 
     kind: Text
     count: Int64 | None = None
 
 
-class EchoBody(Body):
+class EchoBody(RequestBody):
     """One field of every kind."""
 
     whole: Int64 | None = None
@@ -64,7 +72,7 @@ class EchoBody(Body):
     days: Annotated[list[Annotated[Int64, Field(ge=1, le=7)]], Field(max_length=7), Unique] | None = None
 
 
-class EchoQuery(Page):
+class EchoQuery(PageQuery):
     """One parameter of every kind."""
 
     number: QueryInt | None = None
@@ -73,13 +81,13 @@ class EchoQuery(Page):
     at: Timestamp | None = None
 
 
-async def read(tx: Tx, call: Call) -> Echo:
+async def read(tx: Tx, call: ApiCall) -> Echo:
     """Answers its query and where the page starts."""
     query = call.query.model_dump(mode="json", exclude_none=True)
     return Echo({"query": query, "after": after(call), "next": next_cursor(call, ["ä", 5]), "ids": call.ids})
 
 
-async def write(tx: Tx, call: Call) -> Echo:
+async def write(tx: Tx, call: ApiCall) -> Echo:
     """Answers its body."""
     body = call.body.model_dump(exclude_none=True)
     if "at" in body:
@@ -87,45 +95,45 @@ async def write(tx: Tx, call: Call) -> Echo:
     return Echo(body)
 
 
-async def replay(tx: Tx, call: Call) -> Answered:
+async def replay(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Answers as to a repeated request."""
-    return replayed(Nothing())
+    return replayed(EmptyAnswer())
 
 
-async def stale(tx: Tx, call: Call) -> Nothing:
+async def stale(tx: Tx, call: ApiCall) -> EmptyAnswer:
     """Refuses with what is current."""
     raise StaleVersion(data={"occurrence": None, "automation": tx.now})
 
 
-async def break_down(tx: Tx, call: Call) -> Nothing:
+async def break_down(tx: Tx, call: ApiCall) -> EmptyAnswer:
     """Is a bug."""
     raise ZeroDivisionError("the secret of the bug")
 
 
-async def refuse(tx: Tx, call: Call) -> Nothing:
+async def refuse(tx: Tx, call: ApiCall) -> EmptyAnswer:
     """Says no."""
     raise WrongState
 
 
-async def prepare(call: Call) -> int:
+async def prepare(call: ApiCall) -> int:
     """Works something out before the transaction."""
-    call.fittings.wake("prepared")
+    call.context.wake("prepared")
     return 42
 
 
-async def prepared(tx: Tx, call: Call) -> Echo:
+async def prepared(tx: Tx, call: ApiCall) -> Echo:
     """Answers what was prepared."""
     return Echo(call.prepared)
 
 
-async def outdated(tx: Tx, call: Call) -> Echo:
+async def outdated(tx: Tx, call: ApiCall) -> Echo:
     """Finds what was prepared out of date."""
     raise PreparedIsStale
 
 
-async def linger(call: Call) -> None:
+async def linger(call: ApiCall) -> None:
     """Waits longer than the operation may take."""
-    await call.fittings.clock.sleep(3600)
+    await call.context.clock.sleep(3600)
 
 
 def _row(method: str, name: str, function: Any, **more: Any) -> Operation:
@@ -143,30 +151,30 @@ PROBES = [
     _row("POST", "echo", write, body=EchoBody, writes=True, status=201),
     _row("POST", "named/{probe_id}", write, body=EchoBody, writes=True),
     _row("POST", "few", write, body=EchoBody, body_values=10, body_limit=300),
-    _row("POST", "empty", replay, answer=Nothing, writes=True),
+    _row("POST", "empty", replay, answer=EmptyAnswer, writes=True),
     _row(
         "POST",
         "stale",
         stale,
-        answer=Nothing,
+        answer=EmptyAnswer,
         writes=True,
         current=lambda call, data: {**data, "automation": wire_time(data["automation"])},
     ),
-    _row("POST", "bug", break_down, answer=Nothing, writes=True),
-    _row("GET", "bug", break_down, answer=Nothing, small=True),
-    _row("POST", "refuse", refuse, answer=Nothing, writes=True, wakes=("ready",)),
-    _row("POST", "wake", replay, answer=Nothing, writes=True, wakes=("ready",)),
+    _row("POST", "bug", break_down, answer=EmptyAnswer, writes=True),
+    _row("GET", "bug", break_down, answer=EmptyAnswer, small=True),
+    _row("POST", "refuse", refuse, answer=EmptyAnswer, writes=True, wakes=("ready",)),
+    _row("POST", "wake", replay, answer=EmptyAnswer, writes=True, wakes=("ready",)),
     _row("POST", "prepared", prepared, prepare=prepare),
     _row("POST", "outdated", outdated, prepare=prepare),
     _row("POST", "slow", prepared, prepare=linger, seconds=0.01),
-    _row("POST", "approve/{approval_id}", replay, answer=Nothing, scope=APPROVE, writes=True),
+    _row("POST", "approve/{approval_id}", replay, answer=EmptyAnswer, scope=APPROVE, writes=True),
     Operation(
         method="POST",
         path="/app/probe",
-        entry=Entry.APP,
+        access=Access.APP,
         role=Role.OWNER,
         function=replay,
-        answer=Nothing,
+        answer=EmptyAnswer,
         summary="An owner's operation",
         writes=True,
     ),

@@ -147,7 +147,7 @@ async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
 
 async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
     """contract 2.10: the failing check in plain words; nothing can log in"""
-    service.fittings.keys.held.unwrapped = None
+    service.context.keys.held.unwrapped = None
     heard = await nobody.get("/readyz")
     assert (heard.status, heard.body["status"]) == (503, "not_ready")
     assert heard.body["checks"]["keys"] != "ok"

@@ -46,10 +46,10 @@ class Many:
 
 def offering(whole: Whole, names: list[str]) -> Many:
     """Puts such a connector in the place of the spreadsheet's."""
-    connectors = dict(whole.service.fittings.vault.connectors)
+    connectors = dict(whole.service.context.vault.connectors)
     many = Many(connectors["spreadsheet"], names)
-    vault = replace(whole.service.fittings.vault, connectors={**connectors, "spreadsheet": many})
-    whole.service.fittings = replace(whole.service.fittings, vault=vault)
+    vault = replace(whole.service.context.vault, connectors={**connectors, "spreadsheet": many})
+    whole.service.context = replace(whole.service.context, vault=vault)
     whole.service.restart()
     return many
 
@@ -165,7 +165,7 @@ async def test_what_the_account_says_is_told(
 async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
     """contract 2.7: silent for 10 s → 503; here a hundredth of a second"""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
-    kept = whole.service.fittings.destinations
+    kept = whole.service.context.destinations
     assert kept.silent_s == 10.0
     kept.silent_s = 0.01
 
@@ -190,7 +190,7 @@ async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> N
         return []
 
     many.destinations = silent  # type: ignore[method-assign]
-    whole.service.gate = create(whole.service.fittings, operations=rows)
+    whole.service.gate = create(whole.service.context, operations=rows)
     heard = await token.get(PATH, integration_id=whole.number("spreadsheet"))
     assert (heard.status, heard.code) == (503, "unavailable")
 

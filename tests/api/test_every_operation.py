@@ -11,7 +11,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from steward.api import openapi
-from steward.api.http.operation import Entry, Operation
+from steward.api.http.operation import Access, Operation
 from steward.api.http.statuses import STATUS
 from steward.api.operations import OPERATIONS
 from steward.model import refusals
@@ -21,7 +21,7 @@ from tests.service import Service
 
 ID = "01JD3Z0QH8N2Y5V7W9X1C4B6A8"
 JSON = "application/json"
-API_ROWS = [row for row in OPERATIONS if row.entry is Entry.API]
+API_ROWS = [row for row in OPERATIONS if row.access is Access.API]
 
 
 def at(row: Operation) -> str:
@@ -63,10 +63,10 @@ async def test_what_is_not_there_is_not_found(service: Service) -> None:
 def test_a_row_is_whole(row: Operation) -> None:
     """contract 2.1, 5.3, 6.1; interface 9 prefix"""
     inside = row.path.startswith("/v1/automations")
-    assert inside == (row.entry is Entry.API)
+    assert inside == (row.access is Access.API)
     assert inside == (row.scope is not None)
     assert row.path.startswith(("/v1/automations", "/app/"))
-    assert (row.role is not None) == (row.entry is Entry.APP)
+    assert (row.role is not None) == (row.access is Access.APP)
     assert row.method in ("GET", "POST", "PATCH", "DELETE")
     # The way back from a sign-in is a link; its state takes the place of the CSRF header (contract 6.5).
     assert not (row.method == "GET" and row.writes) or row.path.endswith("/sign-in/callback")

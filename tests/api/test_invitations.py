@@ -379,7 +379,7 @@ async def test_invitations_of_an_older_release_are_accepted(service: Service) ->
     """There, the person invited was the account of the address, with nobody behind it."""
     owner = await service.web("owner")
     invited = await invite(owner)
-    text = next(each.text for each in migrations(service.fittings.engine.dialect) if "invited:" in each.text)
+    text = next(each.text for each in migrations(service.context.engine.dialect) if "invited:" in each.text)
 
     async def act(tx: Tx) -> None:
         args = {"email": "nina@example.com", "person": invited.data["person"]["id"]}

@@ -68,7 +68,7 @@ async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service)
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
     now = int(service.clock.now().timestamp())
     jti = claims.pop("jti")
-    assert header == {"alg": "ES256", "typ": "at+jwt", "kid": service.fittings.keys.kid}
+    assert header == {"alg": "ES256", "typ": "at+jwt", "kid": service.context.keys.kid}
     assert len(jti) == 26
     assert claims == {
         "iss": "http://127.0.0.1:8400",
@@ -151,7 +151,7 @@ async def test_a_disabled_credential_does_not_log_in(service: Service) -> None:
 async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
     """interface 5.2: rotation keeps the client id and changes only the secret; interface 5.2 rule 1"""
     client_id = service.own.issued.credential.client_id
-    issued = await service.write(lambda tx: credentials.rotate(tx, service.fittings.keys, client_id))
+    issued = await service.write(lambda tx: credentials.rotate(tx, service.context.keys, client_id))
     assert issued.credential.client_id == client_id
     assert (await service.log_in("member")).status == 401
     assert (await service.log_in("member", client_secret=issued.secret)).status == 200

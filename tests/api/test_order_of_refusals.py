@@ -88,7 +88,7 @@ async def test_a_changed_token_is_refused(service: Service) -> None:
 
 async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> None:
     """contract 5.5: under a known key id too"""
-    foreign = SigningKey(service.fittings.keys.kid, generate_private_key(SECP256R1()))
+    foreign = SigningKey(service.context.keys.kid, generate_private_key(SECP256R1()))
     signer = Signer(foreign, issuer=BASE_URL, audience=BASE_URL)
     member = service.members["member"]
     token = signer.sign(
@@ -100,7 +100,7 @@ async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> N
         jti=ID,
         now=int(service.clock.now().timestamp()),
     )
-    assert jwt.get_unverified_header(token)["kid"] == service.fittings.keys.kid
+    assert jwt.get_unverified_header(token)["kid"] == service.context.keys.kid
     assert (await (await bearing(service, token)).get(STATUS)).status == 401
 
 
@@ -130,7 +130,7 @@ async def test_disabling_and_enabling_end_tokens_on_the_next_call(
 async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: Caller) -> None:
     """interface 5.4; interface 5.4 rotated"""
     client_id = service.own.issued.credential.client_id
-    await service.write(lambda tx: credentials.rotate(tx, service.fittings.keys, client_id))
+    await service.write(lambda tx: credentials.rotate(tx, service.context.keys, client_id))
     assert (await member.get(STATUS)).status == 401
 
 
@@ -252,7 +252,7 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
     service: Service, member: Caller
 ) -> None:
     """safety 3.2: a new key signs at once, old ones verify until their last token has expired"""
-    ring = service.fittings.keys
+    ring = service.context.keys
     before = ring.kid
     rotated = await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
     assert (await member.get(STATUS)).status == 200
@@ -262,7 +262,7 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
     published = (await member.get("/.well-known/jwks.json")).body["keys"]
     assert {key["kid"] for key in published} == {before, rotated.kid}
     service.clock.tick((rotated.retires_at - service.clock.now()).total_seconds())
-    await keys.refresh(service.fittings.engine, service.clock.now(), ring)
+    await keys.refresh(service.context.engine, service.clock.now(), ring)
     published = (await member.get("/.well-known/jwks.json")).body["keys"]
     assert {key["kid"] for key in published} == {rotated.kid}
 
@@ -270,13 +270,13 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
 async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service) -> None:
     """safety 3.2: several processes"""
     other = await keys.open_ring(
-        service.fittings.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL
+        service.context.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL
     )
     await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
-    await keys.refresh(service.fittings.engine, service.clock.now(), other)
-    here = service.fittings
-    service.fittings = replace(here, keys=other)
+    await keys.refresh(service.context.engine, service.clock.now(), other)
+    here = service.context
+    service.context = replace(here, keys=other)
     fresh = await service.token("member")
-    service.fittings = here
+    service.context = here
     service.clock.tick(2)
     assert (await fresh.get(STATUS)).status == 200

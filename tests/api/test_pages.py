@@ -29,7 +29,7 @@ def build(tmp_path: Path) -> Path:
 @pytest.fixture
 async def browser(service: Service, build: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A caller of the service that has these pages."""
-    gate = create(service.fittings, pages=built(build, web_origin=BASE_URL))
+    gate = create(service.context, pages=built(build, web_origin=BASE_URL))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         yield client
 
@@ -86,7 +86,7 @@ async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None
 
 async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Service, build: Path) -> None:
     """safety 4: HSTS 1 year when the public address is https"""
-    gate = create(service.fittings, pages=built(build, web_origin="https://shop.example"))
+    gate = create(service.context, pages=built(build, web_origin="https://shop.example"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         page = await client.get("/")
     assert page.headers["strict-transport-security"] == "max-age=31536000"
@@ -94,7 +94,7 @@ async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Servi
 
 async def test_a_token_opens_no_page(service: Service, build: Path) -> None:
     """contract 6.1: a valid token outside /v1/automations answers 403"""
-    gate = create(service.fittings, pages=built(build, web_origin=BASE_URL))
+    gate = create(service.context, pages=built(build, web_origin=BASE_URL))
     member = await service.token("member")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         page = await client.get("/", headers={"Authorization": member.headers["Authorization"]})

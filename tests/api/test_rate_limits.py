@@ -48,7 +48,7 @@ async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothi
     # Had the refused calls of the owner been counted, three of them would have used up their three.
     assert await statuses(owner, 3) == [429] * 3
     service.restart(limit_organization=6)
-    if service.fittings.engine.dialect == "postgresql":  # in memory a restart forgets
+    if service.context.engine.dialect == "postgresql":  # in memory a restart forgets
         assert await statuses(owner, 3) == [200, 200, 429]
 
 
@@ -129,7 +129,7 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:
     """interface 8: 600 and 3,000; interface 8 person, organisation"""
-    rules = service.fittings.rules
+    rules = service.context.rules
     assert (rules.limit_person, rules.limit_organization, rules.limit_web, rules.limit_login) == (
         600,
         3000,

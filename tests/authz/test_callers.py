@@ -6,7 +6,7 @@ import pytest
 
 from steward.accounts import credentials, organizations, people
 from steward.accounts.credentials import Issued
-from steward.api.http.operation import Entry, Operation
+from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Role
 from steward.model.ids import OrgId
@@ -20,7 +20,7 @@ NO_TOKEN = (401, "unauthenticated")
 FORBIDDEN = (403, "forbidden")
 NO_CSRF = (403, "csrf_failed")
 CHANGING = ("POST", "PATCH", "DELETE")
-NEEDS_ORGANIZATION = (Entry.API, Entry.APP)
+NEEDS_ORGANIZATION = (Access.API, Access.APP)
 RANKS = (Role.MEMBER, Role.APPROVER, Role.OWNER)
 
 
@@ -55,7 +55,7 @@ def by_role(role: Role) -> Callable[[Operation], Expected]:
 async def issued(two: Two) -> tuple[Issued, Caller]:
     """A new credential of ours and a token of it."""
     service = two.service
-    ring, org = service.fittings.keys, service.members["owner"].org
+    ring, org = service.context.keys, service.members["owner"].org
     made: Issued = await service.write(lambda tx: credentials.issue(tx, ring, org, "one more"))
     service.own.issued = made
     return made, await service.token("owner")
@@ -78,7 +78,7 @@ async def expired(two: Two) -> Caller:
 async def rotated(two: Two) -> Caller:
     """A token of a credential that has another secret since."""
     made, caller = await issued(two)
-    ring, client = two.service.fittings.keys, made.credential.client_id
+    ring, client = two.service.context.keys, made.credential.client_id
     await two.service.write(lambda tx: credentials.rotate(tx, ring, client))
     return caller
 
@@ -168,8 +168,8 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
 
 async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
     """contract 1.4 step 2, 6.2"""
-    public = (Entry.OPEN, Entry.LEAVING)
-    expected: Callable[[Operation], Expected] = lambda row: None if row.entry in public else NO_TOKEN  # noqa: E731
+    public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
+    expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
     assert await refusals(two, two.service.nobody(), expected) == []
 
 
@@ -192,7 +192,7 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> Non
     """contract 6.3: absent, wrong, of another session, or from another page"""
 
     def expected(row: Operation) -> Expected:
-        return NO_CSRF if row.method in CHANGING and row.entry is not Entry.OPEN else None
+        return NO_CSRF if row.method in CHANGING and row.access is not Access.PUBLIC else None
 
     def from_elsewhere(row: Operation) -> Expected:
         return NO_CSRF if row.method in CHANGING else None
@@ -216,7 +216,7 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
     assert await refusals(two, token, lambda row: FORBIDDEN) == []
     for session in (web, role):
         expected: Callable[[Operation], Expected] = (  # noqa: E731
-            lambda row: FORBIDDEN if row.entry in NEEDS_ORGANIZATION else None
+            lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
         )
         assert await refusals(two, session, expected) == []
     theirs = await service.token("stranger")
@@ -229,7 +229,7 @@ async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
     expected: Callable[[Operation], Expected] = (  # noqa: E731
-        lambda row: FORBIDDEN if row.entry in NEEDS_ORGANIZATION else None
+        lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
     )
     assert await refusals(two, await service.web("owner"), expected) == []
 
@@ -239,7 +239,7 @@ async def test_a_session_ends(two: Two) -> None:
     service = two.service
 
     def ended(row: Operation) -> Expected:
-        return None if row.entry in (Entry.OPEN, Entry.LEAVING) else NO_TOKEN
+        return None if row.access in (Access.PUBLIC, Access.OPTIONAL_SESSION) else NO_TOKEN
 
     member, approver = await service.web("member"), await service.web("approver")
     await end_membership(service, "member")

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from steward.api.http.operation import Entry, Operation
+from steward.api.http.operation import Access, Operation
 from steward.api.operations import OPERATIONS
 from steward.model.account import TOKEN_SCOPES
 from tests.authz.rows import NOT_LOOKED_AT, SPELLED, at, is_list, named, parameters, spelled
@@ -26,7 +26,7 @@ LISTS = [row for row in OPERATIONS if is_list(row)]
 def two_walled(request: pytest.FixtureRequest, two: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
     """The service as it is; on PostgreSQL also with every `org_id = :org` taken out of its statements."""
     if request.param == "the second wall alone":
-        if two.service.fittings.engine.dialect == "sqlite":
+        if two.service.context.engine.dialect == "sqlite":
             pytest.skip("SQLite has the first wall only (safety 5)")
         without_the_first_wall(monkeypatch)
     return two
@@ -37,7 +37,7 @@ async def callers(two: Two, row: Operation, *, name: str = "owner") -> list[Call
     if name not in two.sessions:
         two.sessions[name] = await two.service.web(name)
     found = [two.sessions[name]]
-    if row.entry is Entry.API and row.scope in TOKEN_SCOPES:
+    if row.access is Access.API and row.scope in TOKEN_SCOPES:
         found.append(await two.service.token(name))
     return found
 

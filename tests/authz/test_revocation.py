@@ -24,7 +24,7 @@ async def elsewhere(
     service: Service, database_url: str, clock: FakeClock
 ) -> AsyncIterator[Callable[[Any], Awaitable[Any]]]:
     """Writes as another process does: on PostgreSQL by an engine of its own (SQLite has one process)."""
-    engine: Engine = service.fittings.engine
+    engine: Engine = service.context.engine
     opened = None
     if engine.dialect == "postgresql":
         engine = opened = await PostgresEngine.open(database_url, size=1, clock=clock, test=True)
@@ -47,7 +47,7 @@ async def test_a_rotated_or_disabled_credential_ends_its_tokens_at_once(
 ) -> None:
     """interface 5.4, contract 5.5: every time, and a new token works at once"""
     service.restart(limit_person=10_000, limit_organization=10_000)
-    ring, client = service.fittings.keys, service.own.issued.credential.client_id
+    ring, client = service.context.keys, service.own.issued.credential.client_id
     for round_ in range(TIMES):
         token = await service.token("member")
         assert await status(token) == 200
@@ -110,10 +110,10 @@ async def test_what_one_process_revokes_another_refuses(
     service: Service, database_url: str, clock: FakeClock
 ) -> None:
     """interface 5.4: two API processes over one PostgreSQL; each asks the database on each call"""
-    if service.fittings.engine.dialect == "sqlite":
+    if service.context.engine.dialect == "sqlite":
         pytest.skip("SQLite has one process (engine 2)")
     engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True)
-    second = Service(replace(service.fittings, engine=engine), clock, lines=service.lines, told=service.told)
+    second = Service(replace(service.context, engine=engine), clock, lines=service.lines, told=service.told)
     second.members, second.own, second.other = service.members, service.own, service.other
     token, web = await service.token("member"), await service.web("member")
     there = second.nobody()

@@ -181,7 +181,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
     look = partial(runs.find, org=both[0], wanted=runs.RunFilter(), limit=100, after=None)
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
-        found = await service.fittings.engine.read(service.clock.now(), look, org=orgs)
+        found = await service.context.engine.read(service.clock.now(), look, org=orgs)
         assert ours.run_id in {row["id"] for row in found}
         return {theirs.run_id in {row["id"] for row in found}}
 
@@ -197,7 +197,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
 async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> None:
     """safety 5.2: a request's organisation is cleared before the connection serves another"""
     service = walled.two.service
-    engine = service.fittings.engine
+    engine = service.context.engine
     for name in ("owner", "stranger"):
         caller = await service.token(name)
         for path in ("/v1/automations/status", "/v1/automations", "/v1/automations/runs"):

@@ -95,7 +95,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
     outside.state.google.books["sheet-prices"].tabs.append(Tab(1, "Second"))
-    service = await make_service(engine, clock, **_fittings(outside, clock))
+    service = await make_service(engine, clock, **_context(outside, clock))
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
     ours = await _furnish(service, outside, "owner", "ours")
     theirs = await _furnish(service, outside, "stranger", "theirs")
@@ -104,7 +104,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     return Two(service, outside, ours, theirs, (*ulids, *names))
 
 
-def _fittings(outside: World, clock: FakeClock) -> Mapping[str, Any]:
+def _context(outside: World, clock: FakeClock) -> Mapping[str, Any]:
     """Connectors and vault as app.py makes them, over the pretend world; a template that runs on nothing."""
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
@@ -149,7 +149,7 @@ async def _furnish(service: Service, outside: World, name: str, mark: str) -> Id
     teams = await _connect(web, "teams", {"webhook_url": described["teams"]["webhook_url"]}, mark)
     org = service.members[name].org
     await service.write(
-        partial(_second_store, own=org, mark=mark, keys=woo, vault=service.fittings.vault), org=org
+        partial(_second_store, own=org, mark=mark, keys=woo, vault=service.context.vault), org=org
     )
     first = await create_automation(web, store, f"{mark} one")
     second = await create_automation(web, store, f"{mark} two")

@@ -34,7 +34,7 @@ async def furnished(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
     store, default = ShopifyFake(now=clock.now), type(opened.world).transport
     opened.world.transport = lambda: beside(default(opened.world), store)  # type: ignore[method-assign]
     await opened.restart()
-    service = Service(opened.service.fittings, clock, lines=[], told=[])
+    service = Service(opened.service.context, clock, lines=[], told=[])
     await service.write(lambda tx: settle(tx, service))
     owner = service.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
@@ -51,7 +51,7 @@ async def canaries(shop: Shop) -> set[str]:
     """Every secret of every account, and the ways each may be written."""
     found: set[str] = set()
     for kind in ACCOUNTS:
-        look = partial(open_secrets, vault=shop.service.fittings.vault, connection=shop.connections[kind])
+        look = partial(open_secrets, vault=shop.service.context.vault, connection=shop.connections[kind])
         for secret in (await shop.read(look)).sealed.values():
             value = secret.reveal()
             lines = [line for line in value.split("\n") if len(line) >= 8 and "-----" not in line]

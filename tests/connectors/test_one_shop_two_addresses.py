@@ -70,7 +70,7 @@ async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> N
         return await connect.disconnect(tx, bare.owner, number)
 
     await bare.write(disconnected)
-    vault, now = bare.service.fittings.vault, bare.clock.now()
+    vault, now = bare.service.context.vault, bare.clock.now()
     org, given = bare.owner.org, _keys(bare, "/index.php")
     tried = await connect.try_settings(vault, org, "woocommerce", given=given, now=now)
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)

@@ -39,14 +39,14 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 def rules(shop: Shop) -> sign_in.SignInRules:
     """As wired."""
-    found = shop.service.fittings.rules.sign_in
+    found = shop.service.context.rules.sign_in
     assert found is not None
     return found
 
 
 async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[str, str]:
     """A sign-in begun, and what the account's page sends back."""
-    vault = shop.service.fittings.vault
+    vault = shop.service.context.vault
     address = await shop.write(
         partial(
             sign_in.begin, actor=shop.owner, session_hash=SESSION, name="My sheets", integration=integration,
@@ -65,15 +65,15 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
 
 async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
     """The way back."""
-    fittings = shop.service.fittings
-    way = Way(fittings.engine, fittings.clock, fittings.vault, rules(shop))
+    context = shop.service.context
+    way = Way(context.engine, context.clock, context.vault, rules(shop))
     return await way.finish(shop.owner, session, state=back["state"], code=back.get("code"))
 
 
 async def signed_in(shop: Shop) -> Connection:
     """A connection by sign-in."""
     signed = await finished(shop, await begun(shop))
-    vault = shop.service.fittings.vault
+    vault = shop.service.context.vault
     kept: Connected = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=vault)
     )
@@ -99,8 +99,8 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     look = partial(connections.get, org=bare.owner.org, integration=made.integration_id)
     found = await bare.read(look)
     assert found is not None
-    opened = await bare.read(partial(open_secrets, vault=bare.service.fittings.vault, connection=found))
-    health = await connect.look_again(bare.service.fittings.vault, found, opened)
+    opened = await bare.read(partial(open_secrets, vault=bare.service.context.vault, connection=found))
+    health = await connect.look_again(bare.service.context.vault, found, opened)
     assert not health.ok
     after = await bare.write(
         partial(connect.checked, org=bare.owner.org, integration=made.integration_id, health=health)
@@ -111,7 +111,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     back = await bare.write(
         partial(
             connect.reconnect, actor=bare.owner, integration=made.integration_id, tried=signed.tried,
-            vault=bare.service.fittings.vault,
+            vault=bare.service.context.vault,
         )
     )  # fmt: skip
     assert back.connection.state is ConnectionState.CONNECTED
@@ -138,7 +138,7 @@ async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Sh
 
 async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
     """contract 6.5: 503 not_configured without the operator's app; the connection is one by sign-in"""
-    vault, owner = bare.service.fittings.vault, bare.owner
+    vault, owner = bare.service.context.vault, bare.owner
     begin = partial(sign_in.begin, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):
         await bare.write(partial(begin, integration=None, rules=None))

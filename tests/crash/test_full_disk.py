@@ -76,7 +76,7 @@ class Filled:
     async def write_until_refused(self) -> None:
         """Big rows, until one finds no room; what the log of writes still held is used up."""
 
-        engine, space = self.shop.service.fittings.engine, self.shop.service.ctx.space
+        engine, space = self.shop.service.context.engine, self.shop.service.ctx.space
         assert space is not None
         for _ in range(64):
             with contextlib.suppress(DiskFull):
@@ -89,7 +89,7 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
     """Everything connected, the disk not full yet."""
     shutil.copyfile(sqlite_path(sqlite_url), disk / "steward.db")
     opened = await open_shop(f"sqlite:///{disk}/steward.db", clock, disk, serve=True)
-    api = Service(opened.service.fittings, clock, lines=[], told=[])
+    api = Service(opened.service.context, clock, lines=[], told=[])
     await api.write(lambda tx: settle(tx, api))
     owner = api.members["owner"]
     actor = Actor(owner.org, owner.person.id, ROLE_SCOPES[Role.OWNER], Via.UI, role=Role.OWNER)
@@ -149,7 +149,7 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
 
     await service.ctx.engine.write(shop.clock.now(), note_much)
     with pytest.raises(DiskFull):
-        await service.fittings.engine.write(shop.clock.now(), note_much)
+        await service.context.engine.write(shop.clock.now(), note_much)
 
 
 async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: Filled) -> None:

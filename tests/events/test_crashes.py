@@ -22,7 +22,7 @@ async def mortal(whole: Whole) -> AsyncIterator[Ears]:
 async def again(ears: Ears) -> None:
     """Another process serves after a kill: the API's tests call that one."""
     service, fresh = ears.whole.service, ears.shop.service
-    service.fittings = fresh.fittings
+    service.context = fresh.context
     service.restart()
     await open_ears(ears.whole)
     ears.token = await service.token("member")

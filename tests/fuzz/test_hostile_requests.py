@@ -13,7 +13,7 @@ import pytest
 from steward.api.app.connections import ReconnectBody
 from steward.api.http import envelope as answers
 from steward.api.http import validation as shapes
-from steward.api.http.body import THROWN_AWAY, Gone, parse, read_bytes
+from steward.api.http.body import THROWN_AWAY, ClientDisconnected, parse, read_bytes
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.api.v1.schedule import PreviewBody
 from steward.model.refusals import ValidationFailed
@@ -361,7 +361,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     async def gone() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
-    with pytest.raises(Gone):
+    with pytest.raises(ClientDisconnected):
         await read_bytes(gone, MIB, patience=0.001)
 
 

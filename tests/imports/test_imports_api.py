@@ -47,7 +47,7 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
     """interface 7 allowance_spent; interface 8 imports; contract 2.8: with a smaller number of them"""
-    assert service.fittings.rules.imports_kept == 100
+    assert service.context.rules.imports_kept == 100
     service.restart(imports_kept=2)
     member = await service.token("member")
     for number in range(2):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.api.http.operation import Entry
+from steward.api.http.operation import Access
 from steward.api.operations import OPERATIONS
 from steward.model.account import Scope
 from steward.model.instants import read_time
@@ -221,8 +221,10 @@ DECISIONS = {
 @pytest.mark.parametrize("scope", list(Scope))
 def test_each_operation_needs_the_scope_of_what_it_does(scope: Scope) -> None:
     """interface 5.3 read, write, approve; interface 4 scope"""
-    rows = {f"{row.method} {row.path}" for row in OPERATIONS if row.entry is Entry.API and row.scope is scope}
-    every = {f"{row.method} {row.path}" for row in OPERATIONS if row.entry is Entry.API}
+    rows = {
+        f"{row.method} {row.path}" for row in OPERATIONS if row.access is Access.API and row.scope is scope
+    }
+    every = {f"{row.method} {row.path}" for row in OPERATIONS if row.access is Access.API}
     reading = {name for name in every if name.startswith("GET ") or name in READS}
     wanted = {Scope.READ: reading, Scope.WRITE: every - reading - DECISIONS, Scope.APPROVE: DECISIONS}
     assert rows == wanted[scope]

@@ -72,7 +72,7 @@ class Shop:
 
     async def connect(self, kind: str, settings: Mapping[str, Any]) -> Connection:
         """Connects an account as the owner does in the web app."""
-        vault = self.service.fittings.vault
+        vault = self.service.context.vault
         now = self.clock.now()
         tried = await connect.try_settings(vault, self.owner.org, kind, given=settings, now=now)
         kept = await self.write(

@@ -22,7 +22,7 @@ RUNS = "/v1/automations/runs"
 @pytest.fixture
 async def reader(shop: Shop) -> Any:
     """A program of the shop's organisation, by token."""
-    ring = shop.service.fittings.keys
+    ring = shop.service.context.keys
 
     async def settle(tx: Tx) -> tuple[int, str, int]:
         ask = CreatePerson(email="p@shop.example", first_name="P", last_name="Rogram", password_hash=None)

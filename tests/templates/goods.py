@@ -143,7 +143,7 @@ class Twin:
 
     async def look_again(self) -> None:
         """The store is checked once more, as the service does from time to time."""
-        before, vault = self.shop.connections[self.platform], self.shop.service.fittings.vault
+        before, vault = self.shop.connections[self.platform], self.shop.service.context.vault
         secrets = await self.shop.read(partial(open_secrets, vault=vault, connection=before))
         health = await connect.look_again(vault, before, secrets)
         keep = partial(connect.checked, org=before.org, integration=before.integration_id, health=health)

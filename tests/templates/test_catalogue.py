@@ -136,7 +136,7 @@ async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
 async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
     """Contract 3.8; 2.7: the default states, by integration id, never another organisation's."""
     connector = SimpleNamespace(topics={"orders/create": ("order.created",)})
-    service.fittings = replace(service.fittings, connectors={"woocommerce": connector})
+    service.context = replace(service.context, connectors={"woocommerce": connector})
     service.restart()
     shop = await _connect(service, "woocommerce", domain="tea.example")
     broken = await _connect(service, "woocommerce", state=ConnectionState.NEEDS_RECONNECTING)

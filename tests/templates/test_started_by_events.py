@@ -32,7 +32,7 @@ class Heard:
 
     def __init__(self, twin: Twin) -> None:
         self.twin, self.shop = twin, twin.shop
-        service = Service(self.shop.service.fittings, self.shop.clock, lines=[], told=[])
+        service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         door = httpx.ASGITransport(app=service.app)
         self.shop.world.deliver_through(door)
         twin.fake.deliver = door

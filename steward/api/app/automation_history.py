@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call
-from steward.api.schema.fields import Page
+from steward.api.http.operation import Answer, ApiCall
+from steward.api.schema.fields import PageQuery
 from steward.database.automations import history
 from steward.database.automations import records as automations
 from steward.database.automations.history import HistoryEntry
@@ -51,9 +51,9 @@ class HistoryAnswer(msgspec.Struct):
     next_cursor: str | None
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/automations/{automationId}/history`."""
-    query: Page = call.query
+    query: PageQuery = call.query
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
     key = paging.after(call)

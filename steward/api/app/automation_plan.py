@@ -2,7 +2,7 @@
 
 import msgspec
 
-from steward.api.http.operation import Answer, Call
+from steward.api.http.operation import Answer, ApiCall
 from steward.api.schema.json_passthrough import BindableStep, PlanWire
 from steward.automations.workflows import bindable
 from steward.database.automations import plans
@@ -28,7 +28,7 @@ class AutomationPlanAnswer(msgspec.Struct):
     idle: list[str]
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
     kept = None

@@ -10,8 +10,8 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call, PreparedIsStale
-from steward.api.schema.fields import Body, NameText, OpenObject, PlatformText
+from steward.api.http.operation import Answer, ApiCall, PreparedIsStale
+from steward.api.schema.fields import NameText, OpenObject, PlatformText, RequestBody
 from steward.api.v1.automations import rules_of
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import lifecycle, readiness
@@ -94,7 +94,7 @@ class UsedConnectionsAnswer(msgspec.Struct):
     next_cursor: str | None
 
 
-class ConnectBody(Body):
+class ConnectBody(RequestBody):
     """A new connection."""
 
     kind: PlatformText
@@ -102,21 +102,21 @@ class ConnectBody(Body):
     settings: OpenObject
 
 
-class ReconnectBody(Body):
+class ReconnectBody(RequestBody):
     """New keys for the same account."""
 
     settings: OpenObject
 
 
-class RenameBody(Body):
+class RenameBody(RequestBody):
     """Another name."""
 
     name: NameText
 
 
-async def kinds(tx: Tx, call: Call) -> Answer:
+async def kinds(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/connections/kinds`: every kind with the schema of its settings."""
-    found = sorted(call.fittings.connectors.items())
+    found = sorted(call.context.connectors.items())
     return KindsAnswer(
         [
             KindRecord(
@@ -131,33 +131,33 @@ async def kinds(tx: Tx, call: Call) -> Answer:
     )
 
 
-async def prepare_connect(call: Call) -> Tried:
+async def prepare_connect(call: ApiCall) -> Tried:
     """Checks the settings against the account, with no transaction open."""
     body: ConnectBody = call.body
     return await connecting.try_settings(
-        vault_of(call), call.actor.org, body.kind, given=body.settings, now=call.fittings.clock.now()
+        vault_of(call), call.actor.org, body.kind, given=body.settings, now=call.context.clock.now()
     )
 
 
-async def connect(tx: Tx, call: Call) -> Answer:
+async def connect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections`: keeps what was checked."""
     body: ConnectBody = call.body
     tried: Tried = call.prepared
     return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
 
 
-async def prepare_reconnect(call: Call) -> Tried:
+async def prepare_reconnect(call: ApiCall) -> Tried:
     """Checks the new settings against the account."""
     body: ReconnectBody = call.body
-    fittings = call.fittings
+    context = call.context
     look = partial(_get, org=call.actor.org, integration=_integration(call))
-    before = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+    before = await context.engine.read(context.clock.now(), look, org=call.actor.org)
     return await connecting.try_settings(
-        vault_of(call), call.actor.org, before.kind, given=body.settings, now=fittings.clock.now()
+        vault_of(call), call.actor.org, before.kind, given=body.settings, now=context.clock.now()
     )
 
 
-async def reconnect(tx: Tx, call: Call) -> Answer:
+async def reconnect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/{integrationId}/reconnect`: the same account with new keys."""
     tried: Tried = call.prepared
     integration = _integration(call)
@@ -166,9 +166,9 @@ async def reconnect(tx: Tx, call: Call) -> Answer:
     )
 
 
-async def prepare_check(call: Call) -> tuple[int, Health]:
+async def prepare_check(call: ApiCall) -> tuple[int, Health]:
     """Asks the account, with no transaction open; the version read says whether it still fits."""
-    fittings, vault = call.fittings, vault_of(call)
+    context, vault = call.context, vault_of(call)
 
     async def look(tx: Tx) -> tuple[Connection, Secrets]:
         found = await _get(tx, org=call.actor.org, integration=_integration(call))
@@ -176,11 +176,11 @@ async def prepare_check(call: Call) -> tuple[int, Health]:
             raise WrongState("This connection is disconnected. Reconnect it first.")
         return found, await open_secrets(tx, vault, found)
 
-    connection, opened = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+    connection, opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
     return connection.version, await connecting.look_again(vault, connection, opened)
 
 
-async def check(tx: Tx, call: Call) -> Answer:
+async def check(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/{integrationId}/check`: 200 also when the check fails."""
     version, health = call.prepared
     integration = _integration(call)
@@ -190,20 +190,20 @@ async def check(tx: Tx, call: Call) -> Answer:
     return _connected(await connecting.checked(tx, call.actor.org, integration, health=health))
 
 
-async def rename(tx: Tx, call: Call) -> Answer:
+async def rename(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/connections/{integrationId}`: automations that run on it follow."""
     body: RenameBody = call.body
     renamed = await connecting.rename(tx, call.actor, _integration(call), body.name)
     return ConnectionAnswer(connection_record(renamed))
 
 
-async def unsubscribe(call: Call) -> None:
+async def unsubscribe(call: ApiCall) -> None:
     """Before its keys are erased: a store that is listened to is asked to tell nothing any more.
 
     A store that does not answer is disconnected all the same: its event address is closed.
     """
-    fittings = call.fittings
-    vault: Vault = fittings.vault
+    context = call.context
+    vault: Vault = context.vault
     integration = _integration(call)
 
     async def look(tx: Tx) -> tuple[Connection, Secrets] | None:
@@ -213,26 +213,26 @@ async def unsubscribe(call: Call) -> None:
         return found, await open_secrets(tx, vault, found)
 
     try:
-        found = await fittings.engine.read(fittings.clock.now(), look, org=call.actor.org)
+        found = await context.engine.read(context.clock.now(), look, org=call.actor.org)
         if found is not None:
             async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
-                await listen.unsubscribe(vault, *found, base_url=fittings.rules.base_url)
+                await listen.unsubscribe(vault, *found, base_url=context.rules.base_url)
     except (CallError, CannotOpen, TimeoutError):
-        fittings.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
+        context.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
 
 
-async def disconnect(tx: Tx, call: Call) -> Answer:
+async def disconnect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/{integrationId}/disconnect`: keys erased, its automations paused."""
     integration = _integration(call)
     before = await _get(tx, org=call.actor.org, integration=integration)
-    rules, reason = rules_of(call.fittings), f"{before.name} was disconnected."
+    rules, reason = rules_of(call.context), f"{before.name} was disconnected."
     # Before the connection is written: the lock order is schedules, listeners, connections.
     await lifecycle.pause_for_connection(tx, call.actor.org, integration, reason=reason, rules=rules)
     ended = await connecting.disconnect(tx, call.actor, integration)
     return ConnectionAnswer(connection_record(ended))
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/connections`: as the API's list, with how many automations need each."""
     query: ConnectionsQuery = call.query
     key = paging.after(call)
@@ -257,11 +257,11 @@ async def find(tx: Tx, call: Call) -> Answer:
     return UsedConnectionsAnswer(records, cursor)
 
 
-async def _used(tx: Tx, call: Call) -> Counter[IntegrationId]:
+async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
     """How many automations that are not archived need each connection."""
     wanted = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
     found = await automations.find(tx, call.actor.org, wanted, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS)
-    templates = call.fittings.templates
+    templates = call.context.templates
     return Counter(one for each in found for one in readiness.connections_of(each, templates))
 
 
@@ -272,13 +272,13 @@ async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:
     return found
 
 
-def _integration(call: Call) -> IntegrationId:
+def _integration(call: ApiCall) -> IntegrationId:
     return IntegrationId(int(call.ids["integration_id"]))
 
 
-def vault_of(call: Call) -> Vault:
+def vault_of(call: ApiCall) -> Vault:
     """What opening a connection takes."""
-    vault: Vault = call.fittings.vault
+    vault: Vault = call.context.vault
     return vault
 
 

@@ -4,13 +4,13 @@ import msgspec
 
 from steward.accounts import organizations
 from steward.accounts.organizations import ChangeOrganization
-from steward.api.http.operation import Answer, Call
-from steward.api.schema.fields import Body, Flag, NameText, Text
+from steward.api.http.operation import Answer, ApiCall
+from steward.api.schema.fields import Flag, NameText, RequestBody, Text
 from steward.database.engine.base import Tx
 from steward.model.account import Organization
 
 
-class OrganizationBody(Body):
+class OrganizationBody(RequestBody):
     """What to change; a field that is not given stays as it is, null is refused."""
 
     name: NameText = ""
@@ -45,12 +45,12 @@ def record(organization: Organization) -> OrganizationRecord:
     )
 
 
-async def get(tx: Tx, call: Call) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/organization`."""
     return OrganizationAnswer(record(await organizations.get(tx, call.actor.org)))
 
 
-async def change(tx: Tx, call: Call) -> Answer:
+async def change(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/organization`: the owner's; whether automations are on is the operator's."""
     body: OrganizationBody = call.body
     given = body.model_fields_set

@@ -11,8 +11,8 @@ from steward.accounts.own_password import Renewed
 from steward.accounts.people import is_email
 from steward.api.app.session import answer_opened, seen
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Answered, Call, Fittings, Visit
-from steward.api.schema.fields import Body, FromJson, NameText, Page, Text, wrong
+from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, AppContext, ClientInfo
+from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx, at, ms
@@ -36,7 +36,7 @@ EmailText = Annotated[Text, Field(max_length=_LONGEST_EMAIL), AfterValidator(_em
 PasswordText = Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
 
 
-class InviteBody(Body):
+class InviteBody(RequestBody):
     """Who is invited, as what; the names may be left to the person."""
 
     email: EmailText
@@ -45,20 +45,20 @@ class InviteBody(Body):
     last_name: NameText | None = None
 
 
-class RoleBody(Body):
+class RoleBody(RequestBody):
     """Another role."""
 
     role: Annotated[Role, FromJson]
 
 
-class PasswordBody(Body):
+class PasswordBody(RequestBody):
     """The password as it is and as it shall be."""
 
     current_password: PasswordText
     new_password: PasswordText
 
 
-class AcceptBody(Body):
+class AcceptBody(RequestBody):
     """The link's token; names for a new account, an existing one gives its password."""
 
     token: Annotated[Text, Field(min_length=1, max_length=200)]
@@ -115,9 +115,9 @@ def record(member: Member) -> PersonRecord:
     )
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/people`: newest first."""
-    query: Page = call.query
+    query: PageQuery = call.query
     key: list[Any] | None = paging.after(call)
     after = (at(int(key[0])), PersonId(int(key[1]))) if key else None
     found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
@@ -128,76 +128,78 @@ async def find(tx: Tx, call: Call) -> Answer:
     return PeopleAnswer([record(member) for member in page], more)
 
 
-async def invite(tx: Tx, call: Call) -> Answer:
+async def invite(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people`: a link valid for seven days; no e-mail is sent."""
     body: InviteBody = call.body
     ask = InviteAsk(body.email, body.role, body.first_name or "", body.last_name or "")
     invited = await invitations.invite(tx, call.actor, ask)
-    url = f"{call.fittings.rules.web_origin}{_PAGE}#token={invited.token}"
+    url = f"{call.context.rules.web_origin}{_PAGE}#token={invited.token}"
     return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at))
 
 
-async def change_role(tx: Tx, call: Call) -> Answer:
+async def change_role(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/people/{userId}`."""
     body: RoleBody = call.body
     return PersonAnswer(record(await members.change_role(tx, call.actor, _person(call), role=body.role)))
 
 
-async def deactivate(tx: Tx, call: Call) -> Answer:
+async def deactivate(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people/{userId}/deactivate`: of this organisation only."""
     return PersonAnswer(record(await members.deactivate(tx, call.actor, _person(call))))
 
 
-async def activate(tx: Tx, call: Call) -> Answer:
+async def activate(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people/{userId}/activate`."""
     return PersonAnswer(record(await members.activate(tx, call.actor, _person(call))))
 
 
-async def prepare_password(call: Call) -> Renewed:
+async def prepare_password(call: ApiCall) -> Renewed:
     """Compares the current password and hashes the new one, in threads."""
-    fittings, body = call.fittings, call.body
+    context, body = call.context, call.body
     return await own_password.prepare(
-        fittings.engine,
-        fittings.clock.now(),
-        fittings.hashing,
+        context.engine,
+        context.clock.now(),
+        context.hashing,
         session=seen(call).session,
         current=body.current_password,
         wanted=body.new_password,
-        most_attempts=fittings.rules.limit_login,
+        most_attempts=context.rules.limit_login,
     )
 
 
-async def change_password(tx: Tx, call: Call) -> Answered:
+async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`POST /app/password`: the other sessions end, this one goes on under a new cookie."""
     renewed: Renewed = call.prepared
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 
 
-async def count_acceptance(value: Any, visit: Visit, fittings: Fittings) -> None:
+async def count_acceptance(value: Any, client_info: ClientInfo, context: AppContext) -> None:
     """Counts an acceptance like a sign-in from its address (contract 1.6)."""
-    now = fittings.clock.now()
-    keys: dict[AttemptKind, str] = {"sign_in_address": visit.address}
-    await attempts.count(fittings.engine, now, keys, most=fittings.rules.limit_login)
+    now = context.clock.now()
+    keys: dict[AttemptKind, str] = {"sign_in_address": client_info.address}
+    await attempts.count(context.engine, now, keys, most=context.rules.limit_login)
 
 
-async def prepare_acceptance(call: Call) -> Accepting:
+async def prepare_acceptance(call: ApiCall) -> Accepting:
     """Looks the link up; compares the password of an account or hashes that of a new one."""
-    fittings, body = call.fittings, call.body
+    context, body = call.context, call.body
     return await invitations.prepare_acceptance(
-        fittings.engine,
-        fittings.clock.now(),
-        fittings.hashing,
+        context.engine,
+        context.clock.now(),
+        context.hashing,
         AcceptAsk(body.token, body.password, body.first_name, body.last_name),
-        most_attempts=fittings.rules.limit_login,
+        most_attempts=context.rules.limit_login,
     )
 
 
-async def accept(tx: Tx, call: Call) -> Answered:
+async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`POST /app/invitations/accept`: signed in, in the organisation of the invitation."""
     accepting: Accepting = call.prepared
-    opened = await invitations.accept(tx, accepting, address=call.visit.address, agent=call.visit.agent)
+    opened = await invitations.accept(
+        tx, accepting, address=call.client_info.address, agent=call.client_info.agent
+    )
     return answer_opened(call, opened)
 
 
-def _person(call: Call) -> PersonId:
+def _person(call: ApiCall) -> PersonId:
     return PersonId(int(call.ids["user_id"]))

@@ -11,8 +11,8 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.names import folded
 from steward.accounts.sessions import Opened, Verified, cookie_name, csrf_token, ends, scopes_of
 from steward.api.http.authentication import lifetimes_of
-from steward.api.http.operation import Answered, Call, Fittings, Nothing, Visit
-from steward.api.schema.fields import Body, Positive, Text
+from steward.api.http.operation import AnswerWithHeaders, ApiCall, AppContext, ClientInfo, EmptyAnswer
+from steward.api.schema.fields import Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
 from steward.model.account import Membership, Scope
@@ -24,14 +24,14 @@ from steward.model.sessions import Session
 _LONGEST_PASSWORD = 1024
 
 
-class SignInBody(Body):
+class SignInBody(RequestBody):
     """Who signs in."""
 
     email: Annotated[Text, Field(min_length=1, max_length=320)]
     password: Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)]
 
 
-class ChooseBody(Body):
+class ChooseBody(RequestBody):
     """The organisation to work in."""
 
     organization_id: Positive
@@ -83,50 +83,50 @@ class SessionAnswer(msgspec.Struct):
     session: SessionWire
 
 
-async def count_sign_in(value: Any, visit: Visit, fittings: Fittings) -> None:
+async def count_sign_in(value: Any, client_info: ClientInfo, context: AppContext) -> None:
     """Counts a sign-in, apart from logins, before its fields are checked (contract 1.6)."""
-    keys: dict[AttemptKind, str] = {"sign_in_address": visit.address}
+    keys: dict[AttemptKind, str] = {"sign_in_address": client_info.address}
     email = value.get("email") if isinstance(value, dict) else None
     if isinstance(email, str) and email:
         keys["email"] = folded(email)
-    await attempts.count(fittings.engine, fittings.clock.now(), keys, most=fittings.rules.limit_login)
+    await attempts.count(context.engine, context.clock.now(), keys, most=context.rules.limit_login)
 
 
-async def verify(call: Call) -> Verified:
+async def verify(call: ApiCall) -> Verified:
     """Compares the password, in a thread. Raises InvalidCredentials, Unavailable."""
-    fittings, body = call.fittings, call.body
+    context, body = call.context, call.body
     try:
         return await accounts_sessions.verify(
-            fittings.engine, fittings.clock.now(), fittings.hashing, email=body.email, password=body.password
+            context.engine, context.clock.now(), context.hashing, email=body.email, password=body.password
         )
     except InvalidCredentials:
-        fittings.log.info("sign_in_failed", email=attempts.hashed(folded(body.email)))
+        context.log.info("sign_in_failed", email=attempts.hashed(folded(body.email)))
         raise
 
 
-async def post(tx: Tx, call: Call) -> Answered:
+async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Signs in. Raises InvalidCredentials."""
     opened = await accounts_sessions.sign_in(
-        tx, call.prepared, address=call.visit.address, agent=call.visit.agent
+        tx, call.prepared, address=call.client_info.address, agent=call.client_info.agent
     )
     return answer_opened(call, opened)
 
 
-async def get(tx: Tx, call: Call) -> SessionAnswer:
+async def get(tx: Tx, call: ApiCall) -> SessionAnswer:
     """The session of this cookie."""
     here = seen(call)
     found = await accounts_sessions.memberships(tx, here.session.person.id)
     return SessionAnswer(_wire(call, here.session, found, cookie=here.cookie))
 
 
-async def delete(tx: Tx, call: Call) -> Answered:
+async def delete(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Signs out; also without a session."""
     if call.session is not None:
         await accounts_sessions.sign_out(tx, call.session)
-    return Answered(Nothing(), headers=(_set_cookie(call, "", expire=True),))
+    return AnswerWithHeaders(EmptyAnswer(), headers=(_set_cookie(call, "", expire=True),))
 
 
-async def choose_organization(tx: Tx, call: Call) -> Answered:
+async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Works in another organisation, under a new cookie. Raises NotFound."""
     opened = await accounts_sessions.choose(tx, seen(call).session, OrgId(call.body.organization_id))
     return answer_opened(call, opened)
@@ -140,22 +140,24 @@ class Seen:
     cookie: str
 
 
-def seen(call: Call) -> Seen:
+def seen(call: ApiCall) -> Seen:
     """The session of this call. Raises Unauthenticated."""
-    if call.session is None or call.visit.cookie is None:
+    if call.session is None or call.client_info.cookie is None:
         raise Unauthenticated
-    return Seen(call.session, call.visit.cookie)
+    return Seen(call.session, call.client_info.cookie)
 
 
-def answer_opened(call: Call, opened: Opened) -> Answered:
+def answer_opened(call: ApiCall, opened: Opened) -> AnswerWithHeaders:
     """The session as answered, with the cookie that opens it from now on."""
     answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
-    return Answered(answer, headers=(_set_cookie(call, opened.cookie),))
+    return AnswerWithHeaders(answer, headers=(_set_cookie(call, opened.cookie),))
 
 
-def _wire(call: Call, session: Session, memberships: tuple[Membership, ...], *, cookie: str) -> SessionWire:
+def _wire(
+    call: ApiCall, session: Session, memberships: tuple[Membership, ...], *, cookie: str
+) -> SessionWire:
     person, chosen = session.person, session.chosen
-    idle_expires_at, expires_at = ends(session, lifetimes_of(call.fittings))
+    idle_expires_at, expires_at = ends(session, lifetimes_of(call.context))
     organization = None
     if chosen is not None:
         organization = ChosenWire(
@@ -175,9 +177,9 @@ def _wire(call: Call, session: Session, memberships: tuple[Membership, ...], *, 
     )
 
 
-def _set_cookie(call: Call, value: str, *, expire: bool = False) -> tuple[bytes, bytes]:
+def _set_cookie(call: ApiCall, value: str, *, expire: bool = False) -> tuple[bytes, bytes]:
     """The Set-Cookie header of contract 6.3."""
-    name = cookie_name(call.fittings.rules.web_origin)
+    name = cookie_name(call.context.rules.web_origin)
     parts = [f"{name}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
     if name.startswith("__Host-"):
         parts.append("Secure")

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from steward.api.app.connections import vault_of
 from steward.api.app.session import seen
-from steward.api.http.operation import Answer, Answered, Call, Nothing
-from steward.api.schema.fields import Body, NameText, PlatformText, Query, Text
+from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, EmptyAnswer
+from steward.api.schema.fields import NameText, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
 from steward.connections import sign_in
 from steward.connections.sign_in import Failed, SignedIn, Way
@@ -20,7 +20,7 @@ from steward.model.refusals import Refusal, ValidationFailed
 PAGE = "/connections"
 
 
-class AccountSignInBody(Body):
+class AccountSignInBody(RequestBody):
     """Which kind of account, under which name; `integration_id` signs that connection in anew."""
 
     kind: PlatformText
@@ -34,7 +34,7 @@ class SignInAnswer(msgspec.Struct):
     authorize_url: str
 
 
-class CallbackQuery(Query):
+class CallbackQuery(QueryParameters):
     """What the account's sign-in page sends back; all but code, state and error is not read."""
 
     code: Text | None = None
@@ -49,7 +49,7 @@ class CallbackQuery(Query):
     error_subtype: Text | None = None
 
 
-async def begin(tx: Tx, call: Call) -> Answer:
+async def begin(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/sign-in`: the address to sign in at."""
     body: AccountSignInBody = call.body
     if body.kind != sign_in.KIND:
@@ -61,19 +61,19 @@ async def begin(tx: Tx, call: Call) -> Answer:
         session_hash=seen(call).session.session_hash,
         name=body.name,
         integration=number,
-        rules=call.fittings.rules.sign_in,
+        rules=call.context.rules.sign_in,
         vault=vault_of(call),
     )
     return SignInAnswer(address)
 
 
-async def prepare_finish(call: Call) -> SignedIn | str:
+async def prepare_finish(call: ApiCall) -> SignedIn | str:
     """Takes the state and asks the account, with no transaction open; the code of a failure."""
     query: CallbackQuery = call.query
-    fittings = call.fittings
-    if fittings.rules.sign_in is None or query.state is None:
+    context = call.context
+    if context.rules.sign_in is None or query.state is None:
         return "state"
-    way = Way(fittings.engine, fittings.clock, vault_of(call), fittings.rules.sign_in)
+    way = Way(context.engine, context.clock, vault_of(call), context.rules.sign_in)
     code = None if query.error is not None else query.code
     session = seen(call).session.session_hash
     try:
@@ -82,7 +82,7 @@ async def prepare_finish(call: Call) -> SignedIn | str:
         return failure.code
 
 
-async def finish(tx: Tx, call: Call) -> Answered:
+async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`GET /app/connections/sign-in/callback`: 303 to the page of connections, whatever came of it."""
     done: Any = call.prepared
     if isinstance(done, str):
@@ -102,6 +102,6 @@ async def finish(tx: Tx, call: Call) -> Answered:
     return _back(call, connected=str(made.connection.integration_id))
 
 
-def _back(call: Call, **told: str) -> Answered:
-    target = f"{call.fittings.rules.web_origin}{PAGE}?{urlencode(told)}"
-    return Answered(Nothing(), status=303, headers=((b"location", target.encode("ascii")),))
+def _back(call: ApiCall, **told: str) -> AnswerWithHeaders:
+    target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(told)}"
+    return AnswerWithHeaders(EmptyAnswer(), status=303, headers=((b"location", target.encode("ascii")),))

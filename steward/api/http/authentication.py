@@ -9,7 +9,7 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import Window, Windows, spent
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
-from steward.api.http.operation import Entry, Fittings, Operation
+from steward.api.http.operation import Access, AppContext, Operation
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Via
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Admitted:
+class AuthenticatedCaller:
     """A caller let in, with the session for one of the web app."""
 
     actor: Actor | None
@@ -98,29 +98,29 @@ def csrf_fault(
     return None
 
 
-async def verify(fittings: Fittings, token: str) -> TokenClaims:
+async def verify(context: AppContext, token: str) -> TokenClaims:
     """The claims of a token that is good but for its time. Raises NotConfigured, Unauthenticated."""
-    if not fittings.rules.api_access:
+    if not context.rules.api_access:
         raise NotConfigured
     try:
-        return fittings.keys.verifier.verify(token)
+        return context.keys.verifier.verify(token)
     except BadToken as bad:
-        now = fittings.clock.now()
-        if bad.why != "key" or not may_refresh(fittings.keys, now):
+        now = context.clock.now()
+        if bad.why != "key" or not may_refresh(context.keys, now):
             raise Unauthenticated(token_sent=True) from None
     # Another process may have made a new key since this one read them.
-    await refresh(fittings.engine, now, fittings.keys)
+    await refresh(context.engine, now, context.keys)
     try:
-        return fittings.keys.verifier.verify(token)
+        return context.keys.verifier.verify(token)
     except BadToken:
         raise Unauthenticated(token_sent=True) from None
 
 
 async def admit_token(
-    tx: Tx, fittings: Fittings, windows: Windows | None, *, claims: TokenClaims, asked: Asked
-) -> Admitted:
+    tx: Tx, context: AppContext, windows: Windows | None, *, claims: TokenClaims, asked: Asked
+) -> AuthenticatedCaller:
     """Judges a token's caller by what stands in the database now (contract 1.4 steps 2 to 6)."""
-    rules = fittings.rules
+    rules = context.rules
     operation = asked.operation
     scoped = operation is not None and operation.scope in TOKEN_SCOPES
     counts = scoped and asked.inside and asked.route is None
@@ -155,7 +155,7 @@ async def admit_token(
             raise spent(tx.now)
     elif standing.over is not None:
         raise spent(tx.now)
-    return Admitted(_token_actor(org, person, claims.client_id), None)
+    return AuthenticatedCaller(_token_actor(org, person, claims.client_id), None)
 
 
 @lru_cache(maxsize=1024)
@@ -164,12 +164,12 @@ def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
 
 
 async def admit_session(
-    tx: Tx, fittings: Fittings, windows: Windows | None, *, cookie_value: str, asked: Asked
-) -> Admitted:
+    tx: Tx, context: AppContext, windows: Windows | None, *, cookie_value: str, asked: Asked
+) -> AuthenticatedCaller:
     """Judges the caller of a session cookie (contract 1.4 steps 2 to 6). Raises Unauthenticated."""
-    rules, operation = fittings.rules, asked.operation
+    rules, operation = context.rules, asked.operation
     counts = operation is not None and asked.route is None and asked.csrf is None
-    lifetimes = lifetimes_of(fittings)
+    lifetimes = lifetimes_of(context)
     standing = await sessions.standing(
         tx,
         cookie_hash(cookie_value),
@@ -181,7 +181,7 @@ async def admit_session(
     if standing is None:
         raise Unauthenticated
     session = standing.session
-    if operation is None or operation.entry in (Entry.API, Entry.APP):
+    if operation is None or operation.access in (Access.API, Access.APP):
         _within_organization(session, asked)
     if asked.route is not None:
         raise asked.route
@@ -194,16 +194,16 @@ async def admit_session(
             raise spent(tx.now)
     elif standing.over:
         raise spent(tx.now)
-    return Admitted(_web_actor(session), session, standing.now)
+    return AuthenticatedCaller(_web_actor(session), session, standing.now)
 
 
-def lifetimes_of(fittings: Fittings) -> Lifetimes:
+def lifetimes_of(context: AppContext) -> Lifetimes:
     """How long sessions live, from the settings."""
-    rules = fittings.rules
+    rules = context.rules
     return Lifetimes(timedelta(minutes=rules.session_idle_minutes), timedelta(hours=rules.session_hours))
 
 
-def touched(caller: Admitted, headers: Mapping[bytes, bytes]) -> Session | None:
+def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Session | None:
     """The session whose idle time this call extends: every call's but a poll's, written once a minute."""
     if caller.session is None or caller.now is None or headers.get(b"x-steward-poll") == b"1":
         return None
@@ -233,7 +233,11 @@ def _roles(operation: Operation) -> tuple[Role, ...] | None:
     if operation.role is not None:
         needed = _RANKS[operation.role]
         return tuple(role for role in _ALL_ROLES if _RANKS[role] >= needed)
-    return None if operation.entry is Entry.SESSION or operation.entry is Entry.LEAVING else _ALL_ROLES
+    return (
+        None
+        if operation.access is Access.SESSION or operation.access is Access.OPTIONAL_SESSION
+        else _ALL_ROLES
+    )
 
 
 def _web_actor(session: Session) -> Actor | None:

@@ -25,7 +25,7 @@ _LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The caller went away before its body had come."""
 
 
@@ -42,7 +42,7 @@ async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                raise Gone
+                raise ClientDisconnected
             part: bytes = message.get("body", b"")
             size += len(part)
             if size <= limit:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from steward.api.http.operation import Answer, Answered, Reply
+from steward.api.http.operation import Answer, AnswerWithHeaders, Reply
 from steward.api.http.statuses import STATUS
 from steward.model.refusals import (
     Forbidden,
@@ -47,7 +47,7 @@ def head(length: int, request_id: str) -> bytes:
 
 def accept(answer: Answer, status: int) -> Reply:
     """The answer in its envelope."""
-    if isinstance(answer, Answered):
+    if isinstance(answer, AnswerWithHeaders):
         return Reply(answer.status, _OPENED + ENCODER.encode(answer.answer) + b"}", answer.headers)
     return Reply(status, b"".join((_OPENED, ENCODER.encode(answer), b"}")))
 

@@ -12,19 +12,19 @@ from steward.accounts.sessions import cookie_name, touch
 from steward.api.http import authentication as callers
 from steward.api.http import envelope as answers
 from steward.api.http import validation as shapes
-from steward.api.http.authentication import Admitted, Asked
-from steward.api.http.body import Gone, read_json
+from steward.api.http.authentication import Asked, AuthenticatedCaller
+from steward.api.http.body import ClientDisconnected, read_json
 from steward.api.http.operation import (
-    Call,
-    Entry,
-    Fittings,
-    Incoming,
+    Access,
+    ApiCall,
+    AppContext,
     Operation,
     PreparedIsStale,
     RawOperation,
+    RawRequest,
     Reply,
 )
-from steward.api.http.request import Message, Receive, Request
+from steward.api.http.request import ApiRequest, Message, Receive
 from steward.api.http.router import Found, Routes, named
 from steward.database.accounts import presence
 from steward.database.engine.base import Tx, Weighed
@@ -42,60 +42,60 @@ from steward.security.tokens import TokenClaims
 
 T = TypeVar("T")
 Send = Callable[[Message], Awaitable[None]]
-Pages = Callable[[Incoming], Awaitable[Reply | None]]
+Pages = Callable[[RawRequest], Awaitable[Reply | None]]
 
 PREFIX = "/v1/automations"
 CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
 
 
-class Gate:
+class RequestHandler:
     """The ASGI application of the API; `pages` answers what is neither an operation nor a refusal."""
 
     def __init__(
         self,
-        fittings: Fittings,
+        context: AppContext,
         operations: Sequence[Operation],
         raw_operations: Sequence[RawOperation],
         *,
         pages: Pages | None = None,
     ) -> None:
-        self._fittings = fittings
+        self._context = context
         self.answered: Counter[int] = Counter()  # by status, for the operator's metrics
         self._routes = Routes(operations)
         self._raw_routes = Routes(raw_operations)
         self._pages = pages
-        self._windows = Windows() if fittings.engine.dialect == "sqlite" else None
-        self._cookie_name = cookie_name(fittings.rules.web_origin)
-        self._web_origin = fittings.rules.web_origin.encode("ascii")
-        self._is_shared = fittings.rules.web_origin == fittings.rules.base_url
-        self._is_near = fittings.engine.dialect == "sqlite"
+        self._windows = Windows() if context.engine.dialect == "sqlite" else None
+        self._cookie_name = cookie_name(context.rules.web_origin)
+        self._web_origin = context.rules.web_origin.encode("ascii")
+        self._is_shared = context.rules.web_origin == context.rules.base_url
+        self._is_near = context.engine.dialect == "sqlite"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answers one request; anything that goes wrong still gets the envelope."""
         if scope["type"] != "http":
             raise LookupError(f"nothing here speaks {scope['type']}")
-        request = Request(scope, receive, self._fittings)
+        request = ApiRequest(scope, receive, self._context)
         try:
             reply = await self._answer(request)
         except Refusal as refusal:
             reply = self._refused(request, refusal)
-        except Gone:
+        except ClientDisconnected:
             return
         except TimeoutError:
             # What is left of a body that comes too slowly is not waited for.
             late = answers.refuse(Unavailable(retry_after=1))
             reply = replace(late, headers=(*late.headers, (b"connection", b"close")))
         except MemoryError as error:
-            self._fittings.log.error("out_of_memory", error, request=request.id, path=request.shown_path)
+            self._context.log.error("out_of_memory", error, request=request.id, path=request.shown_path)
             reply = answers.refuse(Unavailable(retry_after=5))
         except Exception as error:
-            self._fittings.log.error(
+            self._context.log.error(
                 "request_failed", error, request=request.id, method=request.method, path=request.shown_path
             )
             reply = answers.defect(request.id)
         await self._send(request, reply, send)
 
-    async def _send(self, request: Request, reply: Reply, send: Send) -> None:
+    async def _send(self, request: ApiRequest, reply: Reply, send: Send) -> None:
         self.answered[reply.status] += 1
         if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
             head = answers.head(len(reply.body), request.id)
@@ -117,13 +117,13 @@ class Gate:
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
 
-    def _refused(self, request: Request, refusal: Refusal) -> Reply:
+    def _refused(self, request: ApiRequest, refusal: Refusal) -> Reply:
         data = refusal.data
         if data is not None and request.call is not None and request.call.operation.current is not None:
             data = request.call.operation.current(request.call, data)
         return answers.refuse(refusal, data)
 
-    async def _answer(self, request: Request) -> Reply:
+    async def _answer(self, request: ApiRequest) -> Reply:
         if request.is_overlong is not None:
             return answers.too_large(request.is_overlong)
         if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
@@ -135,31 +135,33 @@ class Gate:
             operation = raw.methods.get(request.method)
             if operation is None:
                 raise MethodNotAllowed(sorted(raw.methods))
-            return await operation.function(request.incoming(raw.values), self._fittings)
+            return await operation.function(request.raw_request(raw.values), self._context)
         token = callers.bearer(request.headers, several=request.has_several_authorizations)
         cookie = callers.cookie(request.headers, self._cookie_name)
         asked, found = self._asked(request, cookie, by_token=token is not None)
         if token is not None:
             if cookie is not None:
                 raise Unauthenticated(token_sent=True)
-            claims = await callers.verify(self._fittings, token)
+            claims = await callers.verify(self._context, token)
             return await self._admit_and_run(request, asked, found, claims=claims)
         if found is None and not asked.inside:
             return await self._page(request)
         if found is not None and asked.operation is None and _is_public(found):
             raise MethodNotAllowed(sorted(found.methods))
-        if asked.operation is not None and asked.operation.entry is Entry.OPEN:
+        if asked.operation is not None and asked.operation.access is Access.PUBLIC:
             if asked.csrf is not None:
                 raise asked.csrf
-            return await self._run(request, asked.operation, found, Admitted(None, None), cookie)
+            return await self._run(request, asked.operation, found, AuthenticatedCaller(None, None), cookie)
         if cookie is None:
-            if asked.operation is not None and asked.operation.entry is Entry.LEAVING:
-                return await self._run(request, asked.operation, found, Admitted(None, None), cookie)
+            if asked.operation is not None and asked.operation.access is Access.OPTIONAL_SESSION:
+                return await self._run(
+                    request, asked.operation, found, AuthenticatedCaller(None, None), cookie
+                )
             raise Unauthenticated
         return await self._admit_and_run(request, asked, found, cookie=cookie)
 
     def _asked(
-        self, request: Request, cookie: str | None, *, by_token: bool
+        self, request: ApiRequest, cookie: str | None, *, by_token: bool
     ) -> tuple[Asked, Found[Operation] | None]:
         path, method = request.path, request.method
         found = self._routes.find(path)
@@ -171,22 +173,22 @@ class Gate:
             route = MethodNotAllowed(sorted(found.methods))
         csrf = None
         if method in CHANGING and not by_token:
-            is_open = operation is not None and operation.entry is Entry.OPEN
+            is_open = operation is not None and operation.access is Access.PUBLIC
             csrf = callers.csrf_fault(
-                request.headers, self._fittings.rules.web_origin, None if is_open else cookie or ""
+                request.headers, self._context.rules.web_origin, None if is_open else cookie or ""
             )
         inside = path == PREFIX or path.startswith(PREFIX + "/")
         return Asked(operation, inside, route, csrf), found
 
-    async def _page(self, request: Request) -> Reply:
-        page = await self._pages(request.incoming(())) if self._pages is not None else None
+    async def _page(self, request: ApiRequest) -> Reply:
+        page = await self._pages(request.raw_request(())) if self._pages is not None else None
         if page is None:
             raise NotFound
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed(["GET", "HEAD"])
         return page
 
-    def _preflight(self, request: Request) -> Reply:
+    def _preflight(self, request: ApiRequest) -> Reply:
         """Contract 1.7: allowed from the web app's own origin only."""
         if request.headers.get(b"origin") != self._web_origin:
             return answers.refuse(Forbidden("This page may not call the API."))
@@ -202,7 +204,7 @@ class Gate:
 
     async def _admit_and_run(
         self,
-        request: Request,
+        request: ApiRequest,
         asked: Asked,
         found: Found[Operation] | None,
         *,
@@ -210,17 +212,17 @@ class Gate:
         cookie: str | None = None,
     ) -> Reply:
         """Looks the caller up; a small read without a body is answered in the same transaction."""
-        fittings, operation = self._fittings, asked.operation
+        context, operation = self._context, asked.operation
         at_once = operation is not None and operation.small and not operation.writes and not operation.prepare
-        admitted: list[Admitted] = []
+        admitted: list[AuthenticatedCaller] = []
 
         async def act(tx: Tx) -> Reply | None:
             admitted.clear()
             if claims is not None:
-                caller = await callers.admit_token(tx, fittings, self._windows, claims=claims, asked=asked)
+                caller = await callers.admit_token(tx, context, self._windows, claims=claims, asked=asked)
             else:
                 caller = await callers.admit_session(
-                    tx, fittings, self._windows, cookie_value=cookie or "", asked=asked
+                    tx, context, self._windows, cookie_value=cookie or "", asked=asked
                 )
             admitted.append(caller)
             request.touched = callers.touched(caller, request.headers)
@@ -231,13 +233,13 @@ class Gate:
             try:
                 call = self._checked(request, operation, found, caller, cookie)
             except ValidationFailed:
-                await _must_be_there(tx, fittings, operation, found=found, caller=caller)
+                await _must_be_there(tx, context, operation, found=found, caller=caller)
                 raise
             assert operation.function is not None
             return answers.accept(await operation.function(tx, call), operation.status)
 
         try:
-            looked = fittings.engine.read(fittings.clock.now(), act, small=True, opens=True)
+            looked = context.engine.read(context.clock.now(), act, small=True, opens=True)
             if self._is_near or operation is None:
                 reply = await looked
             else:
@@ -245,9 +247,9 @@ class Gate:
             if reply is None and operation is not None:
                 reply = await self._run(request, operation, found, admitted[0], cookie)
         except Unauthenticated:
-            if operation is None or operation.entry is not Entry.LEAVING or claims is not None:
+            if operation is None or operation.access is not Access.OPTIONAL_SESSION or claims is not None:
                 raise
-            reply = await self._run(request, operation, found, Admitted(None, None), cookie)
+            reply = await self._run(request, operation, found, AuthenticatedCaller(None, None), cookie)
         finally:
             if request.touched is not None:
                 await self._touch(request.touched)
@@ -257,20 +259,20 @@ class Gate:
         async def act(tx: Tx) -> None:
             await touch(tx, session)
 
-        now = self._fittings.clock.now()
+        now = self._context.clock.now()
         with suppress(Unavailable):  # reads go on while nothing can be written
-            await self._fittings.engine.write(now, act, org=() if session.org is None else session.org)
+            await self._context.engine.write(now, act, org=() if session.org is None else session.org)
 
     def _checked(
         self,
-        request: Request,
+        request: ApiRequest,
         operation: Operation,
         found: Found[Operation] | None,
-        caller: Admitted,
+        caller: AuthenticatedCaller,
         cookie: str | None,
         *,
         value: Any = None,
-    ) -> Call:
+    ) -> ApiCall:
         """The call with its path, query and body checked (contract 1.4 steps 8 and 9)."""
         ids = named(operation.path, found.values if found else ())
         if ids is None:
@@ -282,14 +284,14 @@ class Gate:
             body = shapes.body(operation.body, value, errors)
         if errors:
             raise ValidationFailed(errors=errors)
-        request.call = Call(
+        request.call = ApiCall(
             operation=operation,
-            fittings=self._fittings,
+            context=self._context,
             path=request.path,
             ids=ids,
             query=query,
             body=body,
-            arrival=lambda: request.visit(cookie),
+            arrival=lambda: request.client_info(cookie),
             caller=caller.actor,
             session=caller.session,
             size=request.size(operation.body_limit) if operation.writes else 0,
@@ -298,30 +300,30 @@ class Gate:
 
     async def _run(
         self,
-        request: Request,
+        request: ApiRequest,
         operation: Operation,
         found: Found[Operation] | None,
-        caller: Admitted,
+        caller: AuthenticatedCaller,
         cookie: str | None,
     ) -> Reply:
-        """Body, path and shape, what it prepares, then the endpoint in its own transaction."""
+        """RequestBody, path and shape, what it prepares, then the endpoint in its own transaction."""
         value: Any = {}
         if operation.method in CHANGING:
             value = await read_json(
                 request.receive, request.headers, limit=operation.body_limit, values=operation.body_values
             )
         if operation.attempt is not None:
-            await operation.attempt(value, request.visit(cookie), self._fittings)
+            await operation.attempt(value, request.client_info(cookie), self._context)
         try:
             call = self._checked(request, operation, found, caller, cookie, value=value)
         except ValidationFailed:
             if caller.actor is not None and found is not None and found.values:
 
                 async def look(tx: Tx) -> None:
-                    await _must_be_there(tx, self._fittings, operation, found=found, caller=caller)
+                    await _must_be_there(tx, self._context, operation, found=found, caller=caller)
 
-                now, org = self._fittings.clock.now(), caller.actor.org
-                await self._fittings.engine.read(now, look, org=org, small=True)
+                now, org = self._context.clock.now(), caller.actor.org
+                await self._context.engine.read(now, look, org=org, small=True)
             raise
         if operation.prepare is None:
             return await self._bounded(self._transact(operation, call), operation.seconds)
@@ -332,8 +334,8 @@ class Gate:
                 continue
         raise Unavailable(retry_after=1)
 
-    async def _transact(self, operation: Operation, call: Call) -> Reply:
-        fittings = self._fittings
+    async def _transact(self, operation: Operation, call: ApiCall) -> Reply:
+        context = self._context
         if operation.prepare is not None:
             call.prepared = await operation.prepare(call)
 
@@ -341,16 +343,16 @@ class Gate:
             assert operation.function is not None
             return answers.accept(await operation.function(tx, call), operation.status)
 
-        now = fittings.clock.now()
+        now = context.clock.now()
         org = () if call.caller is None else call.caller.org
         if not operation.writes:
-            return await fittings.engine.read(now, act, org=org, small=operation.small)
-        if operation.sharing is not None:
-            reply = answers.accept(await operation.sharing(call), operation.status)
+            return await context.engine.read(now, act, org=org, small=operation.small)
+        if operation.batched is not None:
+            reply = answers.accept(await operation.batched(call), operation.status)
         else:
-            reply = await fittings.engine.write(now, Weighed(act, call.size), org=org)
+            reply = await context.engine.write(now, Weighed(act, call.size), org=org)
         for name in operation.wakes:
-            fittings.wake(name)
+            context.wake(name)
         return reply
 
     async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
@@ -360,7 +362,12 @@ class Gate:
 
 
 async def _must_be_there(
-    tx: Tx, fittings: Fittings, operation: Operation, *, found: Found[Operation] | None, caller: Admitted
+    tx: Tx,
+    context: AppContext,
+    operation: Operation,
+    *,
+    found: Found[Operation] | None,
+    caller: AuthenticatedCaller,
 ) -> None:
     """Raises NotFound for a record of the path that is not there: told before the shape (contract 1.4)."""
     ids = named(operation.path, found.values if found else ())
@@ -368,11 +375,13 @@ async def _must_be_there(
         if caller.actor is None:
             continue
         is_template = name == "template_id"
-        if is_template and value not in fittings.templates:
+        if is_template and value not in context.templates:
             raise NotFound
         if not is_template and not await presence.has(tx, caller.actor.org, name, value):
             raise NotFound
 
 
 def _is_public(found: Found[Operation]) -> bool:
-    return any(operation.entry in (Entry.OPEN, Entry.LEAVING) for operation in found.methods.values())
+    return any(
+        operation.access in (Access.PUBLIC, Access.OPTIONAL_SESSION) for operation in found.methods.values()
+    )

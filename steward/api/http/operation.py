@@ -10,7 +10,7 @@ import msgspec
 
 from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import Hashing
-from steward.api.schema.fields import Body, EmptyBody, Query
+from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
 from steward.clock import Clock
 from steward.connections.destinations import KeptDestinations
 from steward.connections.sign_in import SignInRules
@@ -54,7 +54,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fittings:
+class AppContext:
     """What app.py hands to every endpoint."""
 
     engine: Engine
@@ -74,28 +74,28 @@ class Fittings:
 
 
 @dataclass(slots=True)
-class Call:
+class ApiCall:
     """One admitted request: who asks, the values of the path, the checked query and body.
 
-    `session` is there for callers of the web app; `visit` tells where the request comes from. `actor` is
-    the caller, except in operations of Entry.SESSION and Entry.OPEN, which may have none (then reading it
-    is a defect).
+    `session` is there for callers of the web app; `client_info` tells where the request comes from. `actor`
+    is the caller, except in operations of Access.SESSION and Access.PUBLIC, which may have none (then
+    reading it is a defect).
     """
 
     operation: "Operation"
-    fittings: Fittings
+    context: AppContext
     path: str
     ids: Mapping[str, str]
     query: Any
     body: Any
-    arrival: "Callable[[], Visit]"
+    arrival: "Callable[[], ClientInfo]"
     caller: Actor | None
     session: Session | None = None
     prepared: Any = None
     size: int = 0  # bytes of the request's body, at most
 
     @property
-    def visit(self) -> "Visit":
+    def client_info(self) -> "ClientInfo":
         """Where the request comes from; worked out when it is asked for."""
         return self.arrival()
 
@@ -108,7 +108,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ClientInfo:
     """Where a request comes from, as far as sessions and limits need it."""
 
     address: str
@@ -117,7 +117,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerWithHeaders:
     """An answer with another status or more headers than its operation's, such as a replay."""
 
     answer: msgspec.Struct
@@ -125,53 +125,53 @@ class Answered:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-def replayed(answer: msgspec.Struct) -> Answered:
+def replayed(answer: msgspec.Struct) -> AnswerWithHeaders:
     """The answer to a repeated request: 200 and `Idempotent-Replayed: true` (contract 1.1)."""
-    return Answered(answer, headers=((b"idempotent-replayed", b"true"),))
+    return AnswerWithHeaders(answer, headers=((b"idempotent-replayed", b"true"),))
 
 
 class PreparedIsStale(Exception):
     """What `prepare` read has changed meanwhile: the gate does the whole once more, then answers 503."""
 
 
-Answer: TypeAlias = msgspec.Struct | Answered
+Answer: TypeAlias = msgspec.Struct | AnswerWithHeaders
 
 
 class Endpoint(Protocol):
     """An endpoint: reads or writes through its transaction and gives the answer's `data`."""
 
-    def __call__(self, tx: Tx, call: Call, /) -> Awaitable[Answer]: ...
+    def __call__(self, tx: Tx, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
-class Sharing(Protocol):
+class BatchedEndpoint(Protocol):
     """An endpoint that writes in a call it shares with others (engine 2, "Group commit")."""
 
-    def __call__(self, call: Call, /) -> Awaitable[Answer]: ...
+    def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
 class Prepare(Protocol):
     """Outside work before the transaction (engine 2, "Prepare")."""
 
-    def __call__(self, call: Call, /) -> Awaitable[object]: ...
+    def __call__(self, call: ApiCall, /) -> Awaitable[object]: ...
 
 
 class Attempt(Protocol):
     """Counts an attempt once its body could be read, before any field is looked at (contract 1.6)."""
 
-    def __call__(self, value: Any, visit: Visit, fittings: Fittings, /) -> Awaitable[None]: ...
+    def __call__(self, value: Any, client_info: ClientInfo, context: AppContext, /) -> Awaitable[None]: ...
 
 
-class Entry(Enum):
+class Access(Enum):
     """Who may come in at all, before scopes and roles."""
 
     API = "api"  # a token, or a session with an organisation chosen; only under /v1/automations
     APP = "app"  # a session with an organisation chosen
     SESSION = "session"  # a session, organisation or not
-    LEAVING = "leaving"  # a session, or none
-    OPEN = "open"  # anybody
+    OPTIONAL_SESSION = "optional_session"  # a session, or none
+    PUBLIC = "public"  # no authentication
 
 
-class Nothing(msgspec.Struct):
+class EmptyAnswer(msgspec.Struct):
     """The answer with nothing to say: `data` is `{}`."""
 
 
@@ -180,7 +180,7 @@ class Operation:
     """One row of the table of operations (house 9.8).
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
-    `engine.write`, or, with `sharing` in place of `function`, sees to its transaction itself; `small`
+    `engine.write`, or, with `batched` in place of `function`, sees to its transaction itself; `small`
     promises a few rows by primary key. `current` turns the records in a refusal's `data` into their wire
     form; `wakes` are told to the worker after the commit.
     """
@@ -188,14 +188,14 @@ class Operation:
     method: str
     path: str
     function: Endpoint | None = None
-    sharing: Sharing | None = None
+    batched: BatchedEndpoint | None = None
     answer: type[msgspec.Struct]
     summary: str
     scope: Scope | None = None
     role: Role | None = None
-    entry: Entry = Entry.API
-    query: type[Query] | None = None
-    body: type[Body] = EmptyBody
+    access: Access = Access.API
+    query: type[QueryParameters] | None = None
+    body: type[RequestBody] = EmptyBody
     refusals: tuple[type[Refusal], ...] = ()
     status: int = 200
     writes: bool = False
@@ -203,14 +203,14 @@ class Operation:
     prepare: Prepare | None = None
     attempt: Attempt | None = None
     wakes: tuple[str, ...] = ()
-    current: Callable[[Call, Mapping[str, object]], Mapping[str, object]] | None = None
+    current: Callable[[ApiCall, Mapping[str, object]], Mapping[str, object]] | None = None
     body_limit: int = MIB
     body_values: int = 50_000
     seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class RawRequest:
     """A request of an operation outside the envelope's rules, its body not yet read."""
 
     path: str
@@ -240,7 +240,7 @@ class Reply:
 class RawEndpoint(Protocol):
     """An endpoint outside the envelope's rules (login, health, store events)."""
 
-    def __call__(self, incoming: Incoming, fittings: Fittings, /) -> Awaitable[Reply]: ...
+    def __call__(self, raw_request: RawRequest, context: AppContext, /) -> Awaitable[Reply]: ...
 
 
 @dataclass(frozen=True, slots=True)

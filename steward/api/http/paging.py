@@ -7,14 +7,14 @@ import hmac
 import json
 from collections.abc import Sequence
 
-from steward.api.http.operation import Call
+from steward.api.http.operation import ApiCall
 from steward.model.json import JsonValue
 from steward.model.refusals import ValidationFailed
 
 _TAG = 16
 
 
-def after(call: Call) -> list[JsonValue] | None:
+def after(call: ApiCall) -> list[JsonValue] | None:
     """The sort key of the last row of the page before, as given to `next_cursor`; None for the first page.
 
     Raises ValidationFailed (`errors.cursor`) for a cursor of another organisation, path, filter or sort.
@@ -34,15 +34,15 @@ def after(call: Call) -> list[JsonValue] | None:
     return found
 
 
-def next_cursor(call: Call, key: Sequence[JsonValue]) -> str:
+def next_cursor(call: ApiCall, key: Sequence[JsonValue]) -> str:
     """The cursor that continues after the row with this sort key."""
     plain = json.dumps(list(key), separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     return base64.b64encode(_seal(call, plain) + plain, altchars=b"-_").decode("ascii")
 
 
-def _seal(call: Call, key: bytes) -> bytes:
+def _seal(call: ApiCall, key: bytes) -> bytes:
     filters = call.query.model_dump(mode="json", exclude={"limit", "cursor"})
     about = [call.actor.org, call.path, filters]
     text = json.dumps(about, sort_keys=True, separators=(",", ":"))
     told = hashlib.sha256(text.encode("utf-8")).digest()
-    return hmac.digest(call.fittings.keys.cursor, told + key, "sha256")[:_TAG]
+    return hmac.digest(call.context.keys.cursor, told + key, "sha256")[:_TAG]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from steward.api.http.address import source
-from steward.api.http.operation import Call, Fittings, Incoming, Visit
+from steward.api.http.operation import ApiCall, AppContext, ClientInfo, RawRequest
 from steward.api.http.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
 from steward.model.ids import new_id
 from steward.model.sessions import Session
@@ -29,11 +29,11 @@ def _length(received: list[tuple[bytes, bytes]]) -> int:
     return length
 
 
-class Request:
+class ApiRequest:
     """One request as the gate reads it."""
 
     __slots__ = (
-        "_fittings",
+        "_context",
         "_received",
         "_scope",
         "at_once",
@@ -49,13 +49,13 @@ class Request:
         "touched",
     )
 
-    def __init__(self, scope: Message, receive: Receive, fittings: Fittings) -> None:
+    def __init__(self, scope: Message, receive: Receive, context: AppContext) -> None:
         self._scope = scope
-        self._fittings = fittings
+        self._context = context
         self.receive = receive
         extensions = scope.get("extensions")
         self.at_once: AtOnce | None = extensions.get(AT_ONCE) if extensions else None
-        self.call: Call | None = None
+        self.call: ApiCall | None = None
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
         self._received = received
@@ -71,7 +71,7 @@ class Request:
         if given is not None and _REQUEST_ID.fullmatch(given):
             self.id = given.decode("ascii")
         else:
-            self.id = new_id(fittings.clock.now())
+            self.id = new_id(context.clock.now())
         self.is_overlong: int | None = None
         if len(raw) + len(self.query_string) > LONGEST_TARGET:
             self.is_overlong = TARGET_TOO_LONG
@@ -90,14 +90,14 @@ class Request:
         told = self.headers.get(b"content-length", b"0")
         return min(int(told), most) if told.isdigit() else most
 
-    def visit(self, cookie: str | None) -> Visit:
+    def client_info(self, cookie: str | None) -> ClientInfo:
         """Where the request comes from."""
         agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
-        return Visit(self._address(), agent, cookie)
+        return ClientInfo(self._address(), agent, cookie)
 
-    def incoming(self, values: tuple[str, ...]) -> Incoming:
+    def raw_request(self, values: tuple[str, ...]) -> RawRequest:
         """The request for an endpoint outside the envelope's rules."""
-        return Incoming(
+        return RawRequest(
             path=self.path,
             values=values,
             headers=self._received,
@@ -110,4 +110,4 @@ class Request:
     def _address(self) -> str:
         client = self._scope.get("client")
         forwarded = [value for name, value in self._received if name == b"x-forwarded-for"]
-        return source(client[0] if client else None, forwarded, self._fittings.rules.trusted_proxies)
+        return source(client[0] if client else None, forwarded, self._context.rules.trusted_proxies)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from steward.api.http.operation import Incoming, Reply
+from steward.api.http.operation import RawRequest, Reply
 
 FOLDER = Path(__file__).resolve().parents[1] / "static"
 # Vite puts what carries its hash in the name here, and nothing else.
@@ -85,24 +85,26 @@ class BuiltPages:
             headers["strict-transport-security"] = _HSTS
         self._headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
 
-    async def __call__(self, incoming: Incoming, /) -> Reply | None:
+    async def __call__(self, raw_request: RawRequest, /) -> Reply | None:
         """The page or file at this address, or None."""
-        file = self._files.get(incoming.path)
+        file = self._files.get(raw_request.path)
         if file is not None:
-            return self._reply(incoming, file, _FOR_GOOD if incoming.path.startswith(HASHED) else "no-cache")
-        if self._pages.fullmatch(incoming.path):
-            return self._reply(incoming, self._index, "no-store")
+            return self._reply(
+                raw_request, file, _FOR_GOOD if raw_request.path.startswith(HASHED) else "no-cache"
+            )
+        if self._pages.fullmatch(raw_request.path):
+            return self._reply(raw_request, self._index, "no-store")
         return None
 
-    def _reply(self, incoming: Incoming, file: _File, kept: str) -> Reply:
+    def _reply(self, raw_request: RawRequest, file: _File, cache_control: str) -> Reply:
         headers = [
             *self._headers,
             (b"content-type", file.kind.encode("ascii")),
-            (b"cache-control", kept.encode("ascii")),
+            (b"cache-control", cache_control.encode("ascii")),
             (b"vary", b"Accept-Encoding"),
         ]
         body = file.body
-        if file.zipped is not None and "gzip" in (incoming.header(b"accept-encoding") or ""):
+        if file.zipped is not None and "gzip" in (raw_request.header(b"accept-encoding") or ""):
             body = file.zipped
             headers.append((b"content-encoding", b"gzip"))
         return Reply(200, body, tuple(headers), has_own_headers=True)

@@ -28,17 +28,17 @@ _PLATFORM = re.compile(r"[a-z][a-z0-9_]{1,63}")
 T = TypeVar("T")
 
 
-class Body(BaseModel):
+class RequestBody(BaseModel):
     """A request body: unknown fields are refused at every level."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class EmptyBody(Body):
+class EmptyBody(RequestBody):
     """The body `{}`."""
 
 
-class Query(BaseModel):
+class QueryParameters(BaseModel):
     """Query parameters: each arrives as text; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -160,7 +160,7 @@ def _pattern(pattern: re.Pattern[str], words: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def kept_open(value: Any) -> Any:
+def check_open_json(value: Any) -> Any:
     """Checks the texts and numbers of JSON that is kept as it came."""
     if type(value) is not dict:
         raise wrong("Give an object.")
@@ -220,7 +220,7 @@ IdempotencyKey = Annotated[
     _pattern(re.compile(r"[\x21-\x7e]{1,200}"), "Give 1 to 200 visible ASCII characters without blanks."),
     WithJsonSchema({"type": "string", "pattern": "^[\\x21-\\x7E]+$", "minLength": 1, "maxLength": 200}),
 ]
-OpenObject = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema({"type": "object"})]
+OpenObject = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema({"type": "object"})]
 Unique = AfterValidator(_unique)
 # Bodies are strict; an enum or a tuple is given as JSON's text or list: Annotated[Mode, FromJson].
 FromJson = Field(strict=False)
@@ -239,7 +239,7 @@ Limit = Annotated[QueryInt, AfterValidator(_limit)]
 CursorText = Annotated[str, BeforeValidator(_text), Field(max_length=512)]
 
 
-class Page(Query):
+class PageQuery(QueryParameters):
     """The two parameters of every list (contract 1.3)."""
 
     limit: Limit = 50

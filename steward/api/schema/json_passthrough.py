@@ -10,31 +10,31 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from steward.api.schema.answers import (
-    AnId,
+    ActionStr,
+    BindingKindStr,
+    CadenceStr,
     Count,
     Currency,
     Day,
-    FromOne,
+    FieldKindStr,
+    FindingLevelStr,
     Instant,
+    ListeningStr,
     Monthday,
     Name,
-    OneAction,
-    OneBound,
-    OneCadence,
-    OneFieldKind,
-    OneLevel,
-    OneListening,
-    OneNeed,
-    OneOutcome,
-    OnePlanKind,
-    OneStepKind,
-    OneStepStatus,
-    OneTriggerKind,
-    OneUse,
-    OneWarning,
-    OneWhy,
+    OutcomeStr,
+    PlanStepKindStr,
     Platform,
+    PositiveInt,
+    StepKindStr,
+    StepNeedStr,
+    StepStatusStr,
     TimeOfDay,
+    TriggerKindStr,
+    UlidStr,
+    UnconfiguredReasonStr,
+    UseStr,
+    WarningCodeStr,
     Weekday,
     WeekOfMonth,
 )
@@ -71,7 +71,7 @@ class FieldRecord(msgspec.Struct):
     label: str
     before: Any
     after: Any
-    kind: OneFieldKind
+    kind: FieldKindStr
     currency: Currency | None
     truncated: bool | UnsetType = UNSET
 
@@ -79,13 +79,13 @@ class FieldRecord(msgspec.Struct):
 class ChangeRecord(msgspec.Struct):
     """A change and what became of it (contract 3.4)."""
 
-    id: AnId
-    seq: FromOne
+    id: UlidStr
+    seq: PositiveInt
     object: ObjectRecord
-    action: OneAction
+    action: ActionStr
     fields: list[FieldRecord]
     reversible: bool
-    outcome: OneOutcome
+    outcome: OutcomeStr
     message: str | None
     applied_at: Instant | None
 
@@ -93,20 +93,20 @@ class ChangeRecord(msgspec.Struct):
 class TouchedRecord(msgspec.Struct):
     """The connection a step used; a store's `kind` is its platform."""
 
-    integration_id: FromOne
+    integration_id: PositiveInt
     kind: Platform
 
 
 class StepRecord(msgspec.Struct):
     """A row of a run's log, with the first 50 of its changes (contract 3.3)."""
 
-    seq: FromOne
+    seq: PositiveInt
     name: Name
     title: str
-    kind: OneStepKind
-    status: OneStepStatus
-    attempt: FromOne
-    iteration: FromOne | None
+    kind: StepKindStr
+    status: StepStatusStr
+    attempt: PositiveInt
+    iteration: PositiveInt | None
     started_at: Instant
     finished_at: Instant
     connection: TouchedRecord | None
@@ -122,7 +122,7 @@ class CurrentStepRecord(msgspec.Struct):
 
     name: Name
     title: str
-    kind: OneStepKind
+    kind: StepKindStr
     started_at: Instant
     done: Count
     total: Count | None
@@ -146,14 +146,14 @@ class ApprovalCountsRecord(msgspec.Struct):
 class WarningRecord(msgspec.Struct):
     """What an approver should know before deciding."""
 
-    code: OneWarning
+    code: WarningCodeStr
     message: str
 
 
 class ScheduleRecord(msgspec.Struct):
     """When an automation runs; the fields its cadence does not use are null (interface 2.4)."""
 
-    cadence: OneCadence
+    cadence: CadenceStr
     run_at: TimeOfDay | None
     day_of_week: Weekday | None
     day_of_month: Monthday | None
@@ -165,10 +165,10 @@ class ScheduleRecord(msgspec.Struct):
 class TriggerRecord(msgspec.Struct):
     """How an automation starts; one started on its schedule has `kind` alone (interface 2.5)."""
 
-    kind: OneTriggerKind
+    kind: TriggerKindStr
     topics: list[str] | UnsetType = UNSET
     words: str | UnsetType = UNSET
-    listening: OneListening | UnsetType = UNSET
+    listening: ListeningStr | UnsetType = UNSET
     reason: str | UnsetType | None = UNSET
     events_dropped: Count | UnsetType = UNSET
     events_dropped_at: Instant | UnsetType | None = UNSET
@@ -178,7 +178,7 @@ class NeedRecord(msgspec.Struct):
     """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
 
     kind: Platform
-    use: OneUse
+    use: UseStr
     required: bool
     min: Count
     max: Count
@@ -189,7 +189,7 @@ class TemplateStepRecord(msgspec.Struct):
 
     name: Name
     title: str
-    kind: OneStepKind
+    kind: StepKindStr
     needs_approval: bool
 
 
@@ -197,7 +197,7 @@ class FindingRecord(msgspec.Struct):
     """What reading an import found; `step` null: it concerns the whole file (contract 3.6)."""
 
     step: str | None
-    level: OneLevel
+    level: FindingLevelStr
     code: str
     message: str
 
@@ -212,7 +212,7 @@ class StepTargetRecord(msgspec.Struct):
 class PlanTriggerRecord(msgspec.Struct):
     """The start an import proposes: topics or a schedule (contract 3.6)."""
 
-    kind: OneTriggerKind
+    kind: TriggerKindStr
     topics: list[str] | None
     schedule: ScheduleRecord | None
 
@@ -228,9 +228,9 @@ class PlanStepRecord(msgspec.Struct):
 
     name: Name
     title: str
-    kind: OnePlanKind
+    kind: PlanStepKindStr
     operation: str
-    needs: OneNeed | None
+    needs: StepNeedStr | None
     supported: bool
     after: list[str]
     target: StepTargetRecord | None
@@ -256,16 +256,16 @@ class UnconfiguredRecord(msgspec.Struct):
     """A step without a usable connection, and why (interface 2.7)."""
 
     step: str
-    kind: OneNeed
+    kind: StepNeedStr
     target: StepTargetRecord | None
-    why: OneWhy
+    why: UnconfiguredReasonStr
 
 
 class StepBindingRecord(msgspec.Struct):
     """The connection a step is bound to, and the place in it (interface 2.7)."""
 
-    integration_id: FromOne
-    kind: OneBound
+    integration_id: PositiveInt
+    kind: BindingKindStr
     target: StepTargetRecord | None
 
 
@@ -273,7 +273,7 @@ class BindableStepRecord(msgspec.Struct):
     """A step whose connection a person chooses, and where its file leads (web 6.5.3)."""
 
     step: str
-    kind: OneNeed
+    kind: StepNeedStr
     target: StepTargetRecord | None
 
 
@@ -294,7 +294,7 @@ Step: TypeAlias = Annotated[msgspec.Raw, _described(StepRecord)]
 CurrentStep: TypeAlias = Annotated[Mapping[str, Any], _described(CurrentStepRecord)]
 RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord)]
 ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
-Warned: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
+ApprovalWarning: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
 ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
 TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
 Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
@@ -311,7 +311,7 @@ StepBindings: TypeAlias = Annotated[
         }
     ),
 ]
-Touched: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
+UsedConnection: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
 BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 

@@ -9,30 +9,30 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call
+from steward.api.http.operation import Answer, ApiCall
 from steward.api.schema.answers import (
-    AnId,
+    ApprovalKindStr,
+    ApprovalStatusStr,
     Count,
     Cursor,
-    FromOne,
     Instant,
     Name,
-    OneApprovalKind,
-    OneApprovalStatus,
+    PositiveInt,
     Sha256,
+    UlidStr,
 )
 from steward.api.schema.fields import (
-    Body,
     CommaList,
     CommentText,
     IdText,
-    Page,
+    PageQuery,
     Positive,
     QueryInt,
+    RequestBody,
     Text,
     Unique,
 )
-from steward.api.schema.json_passthrough import ApprovalCounts, Change, Warned
+from steward.api.schema.json_passthrough import ApprovalCounts, ApprovalWarning, Change
 from steward.api.v1.automations import current as current_automation
 from steward.api.v1.runs import CHANGES_SHOWN, RunRecord
 from steward.api.v1.runs import record as run_record
@@ -50,21 +50,21 @@ STALE_AFTER = timedelta(hours=1)
 class ApprovalRecord(msgspec.Struct):
     """An approval (contract 3.5); `changes` and `changes_total` on get alone."""
 
-    id: AnId
-    run_id: AnId
-    automation_id: AnId
-    version: FromOne
+    id: UlidStr
+    run_id: UlidStr
+    automation_id: UlidStr
+    version: PositiveInt
     automation_name: Name
     store_label: str
-    kind: OneApprovalKind
-    status: OneApprovalStatus
+    kind: ApprovalKindStr
+    status: ApprovalStatusStr
     counts: ApprovalCounts
-    warnings: list[Warned]
+    warnings: list[ApprovalWarning]
     change_hash: Sha256
     created_at: Instant
     expires_at: Instant
     decided_at: Instant | None
-    decided_by: FromOne | None
+    decided_by: PositiveInt | None
     comment: str | None
     changes: list[Change] | UnsetType = UNSET
     changes_total: Count | UnsetType = UNSET
@@ -90,7 +90,7 @@ class DecidedAnswer(msgspec.Struct):
     run: RunRecord
 
 
-class ApprovalsQuery(Page):
+class ApprovalsQuery(PageQuery):
     """Which approvals to list."""
 
     status: Annotated[list[ApprovalStatus], CommaList] = Field(
@@ -100,7 +100,7 @@ class ApprovalsQuery(Page):
     integration_id: QueryInt | None = None
 
 
-class ApproveBody(Body):
+class ApproveBody(RequestBody):
     """A decision to approve; changes named in `except` are left out."""
 
     version: Positive
@@ -109,7 +109,7 @@ class ApproveBody(Body):
     comment: CommentText | None = None
 
 
-class RejectBody(Body):
+class RejectBody(RequestBody):
     """A decision to reject all."""
 
     version: Positive
@@ -143,7 +143,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
     )
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /approvals`: those that end first come first."""
     query: ApprovalsQuery = call.query
     key = paging.after(call)
@@ -167,7 +167,7 @@ async def find(tx: Tx, call: Call) -> Answer:
     return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
 
 
-async def get(tx: Tx, call: Call) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /approvals/{approvalId}`: with the first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
     answer = record(approval, tx.now)
@@ -180,7 +180,7 @@ async def get(tx: Tx, call: Call) -> Answer:
     return ApprovalAnswer(answer)
 
 
-async def approve(tx: Tx, call: Call) -> Answer:
+async def approve(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/approve`: exactly these changes, but for those left out."""
     body: ApproveBody = call.body
     ask = ApproveAsk(
@@ -190,16 +190,16 @@ async def approve(tx: Tx, call: Call) -> Answer:
         change_hash=body.change_hash,
         comment=body.comment or None,
     )
-    rules = call.fittings.rules
+    rules = call.context.rules
     decided = await deciding.approve(tx, call.actor, ask, not_starter=rules.approver_not_starter)
     return _decided(decided, tx.now)
 
 
-async def reject(tx: Tx, call: Call) -> Answer:
+async def reject(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/reject`: nothing is changed and the run ends."""
     body: RejectBody = call.body
     ask = RejectAsk(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
-    rules = call.fittings.rules
+    rules = call.context.rules
     decided = await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter)
     return _decided(decided, tx.now)
 
@@ -208,8 +208,8 @@ def _decided(decided: Decided, now: datetime) -> DecidedAnswer:
     return DecidedAnswer(record(decided.approval, now), run_record(decided.run))
 
 
-def current(call: Call, data: Mapping[str, object]) -> Mapping[str, object]:
+def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
     """What is current, for a stale refusal: `{occurrence: null, automation, approval}` (contract 1.5)."""
     approval = data.get("approval")
     assert isinstance(approval, Approval)
-    return {**current_automation(call, data), "approval": record(approval, call.fittings.clock.now())}
+    return {**current_automation(call, data), "approval": record(approval, call.context.clock.now())}

@@ -10,49 +10,49 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, Validat
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call, Fittings, replayed
+from steward.api.http.operation import Answer, ApiCall, AppContext, replayed
 from steward.api.schema.answers import (
-    AnId,
+    AutomationKindStr,
+    AutomationStateStr,
     Count,
     Cursor,
-    FromOne,
+    ImportSourceStr,
     Instant,
     Minutes,
     Name,
-    OneAutomationState,
-    OneKind,
-    OnePauser,
-    OneSendMode,
-    OneSource,
-    OneVia,
+    PausedByStr,
     Platform,
+    PositiveInt,
+    SendModeStr,
     TemplateName,
+    UlidStr,
+    ViaStr,
 )
 from steward.api.schema.body_rules import BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
 from steward.api.schema.fields import (
-    Body,
     CommaList,
     IdempotencyKey,
     NameText,
     OpenObject,
-    Page,
+    PageQuery,
     PlatformText,
     Positive,
     QueryInt,
     ReasonText,
+    RequestBody,
     SearchText,
     TemplateIdText,
     Text,
     Timestamp,
     ZoneText,
-    kept_open,
+    check_open_json,
     wrong,
 )
 from steward.api.schema.json_passthrough import (
     ScheduleWire,
     StepBindings,
-    Touched,
     TriggerWire,
+    UsedConnection,
     WorkflowReadiness,
 )
 from steward.automations import change, lifecycle, setup, workflows
@@ -80,18 +80,18 @@ from steward.scheduling.zones import FIRST
 class AutomationRecord(msgspec.Struct):
     """An automation (interface 2.3); fields of workflow automations are absent for a template."""
 
-    id: AnId
-    version: FromOne
-    kind: OneKind
-    import_id: AnId | None
+    id: UlidStr
+    version: PositiveInt
+    kind: AutomationKindStr
+    import_id: UlidStr | None
     template_id: TemplateName
-    template_version: FromOne
+    template_version: PositiveInt
     platform: Platform | None
-    integration_id: FromOne | None
+    integration_id: PositiveInt | None
     store_label: str
     name: Name
-    state: OneAutomationState
-    paused_by: OnePauser | None
+    state: AutomationStateStr
+    paused_by: PausedByStr | None
     paused_reason: str | None
     inputs: Mapping[str, Any]
     schedule: ScheduleWire
@@ -103,14 +103,14 @@ class AutomationRecord(msgspec.Struct):
     created_at: Instant
     updated_at: Instant
     bindings: StepBindings
-    connections: list[Touched]
+    connections: list[UsedConnection]
     trigger: TriggerWire
-    created_by: FromOne | None
-    created_via: OneVia | None
+    created_by: PositiveInt | None
+    created_via: ViaStr | None
     api_client_id: str | None
-    source: OneSource | UnsetType = UNSET
-    plan_version: FromOne | UnsetType = UNSET
-    send_mode: OneSendMode | UnsetType = UNSET
+    source: ImportSourceStr | UnsetType = UNSET
+    plan_version: PositiveInt | UnsetType = UNSET
+    send_mode: SendModeStr | UnsetType = UNSET
     readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
@@ -182,7 +182,7 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
     return shown
 
 
-def current(_: Call, found: Mapping[str, object]) -> Mapping[str, object]:
+def current(_: ApiCall, found: Mapping[str, object]) -> Mapping[str, object]:
     """What a stale refusal answers: the occurrence or null, and the automation (interface 2.1)."""
     occurrence, automation = found.get("occurrence"), found.get("automation")
     return {
@@ -191,13 +191,13 @@ def current(_: Call, found: Mapping[str, object]) -> Mapping[str, object]:
     }
 
 
-def rules_of(fittings: Fittings) -> AutomationRules:
+def rules_of(context: AppContext) -> AutomationRules:
     """What the verbs of automations are given."""
     return AutomationRules(
-        templates=fittings.templates,
-        connectors=fittings.connectors,
-        late_limit=timedelta(minutes=fittings.rules.late_limit_minutes),
-        spread_max=fittings.rules.spread_max,
+        templates=context.templates,
+        connectors=context.connectors,
+        late_limit=timedelta(minutes=context.rules.late_limit_minutes),
+        spread_max=context.rules.spread_max,
     )
 
 
@@ -232,23 +232,23 @@ def _schedule(value: Any) -> Any:
 ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema(SCHEDULE_SCHEMA)]
 
 
-Bindings = Annotated[dict[str, Any], BeforeValidator(kept_open), WithJsonSchema(BINDINGS_SCHEMA)]
+Bindings = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(BINDINGS_SCHEMA)]
 
 
-class ConnectionBody(Body):
+class ConnectionBody(RequestBody):
     """A connection an automation reads (interface 2.7)."""
 
     integration_id: Positive
     kind: PlatformText
 
 
-class ScheduleTriggerBody(Body):
+class ScheduleTriggerBody(RequestBody):
     """Starts on its schedule."""
 
     kind: Literal["schedule"]
 
 
-class EventTriggerBody(Body):
+class EventTriggerBody(RequestBody):
     """Starts when its store sends one of `topics`; the other fields are the service's."""
 
     kind: Literal["event"]
@@ -260,7 +260,7 @@ class EventTriggerBody(Body):
 TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discriminator="kind")]
 
 
-class CreateBody(Body):
+class CreateBody(RequestBody):
     """A new automation (contract 2.2)."""
 
     model_config = ConfigDict(json_schema_extra=BY_EVENTS)
@@ -276,7 +276,7 @@ class CreateBody(Body):
     idempotency_key: IdempotencyKey = Field(default="")
 
 
-class UpdateBody(Body):
+class UpdateBody(RequestBody):
     """A change of an automation; a field that is absent stays as it is (contract 2.2)."""
 
     version: Positive
@@ -292,7 +292,7 @@ class UpdateBody(Body):
     send_mode: Literal["ask", "send"] = "ask"
 
 
-class StateBody(Body):
+class StateBody(RequestBody):
     """Resume, archive or restore."""
 
     version: Positive = Field(default=1)
@@ -304,7 +304,7 @@ class PauseBody(StateBody):
     reason: ReasonText = Field(default="")
 
 
-class AutomationsQuery(Page):
+class AutomationsQuery(PageQuery):
     """Which automations to list (contract 2.2)."""
 
     state: Annotated[list[AutomationState], CommaList] = Field(
@@ -339,7 +339,7 @@ def _integration(given: int | None) -> IntegrationId | None:
 # Endpoints -------------------------------------------------------------------------------------------------
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET `: automations by filter and sort; what is another organisation's matches nothing."""
     query: AutomationsQuery = call.query
     wanted = AutomationFilter(
@@ -362,7 +362,7 @@ async def find(tx: Tx, call: Call) -> Answer:
     return AutomationsAnswer([record(automation) for automation in page], cursor)
 
 
-def _after(call: Call) -> SortKey | None:
+def _after(call: ApiCall) -> SortKey | None:
     key = paging.after(call)
     if key is None:
         return None
@@ -370,7 +370,7 @@ def _after(call: Call) -> SortKey | None:
     return (value if isinstance(value, int | str) else None), str(key[1])
 
 
-async def create(tx: Tx, call: Call) -> Answer:
+async def create(tx: Tx, call: ApiCall) -> Answer:
     """`POST `: a new automation, or the one its key made before."""
     body: CreateBody = call.body
     ask = CreateAsk(
@@ -385,18 +385,18 @@ async def create(tx: Tx, call: Call) -> Answer:
         trigger=trigger_ask(body.trigger),
         idempotency_key=body.idempotency_key or None,
     )
-    made = await setup.create(tx, call.actor, ask, rules=rules_of(call.fittings))
+    made = await setup.create(tx, call.actor, ask, rules=rules_of(call.context))
     answer = AutomationAnswer(record(made.automation))
     return replayed(answer) if made.replayed else answer
 
 
-async def get(tx: Tx, call: Call) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /{automationId}`."""
     found = await automations.get(tx, call.actor.org, _id(call))
     return AutomationAnswer(await whole_record(tx, found))
 
 
-async def update(tx: Tx, call: Call) -> Answer:
+async def update(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /{automationId}`: each given field replaces the whole field, under the version last read."""
     body: UpdateBody = call.body
     given = body.model_fields_set
@@ -415,14 +415,14 @@ async def update(tx: Tx, call: Call) -> Answer:
         bindings=body.bindings if "bindings" in given else None,
         send_mode=body.send_mode if "send_mode" in given else None,
     )
-    changed = await change.update(tx, call.actor, ask, rules=rules_of(call.fittings))
+    changed = await change.update(tx, call.actor, ask, rules=rules_of(call.context))
     return AutomationAnswer(await whole_record(tx, changed))
 
 
 Turn = Callable[..., Awaitable[Automation]]
 
 
-async def _turn(tx: Tx, call: Call, verb: Turn) -> Answer:
+async def _turn(tx: Tx, call: ApiCall, verb: Turn) -> Answer:
     body: StateBody = call.body
     ask = StateAsk(
         automation=_id(call),
@@ -430,29 +430,29 @@ async def _turn(tx: Tx, call: Call, verb: Turn) -> Answer:
         reason=(body.reason or None) if isinstance(body, PauseBody) else None,
     )
     actor: Actor = call.actor
-    turned = await verb(tx, actor, ask, rules=rules_of(call.fittings))
+    turned = await verb(tx, actor, ask, rules=rules_of(call.context))
     return AutomationAnswer(await whole_record(tx, turned))
 
 
-async def pause(tx: Tx, call: Call) -> Answer:
+async def pause(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/pause`."""
     return await _turn(tx, call, lifecycle.pause)
 
 
-async def resume(tx: Tx, call: Call) -> Answer:
+async def resume(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/resume`."""
     return await _turn(tx, call, lifecycle.resume)
 
 
-async def archive(tx: Tx, call: Call) -> Answer:
+async def archive(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/archive`."""
     return await _turn(tx, call, lifecycle.archive)
 
 
-async def restore(tx: Tx, call: Call) -> Answer:
+async def restore(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/restore`."""
     return await _turn(tx, call, lifecycle.restore)
 
 
-def _id(call: Call) -> AutomationId:
+def _id(call: ApiCall) -> AutomationId:
     return AutomationId(call.ids["automation_id"])

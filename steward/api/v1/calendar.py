@@ -7,28 +7,28 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call
+from steward.api.http.operation import Answer, ApiCall
 from steward.api.schema.answers import (
-    AnId,
     Count,
     Cursor,
-    FromOne,
     Instant,
     Name,
-    OneOccurrenceState,
-    OneRunStatus,
-    OneSkipReason,
+    OccurrenceStateStr,
+    PositiveInt,
+    RunStatusStr,
+    SkipReasonStr,
+    UlidStr,
 )
 from steward.api.schema.fields import (
-    Body,
     CommaList,
     CursorText,
     FromJson,
     IdText,
     NotNegative,
     Positive,
-    Query,
     QueryInt,
+    QueryParameters,
+    RequestBody,
     Timestamp,
     wrong,
 )
@@ -49,16 +49,16 @@ MOST_ROWS = 500
 class OccurrenceRecord(msgspec.Struct):
     """One coming run; all fields are always present (interface 2.6)."""
 
-    automation_id: AnId
+    automation_id: UlidStr
     automation_name: Name
-    automation_version: FromOne
+    automation_version: PositiveInt
     timezone: str
     slot_at: Instant
     run_at: Instant
-    state: OneOccurrenceState
-    reason: OneSkipReason | None
-    run_id: AnId | None
-    run_status: OneRunStatus | None
+    state: OccurrenceStateStr
+    reason: SkipReasonStr | None
+    run_id: UlidStr | None
+    run_status: RunStatusStr | None
     moved_from: Instant | None
     version: Count
     projected: bool
@@ -84,7 +84,7 @@ def _limit(value: int) -> int:
     return min(value, MOST_ROWS)
 
 
-class CalendarQuery(Query):
+class CalendarQuery(QueryParameters):
     """Which coming runs to list (contract 2.5)."""
 
     since: Timestamp | None = Field(default=None, alias="from")
@@ -96,7 +96,7 @@ class CalendarQuery(Query):
     cursor: CursorText | None = None
 
 
-class SlotBody(Body):
+class SlotBody(RequestBody):
     """Which coming run is meant, and the versions last read."""
 
     slot_at: Timestamp
@@ -131,7 +131,7 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
     )
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /occurrences`: the calendar."""
     query: CalendarQuery = call.query
     key = paging.after(call)
@@ -161,24 +161,24 @@ def _instant(kept: JsonValue) -> datetime:
     return at(int(str(kept)))
 
 
-async def move(tx: Tx, call: Call) -> Answer:
+async def move(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/move`."""
     body: MoveBody = call.body
     ask = MoveAsk(_slot(call), body.run_at, body.scope)
-    return _answer(await edit.move(tx, call.actor, ask, rules=rules_of(call.fittings)))
+    return _answer(await edit.move(tx, call.actor, ask, rules=rules_of(call.context)))
 
 
-async def skip(tx: Tx, call: Call) -> Answer:
+async def skip(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/skip`."""
     return _answer(await edit.skip(tx, call.actor, _slot(call)))
 
 
-async def unskip(tx: Tx, call: Call) -> Answer:
+async def unskip(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/unskip`."""
     return _answer(await edit.unskip(tx, call.actor, _slot(call)))
 
 
-def _slot(call: Call) -> SlotAsk:
+def _slot(call: ApiCall) -> SlotAsk:
     body: SlotBody = call.body
     return SlotAsk(
         AutomationId(call.ids["automation_id"]),

@@ -8,20 +8,20 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call
+from steward.api.http.operation import Answer, ApiCall
 from steward.api.schema.answers import (
+    AuthStr,
+    CategoryStr,
+    ConnectionStateStr,
     Currency,
     Cursor,
-    FromOne,
     Instant,
-    OneAuth,
-    OneCategory,
-    OneConnectionState,
-    OneTriggerKind,
     Platform,
+    PositiveInt,
     TemplateName,
+    TriggerKindStr,
 )
-from steward.api.schema.fields import CommaList, Page, PlatformText, QueryFlag
+from steward.api.schema.fields import CommaList, PageQuery, PlatformText, QueryFlag
 from steward.api.schema.json_passthrough import Need, ScheduleWire, TemplateStep
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
@@ -46,17 +46,17 @@ class TemplateRecord(msgspec.Struct):
     """A template (contract 3.7)."""
 
     template_id: TemplateName
-    template_version: FromOne
+    template_version: PositiveInt
     name: str
     description: str
-    category: OneCategory
+    category: CategoryStr
     platforms: list[Platform]
     connections: list[Need]
     inputs_schema: Mapping[str, Any]
     result_schema: Mapping[str, Any] | None
     steps: list[TemplateStep]
     changes_store: bool
-    triggers: list[OneTriggerKind]
+    triggers: list[TriggerKindStr]
     topics: Mapping[str, list[str]]
     default_schedule: ScheduleWire
     readiness: ReadinessRecord
@@ -79,13 +79,13 @@ class TemplateAnswer(msgspec.Struct):
 class StoreRecord(msgspec.Struct):
     """A store automations can run on (contract 3.8)."""
 
-    integration_id: FromOne
+    integration_id: PositiveInt
     platform: Platform
     name: str
     domain: str
     timezone: str
     currency: Currency | None
-    state: OneConnectionState
+    state: ConnectionStateStr
     topics: list[str]
     connected_at: Instant
 
@@ -100,11 +100,11 @@ class StoresAnswer(msgspec.Struct):
 class ConnectionRecord(msgspec.Struct):
     """A connection; never a key, a secret or a Teams address (contract 3.8)."""
 
-    integration_id: FromOne
+    integration_id: PositiveInt
     kind: Platform
     name: str
-    state: OneConnectionState
-    auth: OneAuth
+    state: ConnectionStateStr
+    auth: AuthStr
     account_label: str | None
     store: bool
     last_ok_at: Instant | None
@@ -117,7 +117,7 @@ class ConnectionsAnswer(msgspec.Struct):
     next_cursor: Cursor | None
 
 
-class TemplatesQuery(Page):
+class TemplatesQuery(PageQuery):
     """Which templates to list."""
 
     category: Category | None = None
@@ -125,7 +125,7 @@ class TemplatesQuery(Page):
     changes_store: QueryFlag | None = None
 
 
-class StoresQuery(Page):
+class StoresQuery(PageQuery):
     """Which stores to list."""
 
     platform: PlatformText | None = None
@@ -134,7 +134,7 @@ class StoresQuery(Page):
     )
 
 
-class ConnectionsQuery(Page):
+class ConnectionsQuery(PageQuery):
     """Which connections to list."""
 
     kind: PlatformText | None = None
@@ -177,12 +177,12 @@ def connection_record(connection: Connection) -> ConnectionRecord:
     )
 
 
-async def find_templates(tx: Tx, call: Call) -> Answer:
+async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     """`GET /templates`: by template id."""
     query: TemplatesQuery = call.query
     key = paging.after(call)
     last = str(key[0]) if key else ""
-    found = [template for name, template in sorted(call.fittings.templates.items()) if name > last]
+    found = [template for name, template in sorted(call.context.templates.items()) if name > last]
     listed = [template for template in found if _is_asked_for(template, query)]
     page = listed[: query.limit]
     connected = await _connected(tx, call.actor.org)
@@ -192,15 +192,15 @@ async def find_templates(tx: Tx, call: Call) -> Answer:
     )
 
 
-async def get_template(tx: Tx, call: Call) -> Answer:
+async def get_template(tx: Tx, call: ApiCall) -> Answer:
     """`GET /templates/{template_id}`. Raises NotFound."""
-    template: Template | None = call.fittings.templates.get(call.ids["template_id"])
+    template: Template | None = call.context.templates.get(call.ids["template_id"])
     if template is None:
         raise NotFound
     return TemplateAnswer(template_record(template, template.readiness(await _connected(tx, call.actor.org))))
 
 
-async def find_stores(tx: Tx, call: Call) -> Answer:
+async def find_stores(tx: Tx, call: ApiCall) -> Answer:
     """`GET /stores`: by integration id."""
     query: StoresQuery = call.query
     found = await connections.find(
@@ -217,7 +217,7 @@ async def find_stores(tx: Tx, call: Call) -> Answer:
     return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
 
 
-async def find_connections(tx: Tx, call: Call) -> Answer:
+async def find_connections(tx: Tx, call: ApiCall) -> Answer:
     """`GET /connections`: all, stores included, by integration id."""
     query: ConnectionsQuery = call.query
     found = await connections.find(
@@ -247,9 +247,9 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
     return Counter(connection.kind for connection in found)
 
 
-def _topics(call: Call, store: Connection) -> list[str]:
+def _topics(call: ApiCall, store: Connection) -> list[str]:
     """The topics in the order of connectors 8; none when deliveries could not be verified (contract 6.4)."""
-    connector = call.fittings.connectors.get(store.kind)
+    connector = call.context.connectors.get(store.kind)
     if connector is None or store.facts.get("events_verified") is False:
         return []
     return list(connector.topics)

@@ -7,9 +7,9 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call
-from steward.api.schema.answers import Cursor, OnePlace
-from steward.api.schema.fields import Page, QueryInt, SearchText, Text
+from steward.api.http.operation import Answer, ApiCall
+from steward.api.schema.answers import Cursor, DestinationKindStr
+from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
 from steward.connections.destinations import Account
 from steward.connectors.base.connector import Destination
 from steward.database.engine.base import Tx
@@ -19,7 +19,7 @@ from steward.model.ids import IntegrationId
 _NAME_IN_CURSOR = 40
 
 
-class DestinationsQuery(Page):
+class DestinationsQuery(PageQuery):
     """Whose destinations, under which one, with what in their name."""
 
     integration_id: QueryInt
@@ -38,7 +38,7 @@ class DestinationRecord(msgspec.Struct):
     """Contract 3.8, Destination."""
 
     id: str
-    kind: OnePlace
+    kind: DestinationKindStr
     name: str
     parent: str | None
     writable: bool
@@ -52,18 +52,18 @@ class DestinationsAnswer(msgspec.Struct):
     next_cursor: Cursor | None
 
 
-async def prepare(call: Call) -> tuple[Destination, ...]:
+async def prepare(call: ApiCall) -> tuple[Destination, ...]:
     """Asks the account, with no transaction open; a bad cursor is refused before."""
     query: DestinationsQuery = call.query
     paging.after(call)
-    fittings = call.fittings
-    account = Account(fittings.engine, fittings.clock, fittings.vault, fittings.destinations)
+    context = call.context
+    account = Account(context.engine, context.clock, context.vault, context.destinations)
     return await account.destinations(
         call.actor.org, IntegrationId(query.integration_id), parent=query.parent
     )
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /destinations`: by name."""
     query: DestinationsQuery = call.query
     last = paging.after(call)

@@ -8,28 +8,28 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call, Nothing, replayed
+from steward.api.http.operation import Answer, ApiCall, EmptyAnswer, replayed
 from steward.api.schema.answers import (
-    AnId,
     Count,
     Cursor,
-    FromOne,
+    ImportSourceStr,
     Instant,
     Name,
-    OneSource,
-    OneVia,
     Platform,
+    PositiveInt,
     Sha256,
+    UlidStr,
+    ViaStr,
 )
 from steward.api.schema.body_rules import BY_EVENTS
 from steward.api.schema.fields import (
-    Body,
     IdempotencyKey,
     NameText,
     OpenObject,
-    Page,
+    PageQuery,
     Positive,
     QueryFlag,
+    RequestBody,
     ZoneText,
     wrong,
 )
@@ -62,19 +62,19 @@ CONTENT_VALUES = 200_000
 class ImportRecord(msgspec.Struct):
     """An import (contract 3.6); `plan` on get alone."""
 
-    id: AnId
+    id: UlidStr
     name: Name
-    source: OneSource
+    source: ImportSourceStr
     sha256: Sha256
     bytes: Count
-    step_count: FromOne
+    step_count: PositiveInt
     supported: bool
     issues: list[Finding]
     needs: list[Platform]
     trigger: ProposedTrigger | None
     created_at: Instant
-    created_by: FromOne | None
-    created_via: OneVia | None
+    created_by: PositiveInt | None
+    created_via: ViaStr | None
     api_client_id: str | None
     plan: PlanWire | UnsetType = UNSET
 
@@ -117,7 +117,7 @@ Content = Annotated[
 ]
 
 
-class KeepBody(Body):
+class KeepBody(RequestBody):
     """An export to keep (contract 2.8)."""
 
     source: SourceText
@@ -125,7 +125,7 @@ class KeepBody(Body):
     content: Content
 
 
-class PreviewKeptBody(Body):
+class PreviewKeptBody(RequestBody):
     """How an automation of a kept import would be set up."""
 
     integration_id: Positive | None = None
@@ -140,7 +140,7 @@ class ImportPreviewBody(PreviewKeptBody):
     content: Content
 
 
-class RunAsBody(Body):
+class RunAsBody(RequestBody):
     """An automation of an import (contract 2.8)."""
 
     model_config = ConfigDict(json_schema_extra=BY_EVENTS)
@@ -155,7 +155,7 @@ class RunAsBody(Body):
     idempotency_key: IdempotencyKey = Field(default="")
 
 
-class ImportsQuery(Page):
+class ImportsQuery(PageQuery):
     """Which imports to list."""
 
     source: SourceText | None = None
@@ -184,29 +184,29 @@ def record(kept: Import, *, with_plan: bool = False) -> ImportRecord:
     )
 
 
-def _evaluator(call: Call) -> Evaluator:
+def _evaluator(call: ApiCall) -> Evaluator:
     """One import's own child: nothing of another organisation was ever in it (safety 8)."""
-    fittings = call.fittings
-    return Evaluator(fittings.children, str(call.actor.org), f"import {new_id(fittings.clock.now())}")
+    context = call.context
+    return Evaluator(context.children, str(call.actor.org), f"import {new_id(context.clock.now())}")
 
 
-async def prepare_keep(call: Call) -> Prepared:
+async def prepare_keep(call: ApiCall) -> Prepared:
     """Reads the export before any transaction is open."""
     body: KeepBody = call.body
     return await keeping.prepare(body.source, body.content, body.name, _evaluator(call))
 
 
-async def keep(tx: Tx, call: Call) -> Answer:
+async def keep(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports`: a new import, or the one of equal content."""
     body: KeepBody = call.body
     kept = await keeping.keep(
-        tx, call.actor, body.source, body.name, call.prepared, call.fittings.rules.imports_kept
+        tx, call.actor, body.source, body.name, call.prepared, call.context.rules.imports_kept
     )
     answer = ImportAnswer(record(kept.record, with_plan=True))
     return replayed(answer) if kept.replayed else answer
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /imports`: newest first."""
     query: ImportsQuery = call.query
     after = paging.after(call)
@@ -224,24 +224,24 @@ async def find(tx: Tx, call: Call) -> Answer:
     return ImportsAnswer([record(one) for one in page], cursor)
 
 
-async def get(tx: Tx, call: Call) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /imports/{importId}`, with its plan."""
     return ImportAnswer(record(await imports.get(tx, call.actor.org, call.ids["import_id"]), with_plan=True))
 
 
-async def delete(tx: Tx, call: Call) -> Answer:
+async def delete(tx: Tx, call: ApiCall) -> Answer:
     """`DELETE /imports/{importId}`."""
     await keeping.delete(tx, call.actor, call.ids["import_id"])
-    return Nothing()
+    return EmptyAnswer()
 
 
-async def prepare_preview(call: Call) -> Prepared:
+async def prepare_preview(call: ApiCall) -> Prepared:
     """Reads the export before any transaction is open."""
     body: ImportPreviewBody = call.body
     return await keeping.prepare(body.source, body.content, None, _evaluator(call))
 
 
-async def preview_sent(tx: Tx, call: Call) -> Answer:
+async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/preview`: nothing is kept."""
     prepared: Prepared = call.prepared
     issues = [one.wire() for one in prepared.reading.report.findings]
@@ -249,24 +249,24 @@ async def preview_sent(tx: Tx, call: Call) -> Answer:
     return _shown(await preview(tx, call.actor, plan, issues, _ask(call)))
 
 
-async def preview_kept(tx: Tx, call: Call) -> Answer:
+async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/{importId}/preview`."""
     kept = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = kept.report
     return _shown(await preview(tx, call.actor, kept.plan or {}, report["issues"], _ask(call)))
 
 
-def _ask(call: Call) -> PreviewAsk:
+def _ask(call: ApiCall) -> PreviewAsk:
     body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
-    return PreviewAsk(integration, body.bindings, rules_of(call.fittings).topics_of)
+    return PreviewAsk(integration, body.bindings, rules_of(call.context).topics_of)
 
 
 def _shown(found: Mapping[str, Any]) -> ImportPreviewAnswer:
     return ImportPreviewAnswer(**found)
 
 
-async def run_as_automation(tx: Tx, call: Call) -> Answer:
+async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/{importId}/automations`."""
     body: RunAsBody = call.body
     ask = RunAsAsk(
@@ -280,7 +280,7 @@ async def run_as_automation(tx: Tx, call: Call) -> Answer:
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )
-    made = await run_as(tx, call.actor, ask, rules=rules_of(call.fittings))
+    made = await run_as(tx, call.actor, ask, rules=rules_of(call.context))
     shown = await automation_answers.whole_record(tx, made.automation, is_new=True)
     answer = AutomationAnswer(shown)
     return replayed(answer) if made.replayed else answer

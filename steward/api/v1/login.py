@@ -11,7 +11,7 @@ from steward.accounts import attempts
 from steward.accounts.login import GRANTED, LoggedIn, LoginAsk, login
 from steward.api.http.body import is_json, parse, read_bytes
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import Fittings, Incoming, Reply
+from steward.api.http.operation import AppContext, RawRequest, Reply
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.model.refusals import (
     InvalidCredentials,
@@ -37,17 +37,17 @@ _TWO_WAYS = "Give the client id and secret in one way: as HTTP Basic or in the b
 Errors = dict[str, list[str]]
 
 
-async def post(incoming: Incoming, fittings: Fittings) -> Reply:
+async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     """The login. Raises the refusals of contract 5.3 in its order."""
-    if not fittings.rules.api_access:
+    if not context.rules.api_access:
         raise NotConfigured
-    now = fittings.clock.now()
-    fields, errors, is_form = await _read(incoming)
-    authorization = incoming.header(b"authorization") or ""
+    now = context.clock.now()
+    fields, errors, is_form = await _read(raw_request)
+    authorization = raw_request.header(b"authorization") or ""
     scheme, _, value = authorization.strip().partition(" ")
     basic = value.strip() if scheme.lower() == "basic" else None
     readings = None if basic is None else _readings(basic)
-    await _count(incoming, fittings, fields, readings)
+    await _count(raw_request, context, fields, readings)
     _check(fields, errors, is_form=is_form, is_basic=basic is not None)
     if errors:
         raise ValidationFailed(errors=errors)
@@ -57,25 +57,25 @@ async def post(incoming: Incoming, fittings: Fittings) -> Reply:
         raise InvalidCredentials(basic=True)
     try:
         done = await login(
-            fittings.engine,
+            context.engine,
             now,
-            fittings.keys,
+            context.keys,
             LoginAsk(fields["username"], fields["email"], fields["organization_name"], readings or []),
         )
     except InvalidCredentials:
-        fittings.log.info("login_failed", client=attempts.hashed((readings or [("", "")])[0][0]))
+        context.log.info("login_failed", client=attempts.hashed((readings or [("", "")])[0][0]))
         raise InvalidCredentials(basic=basic is not None) from None
-    return _answer(done, fittings)
+    return _answer(done, context)
 
 
-async def _read(incoming: Incoming) -> tuple[dict[str, Any], Errors, bool]:
+async def _read(raw_request: RawRequest) -> tuple[dict[str, Any], Errors, bool]:
     """The body's fields. Raises UnsupportedMediaType, TooLarge and Malformed, in this order."""
-    kind = (incoming.header(b"content-type") or "").strip()
-    coded = (incoming.header(b"content-encoding") or "").strip().lower() not in ("", "identity")
+    kind = (raw_request.header(b"content-type") or "").strip()
+    coded = (raw_request.header(b"content-encoding") or "").strip().lower() not in ("", "identity")
     is_form = _FORM.fullmatch(kind) is not None
     acceptable = not coded and (is_form or is_json(kind))
     try:
-        body = await read_bytes(incoming.receive, BODY_LIMIT)
+        body = await read_bytes(raw_request.receive, BODY_LIMIT)
     except TooLarge:
         if not acceptable:
             raise UnsupportedMediaType from None
@@ -132,19 +132,19 @@ def _readings(basic: str) -> list[tuple[str, str]]:
 
 
 async def _count(
-    incoming: Incoming,
-    fittings: Fittings,
+    raw_request: RawRequest,
+    context: AppContext,
     fields: Mapping[str, Any],
     readings: list[tuple[str, str]] | None,
 ) -> None:
     """Counts the attempt before any field is checked (contract 1.6)."""
-    keys: dict[AttemptKind, str] = {"address": incoming.address}
+    keys: dict[AttemptKind, str] = {"address": raw_request.address}
     given = fields.get("client_id")
     if readings:
         keys["client"] = readings[0][0]
     elif isinstance(given, str) and given:
         keys["client"] = given
-    await attempts.count(fittings.engine, fittings.clock.now(), keys, most=fittings.rules.limit_login)
+    await attempts.count(context.engine, context.clock.now(), keys, most=context.rules.limit_login)
 
 
 def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic: bool) -> None:
@@ -182,14 +182,14 @@ def _fault(value: Any) -> str | None:
     return None
 
 
-def _answer(done: LoggedIn, fittings: Fittings) -> Reply:
+def _answer(done: LoggedIn, context: AppContext) -> Reply:
     """Contract 5.4: the fields stand at the top and once more in `data`."""
     fields = {
         "access_token": done.token,
         "token_type": "Bearer",
         "expires_in": LIFE_S,
         "scope": " ".join(str(scope) for scope in GRANTED),
-        "service_url": fittings.rules.base_url.rstrip("/"),
+        "service_url": context.rules.base_url.rstrip("/"),
         "direct": True,
         "user": {"email": done.email, "first_name": done.first_name, "last_name": done.last_name},
         "organization": {"id": done.org, "name": done.organization_name},

@@ -9,29 +9,29 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, Call, replayed
+from steward.api.http.operation import Answer, ApiCall, replayed
 from steward.api.schema.answers import (
-    AnId,
     Count,
     Cursor,
-    FromOne,
     Instant,
+    ModeStr,
     Name,
-    OneMode,
-    OneRunStatus,
-    OneStarter,
-    OneVia,
+    PositiveInt,
+    RunStatusStr,
+    StartedByStr,
     TemplateName,
+    UlidStr,
+    ViaStr,
 )
 from steward.api.schema.fields import (
-    Body,
     CommaList,
     FromJson,
     IdempotencyKey,
     IdText,
-    Page,
-    Query,
+    PageQuery,
     QueryInt,
+    QueryParameters,
+    RequestBody,
     Timestamp,
 )
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
@@ -54,7 +54,7 @@ CHANGES_SHOWN = 50
 class EventRecord(msgspec.Struct):
     """The store event a run came from."""
 
-    id: AnId
+    id: UlidStr
     topic: str
     received_at: Instant
 
@@ -62,16 +62,16 @@ class EventRecord(msgspec.Struct):
 class RunRecord(msgspec.Struct):
     """A run (contract 3.2); `steps` and `more_steps` on get alone."""
 
-    id: AnId
-    automation_id: AnId
+    id: UlidStr
+    automation_id: UlidStr
     automation_name: Name
-    automation_version: FromOne
-    template_version: FromOne
-    plan_version: FromOne | None
+    automation_version: PositiveInt
+    template_version: PositiveInt
+    plan_version: PositiveInt | None
     template_id: TemplateName
-    mode: OneMode
-    started_by: OneStarter
-    status: OneRunStatus
+    mode: ModeStr
+    started_by: StartedByStr
+    status: RunStatusStr
     code: str | None
     message: str | None
     slot_at: Instant | None
@@ -83,13 +83,13 @@ class RunRecord(msgspec.Struct):
     finished_at: Instant | None
     cancel_requested_at: Instant | None
     expires_at: Instant | None
-    approval_id: AnId | None
+    approval_id: UlidStr | None
     current_step: CurrentStep | None
     last_seq: Count
     summary: RunSummary | None
     result: Mapping[str, Any] | None
-    created_by: FromOne | None
-    created_via: OneVia | None
+    created_by: PositiveInt | None
+    created_via: ViaStr | None
     api_client_id: str | None
     steps: list[Step] | UnsetType = UNSET
     more_steps: bool | UnsetType = UNSET
@@ -115,14 +115,14 @@ class ChangesAnswer(msgspec.Struct):
     next_cursor: Cursor | None
 
 
-class RunNowBody(Body):
+class RunNowBody(RequestBody):
     """Run now (contract 2.4)."""
 
     idempotency_key: IdempotencyKey
     mode: Annotated[Mode, FromJson] = Mode.LIVE
 
 
-class RunsQuery(Page):
+class RunsQuery(PageQuery):
     """Which runs to list."""
 
     automation_id: IdText | None = None
@@ -133,13 +133,13 @@ class RunsQuery(Page):
     until: Timestamp | None = Field(default=None, alias="to")
 
 
-class RunQuery(Query):
+class RunQuery(QueryParameters):
     """Which steps of a run to answer."""
 
     after_seq: Annotated[QueryInt, Field(ge=0)] = 0
 
 
-class ChangesQuery(Page):
+class ChangesQuery(PageQuery):
     """Which changes of a run to list."""
 
     seq: Annotated[QueryInt, Field(ge=1)] | None = None
@@ -230,25 +230,25 @@ def _kept(stored: str | None) -> Any:
     return msgspec.Raw(stored.encode("utf-8")) if stored else None
 
 
-async def run_now(call: Call) -> Answer:
+async def run_now(call: ApiCall) -> Answer:
     """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
     body: RunNowBody = call.body
     ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
-    fittings = call.fittings
+    context = call.context
     started = await start.start(
-        fittings.engine,
-        fittings.clock.now(),
+        context.engine,
+        context.clock.now(),
         call.actor,
         ask,
-        templates=fittings.templates,
-        max_waiting=fittings.rules.max_waiting_hand,
+        templates=context.templates,
+        max_waiting=context.rules.max_waiting_hand,
         weight=call.size,
     )
     answer = RunAnswer(record(started.run))
     return replayed(answer) if started.replayed else answer
 
 
-async def find(tx: Tx, call: Call) -> Answer:
+async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs`: newest first; another organisation's automation matches nothing."""
     query: RunsQuery = call.query
     key = paging.after(call)
@@ -268,7 +268,7 @@ async def find(tx: Tx, call: Call) -> Answer:
     return RunsAnswer([shown(row) for row in page], cursor)
 
 
-async def get(tx: Tx, call: Call) -> Answer:
+async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
@@ -293,7 +293,7 @@ def _step(row: Row, first: Mapping[tuple[str, str], list[str]]) -> msgspec.Raw:
     return msgspec.Raw(f'{row["wire"][:-1]},"changes":[{listed}],"changes_total":{total}}}'.encode())
 
 
-async def find_changes(tx: Tx, call: Call) -> Answer:
+async def find_changes(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs/{runId}/changes`: by step `seq`, then id."""
     query: ChangesQuery = call.query
     run = RunId(call.ids["run_id"])
@@ -315,7 +315,7 @@ async def find_changes(tx: Tx, call: Call) -> Answer:
     return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
 
 
-async def cancel(tx: Tx, call: Call) -> Answer:
+async def cancel(tx: Tx, call: ApiCall) -> Answer:
     """`POST /runs/{runId}/cancel`: at once while it waits, at its next border while it runs."""
     return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
 

@@ -3,9 +3,9 @@
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Answer, Call
-from steward.api.schema.answers import Instant, OneNote
-from steward.api.schema.fields import Body, Positive, Timestamp, ZoneText
+from steward.api.http.operation import Answer, ApiCall
+from steward.api.schema.answers import Instant, SlotNoteStr
+from steward.api.schema.fields import Positive, RequestBody, Timestamp, ZoneText
 from steward.api.v1.automations import ScheduleJson
 from steward.database.accounts import connections, organizations
 from steward.database.engine.base import Tx
@@ -26,7 +26,7 @@ class PreviewRunRecord(msgspec.Struct):
 
     slot_at: Instant
     local: str
-    note: OneNote | None
+    note: SlotNoteStr | None
 
 
 class PreviewAnswer(msgspec.Struct):
@@ -38,7 +38,7 @@ class PreviewAnswer(msgspec.Struct):
     spread_note: str | None
 
 
-class PreviewBody(Body):
+class PreviewBody(RequestBody):
     """A schedule to look at (contract 2.6)."""
 
     schedule: ScheduleJson
@@ -47,7 +47,7 @@ class PreviewBody(Body):
     since: Timestamp = Field(default=FIRST, alias="from")
 
 
-async def show(tx: Tx, call: Call) -> Answer:
+async def show(tx: Tx, call: ApiCall) -> Answer:
     """`POST /schedule/preview`. Raises ValidationFailed, all faults at once."""
     body: PreviewBody = call.body
     errors: dict[str, list[str]] = {}
@@ -64,11 +64,11 @@ async def show(tx: Tx, call: Call) -> Answer:
         PreviewRunRecord(wire_time(run.slot_at), run.local, None if run.note is None else run.note.value)
         for run in preview(schedule, place, after=since)
     ]
-    words = spread_words(call.fittings.rules.spread_max)
+    words = spread_words(call.context.rules.spread_max)
     return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
 
 
-async def _zone_name(tx: Tx, call: Call, errors: dict[str, list[str]]) -> str:
+async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
     """The zone given; else the store's, else the organisation's, else UTC (schedule.md 4)."""
     body: PreviewBody = call.body
     given = body.model_fields_set

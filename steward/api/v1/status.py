@@ -6,8 +6,8 @@ from itertools import accumulate
 import msgspec
 
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import Call, Fittings, Incoming, Reply
-from steward.api.schema.answers import Count, FromOne, Instant, OneScheduler
+from steward.api.http.operation import ApiCall, AppContext, RawRequest, Reply
+from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
 from steward.database.engine.base import Tx, ms
 from steward.database.engine.migrate import migrations
 from steward.database.imports import records as imports
@@ -44,19 +44,19 @@ class StatusAnswer(msgspec.Struct):
     """Contract 2.10."""
 
     service_version: str
-    contract_version: FromOne
+    contract_version: PositiveInt
     time: Instant
     tzdata_version: str
     automations_enabled: bool
     counts: Counts
     limits: Limits
     schedule_delay_seconds: float | None
-    scheduler: OneScheduler
+    scheduler: SchedulerStateStr
 
 
-async def get(tx: Tx, call: Call) -> StatusAnswer:
+async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
     """How the service stands, for the caller's organisation."""
-    rules = call.fittings.rules
+    rules = call.context.rules
     found = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
     return StatusAnswer(
@@ -73,37 +73,37 @@ async def get(tx: Tx, call: Call) -> StatusAnswer:
             calls_per_organisation=rules.limit_organization,
         ),
         schedule_delay_seconds=_delay(scheduler, ms(tx.now) // 60_000),
-        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.fittings) else "ok",
+        scheduler="delayed" if _is_delayed(scheduler, tx) or _is_low(call.context) else "ok",
     )
 
 
-async def healthz(incoming: Incoming, fittings: Fittings) -> Reply:
+async def healthz(raw_request: RawRequest, context: AppContext) -> Reply:
     """200 while the process answers."""
     return Reply(200, b'{"status": "ok"}')
 
 
-async def readyz(incoming: Incoming, fittings: Fittings) -> Reply:
+async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
     """200 when database, migrations and keys are as they must be, else 503 naming the failing check."""
     checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
-    dialect = fittings.engine.dialect
+    dialect = context.engine.dialect
     try:
-        applied = await fittings.engine.read(fittings.clock.now(), stats.applied_migrations, small=True)
+        applied = await context.engine.read(context.clock.now(), stats.applied_migrations, small=True)
         carried = {migration.version: migration.sha256 for migration in migrations(dialect)}
         if not carried.items() <= applied.items():  # a newer release may have added to it (engine 2)
             checks["migrations"] = "The database is of another release. Run: steward migrate."
     except Unavailable:
         checks["database"] = "The database cannot be reached."
         checks["migrations"] = "Not known: the database cannot be reached."
-    if not fittings.keys.is_usable:
+    if not context.keys.is_usable:
         checks["keys"] = "The service's own keys are missing or cannot be opened."
     if all(words == "ok" for words in checks.values()):
         return Reply(200, ENCODER.encode({"status": "ready", "checks": checks}))
     return Reply(503, ENCODER.encode({"status": "not_ready", "checks": checks}), ((b"retry-after", b"5"),))
 
 
-async def jwks(incoming: Incoming, fittings: Fittings) -> Reply:
+async def jwks(raw_request: RawRequest, context: AppContext) -> Reply:
     """The public keys tokens are verified with (contract 5.5)."""
-    return Reply(200, ENCODER.encode(fittings.keys.jwks))
+    return Reply(200, ENCODER.encode(context.keys.jwks))
 
 
 def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
@@ -121,9 +121,9 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
     return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
 
 
-def _is_low(fittings: Fittings) -> bool:
+def _is_low(context: AppContext) -> bool:
     """Whether the disk is nearly full, and work soon held up (engine 18)."""
-    return fittings.space is not None and fittings.space.is_low
+    return context.space is not None and context.space.is_low
 
 
 def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:

@@ -5,8 +5,8 @@ import hashlib
 import re
 
 from steward.api.http import envelope as answers
-from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, Gone
-from steward.api.http.operation import Fittings, Incoming, Reply
+from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, ClientDisconnected
+from steward.api.http.operation import AppContext, RawRequest, Reply
 from steward.connectors.base.deliveries import RawBody
 from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge
@@ -16,26 +16,26 @@ MOST_READ = 64 * 1024 * 1024
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
 
 
-async def post(incoming: Incoming, fittings: Fittings) -> Reply:
+async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     """Takes a delivery up: 200 once it is kept, or need not be.
 
     Raises NotFound (an unknown address), TooLarge, Unauthenticated (the signature), Unavailable.
     """
-    intake, [key] = fittings.intake, incoming.values
+    intake, [key] = context.intake, raw_request.values
     if intake is None or _KEY.fullmatch(key) is None:
         raise NotFound
     address = await intake.address(key)
-    body = await _read(incoming, address.signed())
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in incoming.headers}
+    body = await _read(raw_request, address.signed())
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw_request.headers}
     if await intake.take(address, headers, body):
-        fittings.wake("event")
+        context.wake("event")
     return Reply(200, answers.NOTHING)
 
 
-async def _read(incoming: Incoming, signed: Signed) -> RawBody:
+async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
     """The body as it streams: all of it signed and hashed, its first 256 KB kept.
 
-    Raises TooLarge past 64 MiB, Gone, and TimeoutError when it comes too slowly.
+    Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.
     """
     kept: list[bytes] = []
     size = 0
@@ -43,9 +43,9 @@ async def _read(incoming: Incoming, signed: Signed) -> RawBody:
     began = asyncio.get_running_loop().time()
     async with asyncio.timeout(PATIENCE_SECONDS) as bound:
         while True:
-            message = await incoming.receive()
+            message = await raw_request.receive()
             if message["type"] != "http.request":
-                raise Gone
+                raise ClientDisconnected
             part: bytes = message.get("body", b"")
             if size < LARGEST:
                 kept.append(part[: LARGEST - size])

@@ -72,7 +72,7 @@ class Standing:
 
     def listen(self) -> None:
         """What the store tells leads to the process that now serves."""
-        service = Service(self.shop.service.fittings, self.shop.clock, lines=[], told=[])
+        service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
     async def kept(self, value: Mapping[str, Any]) -> keep.Kept:

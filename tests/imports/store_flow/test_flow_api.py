@@ -42,7 +42,7 @@ class _Tells:
 def stores_tell(service: Service) -> None:
     """Stores of both platforms send the topics they have."""
     made = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
-    service.fittings = replace(service.fittings, connectors=made)
+    service.context = replace(service.context, connectors=made)
     service.restart()
 
 

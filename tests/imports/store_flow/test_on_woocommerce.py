@@ -30,7 +30,7 @@ SOLD: dict[str, Any] = flow(
 
 async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
     """An order of products by their numbers and quantities, told to the service; its number."""
-    service = Service(standing.shop.service.fittings, standing.shop.clock, lines=[], told=[])
+    service = Service(standing.shop.service.context, standing.shop.clock, lines=[], told=[])
     world = standing.shop.world
     world.deliver_through(httpx.ASGITransport(app=service.app))
     keys = world.described()["woocommerce"]
@@ -48,7 +48,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     """issue of flows, 5: its order read under the flow's names, its products tagged once approved"""
     shop = standing.shop
     await connect_all(shop)
-    service = Service(shop.service.fittings, shop.clock, lines=[], told=[])
+    service = Service(shop.service.context, shop.clock, lines=[], told=[])
     shop.world.deliver_through(httpx.ASGITransport(app=service.app))
     automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
     access = shop.service.ctx.access
