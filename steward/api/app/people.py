@@ -11,7 +11,7 @@ from steward.accounts.own_password import Renewed
 from steward.accounts.people import is_email
 from steward.api.app.session import answer_opened, seen
 from steward.api.http import paging
-from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, AppContext, ClientInfo
+from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, AppContext, Client
 from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
@@ -173,10 +173,10 @@ async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     return answer_opened(call, await own_password.change(tx, seen(call).session, renewed))
 
 
-async def count_acceptance(value: Any, client_info: ClientInfo, context: AppContext) -> None:
+async def count_acceptance(value: Any, client: Client, context: AppContext) -> None:
     """Counts an acceptance like a sign-in from its address (contract 1.6)."""
     now = context.clock.now()
-    keys: dict[AttemptKind, str] = {"sign_in_address": client_info.address}
+    keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     await attempts.count(context.engine, now, keys, most=context.rules.limit_login)
 
 
@@ -195,9 +195,7 @@ async def prepare_acceptance(call: ApiCall) -> Accepting:
 async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`POST /app/invitations/accept`: signed in, in the organisation of the invitation."""
     accepting: Accepting = call.prepared
-    opened = await invitations.accept(
-        tx, accepting, address=call.client_info.address, agent=call.client_info.agent
-    )
+    opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
     return answer_opened(call, opened)
 
 

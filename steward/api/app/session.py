@@ -11,7 +11,7 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.names import folded
 from steward.accounts.sessions import Opened, Verified, cookie_name, csrf_token, ends, scopes_of
 from steward.api.http.authentication import lifetimes_of
-from steward.api.http.operation import AnswerWithHeaders, ApiCall, AppContext, ClientInfo, EmptyAnswer
+from steward.api.http.operation import AnswerWithHeaders, ApiCall, AppContext, Client, EmptyAnswer
 from steward.api.schema.fields import Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
@@ -83,9 +83,9 @@ class SessionAnswer(msgspec.Struct):
     session: SessionWire
 
 
-async def count_sign_in(value: Any, client_info: ClientInfo, context: AppContext) -> None:
+async def count_sign_in(value: Any, client: Client, context: AppContext) -> None:
     """Counts a sign-in, apart from logins, before its fields are checked (contract 1.6)."""
-    keys: dict[AttemptKind, str] = {"sign_in_address": client_info.address}
+    keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     email = value.get("email") if isinstance(value, dict) else None
     if isinstance(email, str) and email:
         keys["email"] = folded(email)
@@ -107,7 +107,7 @@ async def verify(call: ApiCall) -> Verified:
 async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """Signs in. Raises InvalidCredentials."""
     opened = await accounts_sessions.sign_in(
-        tx, call.prepared, address=call.client_info.address, agent=call.client_info.agent
+        tx, call.prepared, address=call.client.address, agent=call.client.agent
     )
     return answer_opened(call, opened)
 
@@ -142,9 +142,9 @@ class Seen:
 
 def seen(call: ApiCall) -> Seen:
     """The session of this call. Raises Unauthenticated."""
-    if call.session is None or call.client_info.cookie is None:
+    if call.session is None or call.client.cookie is None:
         raise Unauthenticated
-    return Seen(call.session, call.client_info.cookie)
+    return Seen(call.session, call.client.cookie)
 
 
 def answer_opened(call: ApiCall, opened: Opened) -> AnswerWithHeaders:

@@ -291,7 +291,7 @@ class RequestHandler:
             ids=ids,
             query=query,
             body=body,
-            arrival=lambda: request.client_info(cookie),
+            arrival=lambda: request.client(cookie),
             caller=caller.actor,
             session=caller.session,
             size=request.size(operation.body_limit) if operation.writes else 0,
@@ -313,7 +313,7 @@ class RequestHandler:
                 request.receive, request.headers, limit=operation.body_limit, values=operation.body_values
             )
         if operation.attempt is not None:
-            await operation.attempt(value, request.client_info(cookie), self._context)
+            await operation.attempt(value, request.client(cookie), self._context)
         try:
             call = self._checked(request, operation, found, caller, cookie, value=value)
         except ValidationFailed:

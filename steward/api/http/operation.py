@@ -77,7 +77,7 @@ class AppContext:
 class ApiCall:
     """One admitted request: who asks, the values of the path, the checked query and body.
 
-    `session` is there for callers of the web app; `client_info` tells where the request comes from. `actor`
+    `session` is there for callers of the web app; `client` tells where the request comes from. `actor`
     is the caller, except in operations of Access.SESSION and Access.PUBLIC, which may have none (then
     reading it is a defect).
     """
@@ -88,14 +88,14 @@ class ApiCall:
     ids: Mapping[str, str]
     query: Any
     body: Any
-    arrival: "Callable[[], ClientInfo]"
+    arrival: "Callable[[], Client]"
     caller: Actor | None
     session: Session | None = None
     prepared: Any = None
     size: int = 0  # bytes of the request's body, at most
 
     @property
-    def client_info(self) -> "ClientInfo":
+    def client(self) -> "Client":
         """Where the request comes from; worked out when it is asked for."""
         return self.arrival()
 
@@ -108,7 +108,7 @@ class ApiCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientInfo:
+class Client:
     """Where a request comes from, as far as sessions and limits need it."""
 
     address: str
@@ -158,7 +158,7 @@ class Prepare(Protocol):
 class Attempt(Protocol):
     """Counts an attempt once its body could be read, before any field is looked at (contract 1.6)."""
 
-    def __call__(self, value: Any, client_info: ClientInfo, context: AppContext, /) -> Awaitable[None]: ...
+    def __call__(self, value: Any, client: Client, context: AppContext, /) -> Awaitable[None]: ...
 
 
 class Access(Enum):

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from steward.api.http.address import source
-from steward.api.http.operation import ApiCall, AppContext, ClientInfo, RawRequest
+from steward.api.http.operation import ApiCall, AppContext, Client, RawRequest
 from steward.api.http.statuses import HEADERS_TOO_LARGE, TARGET_TOO_LONG
 from steward.model.ids import new_id
 from steward.model.sessions import Session
@@ -90,10 +90,10 @@ class ApiRequest:
         told = self.headers.get(b"content-length", b"0")
         return min(int(told), most) if told.isdigit() else most
 
-    def client_info(self, cookie: str | None) -> ClientInfo:
+    def client(self, cookie: str | None) -> Client:
         """Where the request comes from."""
         agent = self.headers.get(b"user-agent", b"").decode("latin-1").replace("\x00", "")
-        return ClientInfo(self._address(), agent, cookie)
+        return Client(self._address(), agent, cookie)
 
     def raw_request(self, values: tuple[str, ...]) -> RawRequest:
         """The request for an endpoint outside the envelope's rules."""
