@@ -94,7 +94,7 @@ _READY = (
     SELECT {org}, '01JD3ZQ' || (1000000000000000000 + n), '{automation}', 'test', 'queued', 'ready', n, 0, 1,
         0, 0, {now}, 'Many', 1, '{template}', 1, 'hand'
     FROM {series}""",
-    "INSERT INTO fair_orgs (org_id, last_vt) VALUES ({org}, {count})",
+    "INSERT INTO fairness_orgs (org_id, last_vt) VALUES ({org}, {count})",
 )
 
 

@@ -155,5 +155,5 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
     }
     assert {name for name in asked if name.startswith("steward_")}
     for name in asked - {"steward_now"}:
-        opens = "SECURITY DEFINER" if name.startswith("queue_") else r"\bsteward_(walls|enter)\("
+        opens = "SECURITY DEFINER" if name.startswith("queue_") else r"\bsteward_set_tenants?\("
         assert re.search(opens, made[name]), name

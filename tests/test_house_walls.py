@@ -37,7 +37,7 @@ ONLY = {
 
 # What PostgreSQL runs where the organisation is not known yet or every one is looked at: functions of the
 # migration, each with its own wall.
-_WALLED = re.compile(r"\b(queue|steward_gate)_\w+\(")
+_WALLED = re.compile(r"\b(queue|steward_authenticate)_\w+\(")
 
 # Functions that know the organisation by something else, and by what.
 NAMED: dict[str, str] = {
@@ -119,7 +119,7 @@ def _touched(sql: str, owned: set[str]) -> list[str]:
 def test_the_migrations_name_the_owned_tables() -> None:
     """engine P6: org_id first in every key of an owned table"""
     assert {"organizations", "members", "connections", "automations", "runs", "changes"} <= owned_tables()
-    assert not {"people", "dir_orgs", "workers", "fair_clock"} & owned_tables()
+    assert not {"people", "dir_orgs", "workers", "fairness_clock"} & owned_tables()
 
 
 def _own_calls(function: Function, path: Path) -> list[list[str]]:

@@ -11,22 +11,22 @@ _MINUTE_MS = 60_000
 
 # A selecting statement heeds what was put off, so that such rows never take others' places (engine 16).
 NOT_PUT_OFF = (
-    " AND NOT EXISTS (SELECT 1 FROM tick_failures AS f"
-    " WHERE f.tick = '{tick}' AND f.key = {key} AND f.not_before > {{now}})"
+    " AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f"
+    " WHERE f.task = '{tick}' AND f.key = {key} AND f.not_before > {{now}})"
 )
 
 
 # Each failure puts a row off for twice as long as the one before.
 _LONGER = (
-    "CASE tick_failures.failures WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 WHEN 4 THEN 16 WHEN 5 THEN 32"
+    "CASE deferred_rows.failures WHEN 1 THEN 2 WHEN 2 THEN 4 WHEN 3 THEN 8 WHEN 4 THEN 16 WHEN 5 THEN 32"
 )
 _PUT_OFF = (
-    "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+    "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
     f" VALUES (:tick, :key, 1, {{now}} + {_MINUTE_MS}, :message, :now)"
-    " ON CONFLICT (tick, key) DO UPDATE SET failures = tick_failures.failures + 1,"
+    " ON CONFLICT (task, key) DO UPDATE SET failures = deferred_rows.failures + 1,"
     f" not_before = {{now}} + ({_LONGER} ELSE {LONGEST_MINUTES} END) * {_MINUTE_MS},"
-    " message = excluded.message, last_at = excluded.last_at"
-    " WHERE tick_failures.not_before <= {now} RETURNING failures"
+    " message = excluded.message, last_failed_at = excluded.last_failed_at"
+    " WHERE deferred_rows.not_before <= {now} RETURNING failures"
 )
 
 
@@ -42,7 +42,7 @@ async def put_off(tx: Tx, tick: str, key: str, *, message: str) -> int:
 async def put_off_now(tx: Tx, tick: str) -> set[str]:
     """The keys of a tick that are not to be tried yet."""
     rows = await tx.all(
-        "SELECT key FROM tick_failures WHERE tick = :tick AND not_before > {now}", {"tick": tick}
+        "SELECT key FROM deferred_rows WHERE task = :tick AND not_before > {now}", {"tick": tick}
     )
     return {row["key"] for row in rows}
 
@@ -50,5 +50,5 @@ async def put_off_now(tx: Tx, tick: str) -> set[str]:
 async def clear(tx: Tx, tick: str, keys: Collection[str]) -> None:
     """Forgets the failures of `keys`: they have been dealt with, or a person has put them right."""
     await tx.execute(
-        "DELETE FROM tick_failures WHERE tick = :tick AND key IN (:keys)", {"tick": tick, "keys": list(keys)}
+        "DELETE FROM deferred_rows WHERE task = :tick AND key IN (:keys)", {"tick": tick, "keys": list(keys)}
     )

@@ -57,12 +57,12 @@ class Outcome(StrEnum):
 
 
 class Recovery(StrEnum):
-    """How an interrupted write of an operation is settled (engine 11.3)."""
+    """How an interrupted write of an operation is reconciled (its idempotency class)."""
 
-    KEYED = "keyed"
+    IDEMPOTENT = "idempotent"
     READABLE = "readable"
     MARKED = "marked"
-    BLIND = "blind"
+    AT_MOST_ONCE = "at_most_once"
 
 
 @dataclass(frozen=True, slots=True)

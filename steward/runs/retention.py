@@ -173,7 +173,7 @@ SWEEPS: Mapping[str, Sweep] = {
     "sessions": sweep_sessions,
     "login_attempts": _simple(partial(limits.forget_ended, most=ROWS)),
     "rate_windows": _simple(partial(retention.remove_windows, most=ROWS)),
-    "tick_failures": _simple(_failures),
+    "deferred_rows": _simple(_failures),
     "invitations": _simple(_invitations),
     "service_keys": _simple(keys.forget_retired),
     "workers": _simple(workers.remove_dead),

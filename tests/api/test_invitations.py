@@ -8,7 +8,6 @@ import pytest
 from steward.accounts import invitations, people
 from steward.accounts.people import CreatePerson
 from steward.database.engine.base import Tx
-from steward.database.engine.migrate import migrations
 from steward.model.account import Role
 from steward.model.instants import wire_time
 from tests.api.audited import actions
@@ -373,21 +372,6 @@ async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> Non
     assert sorted(shown) == sorted(set(shown))
     for each in invited:
         assert set((await service.nobody().post(ACCEPT, acceptance(each))).errors) == {"token"}
-
-
-async def test_invitations_of_an_older_release_are_accepted(service: Service) -> None:
-    """There, the person invited was the account of the address, with nobody behind it."""
-    owner = await service.web("owner")
-    invited = await invite(owner)
-    text = next(each.text for each in migrations(service.context.engine.dialect) if "invited:" in each.text)
-
-    async def act(tx: Tx) -> None:
-        args = {"email": "nina@example.com", "person": invited.data["person"]["id"]}
-        await tx.execute("UPDATE people SET email_norm = :email WHERE person_id = :person", args)
-        await tx.execute(text.rpartition("--")[2].partition("\n")[2].strip().rstrip(";"))
-
-    await service.write(act)
-    assert (await service.nobody().post(ACCEPT, acceptance(invited))).status == 200
 
 
 WRONG: list[tuple[dict[str, object], set[str]]] = [

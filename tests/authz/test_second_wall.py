@@ -31,11 +31,11 @@ DIRECTORY = {
     "service_keys",
     "invitations",
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
-    "zone_package",
+    "time_zone_data",
     "workers",
-    "fair_orgs",  # one stamp of fairness for each organisation, which claims compare (engine 6)
-    "fair_clock",
-    "tick_failures",
+    "fairness_orgs",  # one stamp of fairness for each organisation, which claims compare (engine 6)
+    "fairness_clock",
+    "deferred_rows",
     "service_stats",
     "schema_version",
 }
@@ -144,11 +144,11 @@ async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(wal
         *(f"TRUNCATE {table} CASCADE" for table in sorted(OWNED)),
         "ALTER TABLE runs DISABLE ROW LEVEL SECURITY",
         "ALTER TABLE runs NO FORCE ROW LEVEL SECURITY",
-        "DROP POLICY wall ON runs",
+        "DROP POLICY tenant ON runs",
         "CREATE POLICY mine ON runs USING (true)",
         "CREATE TABLE public.mine (id bigint)",
         "CREATE FUNCTION public.mine() RETURNS bigint LANGUAGE sql AS 'SELECT 1'",
-        "CREATE OR REPLACE FUNCTION queue_full(cap bigint) RETURNS TABLE (org_id bigint) LANGUAGE sql"
+        "CREATE OR REPLACE FUNCTION queue_full_orgs(cap bigint) RETURNS TABLE (org_id bigint) LANGUAGE sql"
         " AS 'SELECT 1::bigint'",
         "ALTER ROLE steward_app BYPASSRLS",
         "DROP TABLE runs",

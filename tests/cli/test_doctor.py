@@ -98,7 +98,7 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
         database_url,
         "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
         f" VALUES ('gone|1|1', '0', 'alive', {far}, {far}, 1)",
-        "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+        "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
         f" VALUES ('settle', 'R1', 5, {far}, 'no', {far}), ('settle', 'R2', 4, {far}, 'no', {far})",
     )
     said = steward("doctor")
@@ -133,7 +133,7 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
         database_url,
         "UPDATE schedules SET next_run_at = NULL",
         "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason, version,"
-        f" by_auditor, kept, updated_at) VALUES (1, 'A1', {late}, {late}, 'x', 'skipped',"
+        f" by_auditor, from_edit, updated_at) VALUES (1, 'A1', {late}, {late}, 'x', 'skipped',"
         f" 'skipped_too_late', 0, {'1, 0' if is_sqlite(database_url) else 'true, false'}, {late})",
     )
     assert "1 slots of the last 7 days" in found(steward("doctor"))["slots"][1]

@@ -237,7 +237,7 @@ def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tm
     assert steward("org", "list", STEWARD_DATABASE_URL=fresh).refused == (1, "migrations_pending")
     assert not sqlite_path(fresh).exists()
     applied = steward("migrate", STEWARD_DATABASE_URL=fresh).facts
-    assert (applied["from"], applied["applied"][0]) == (0, "0001_start")
+    assert (applied["from"], applied["applied"][0]) == (0, "0001_schema")
     assert steward("migrate", "--check", STEWARD_DATABASE_URL=fresh).facts["applied"] == []
 
 

@@ -21,7 +21,7 @@ TABLES = (
     "steps",
     "step_values",
     "changes",
-    "effects",
+    "write_ledger",
     "approvals",
     "memory",
     "schedules",

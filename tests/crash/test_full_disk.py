@@ -44,7 +44,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 async def note_much(tx: Tx) -> None:
     """A row of a mebibyte."""
     await tx.execute(
-        "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+        "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
         " VALUES ('test', :key, 1, 0, :message, 0)",
         {"key": os.urandom(8).hex(), "message": "x" * (1 << 20)},
     )
@@ -169,6 +169,6 @@ async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: F
 
 async def count(tx: Tx) -> int:
     """How many of the test's rows there are."""
-    row = await tx.one("SELECT count(*) AS n FROM tick_failures WHERE tick = 'test'")
+    row = await tx.one("SELECT count(*) AS n FROM deferred_rows WHERE tick = 'test'")
     assert row is not None
     return int(row["n"])

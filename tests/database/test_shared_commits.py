@@ -214,7 +214,7 @@ async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: Fak
     await engine.close()
 
 
-FAILED = "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)" + (
+FAILED = "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)" + (
     " VALUES ('t', :key, 1, :at, :message, :at)"
 )
 
@@ -228,8 +228,12 @@ async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeCl
         return await tx.many(FAILED, rows)
 
     async def read(tx: Tx) -> list[tuple[object, ...]]:
-        found = await tx.all("SELECT key, not_before, message, last_at FROM tick_failures ORDER BY key")
-        return [tuple(row[name] for name in ("key", "not_before", "message", "last_at")) for row in found]
+        found = await tx.all(
+            "SELECT key, not_before, message, last_failed_at FROM deferred_rows ORDER BY key"
+        )
+        return [
+            tuple(row[name] for name in ("key", "not_before", "message", "last_failed_at")) for row in found
+        ]
 
     with pytest.raises(Exception, match=r"(?i)unique"):
         await engine.write(clock.now(), partial(write, rows=[*rows, rows[-2]]))
@@ -262,5 +266,5 @@ async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str,
     assert begun_anew(file) > first
     await engine.close()
     with contextlib.closing(sqlite3.connect(file)) as database:
-        assert database.execute("SELECT count(*) FROM tick_failures").fetchone() == (turns * len(rows),)
+        assert database.execute("SELECT count(*) FROM deferred_rows").fetchone() == (turns * len(rows),)
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)

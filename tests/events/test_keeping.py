@@ -19,7 +19,8 @@ async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> No
     assert len(await ears.told(made)) == 2
     await ears.shop.tamper(
         "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
-        " applied_at, moved, by_event) VALUES (:org, 1, 'order', '1', :automation, 'R', :now, TRUE, TRUE)",
+        " applied_at, set_modified_at, by_event) VALUES (:org, 1, 'order', '1', :automation, 'R', :now,"
+        " TRUE, TRUE)",
         automation=made["id"],
     )
     ears.shop.clock.tick(timedelta(minutes=9).total_seconds())

@@ -177,7 +177,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     await shop.approve(third)
     await shop.drain()
     await shop.world.reset()
-    await shop.tamper("UPDATE effects SET state = 'unknown', settle_after = 0 WHERE org_id = :org")
+    await shop.tamper("UPDATE write_ledger SET state = 'unknown', reconcile_after = 0 WHERE org_id = :org")
     await _put_off(shop, "settle", third.id)
     to_settle = partial(effects.to_settle, most=1)
     assert await shop.engine.read(shop.clock.now(), to_settle) == []

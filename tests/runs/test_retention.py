@@ -23,7 +23,7 @@ from steward.runs import maintenance, retention
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 
-OF_A_RUN = ("runs", "steps", "step_values", "changes", "effects", "idem_keys")
+OF_A_RUN = ("runs", "steps", "step_values", "changes", "write_ledger", "idempotency_keys")
 HISTORY = timedelta(days=400)
 STORED = timedelta(milliseconds=1)
 
@@ -123,10 +123,10 @@ async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pyt
     monkeypatch.setattr(retention, "ROWS", 1)
     hired = await shop.hired()
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
-    held = (await counted(shop, "effects"))["effects"]
+    held = (await counted(shop, "write_ledger"))["write_ledger"]
     assert held > 1
     await worker.retain(hired)
-    assert (await counted(shop, "effects", "runs")) == {"effects": held - 1, "runs": 1}
+    assert (await counted(shop, "write_ledger", "runs")) == {"write_ledger": held - 1, "runs": 1}
     for _ in range(40):
         await worker.retain(hired)
     assert (await counted(shop, *OF_A_RUN)) == dict.fromkeys(OF_A_RUN, 0), ended.id
@@ -153,7 +153,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
     async def look(tx: Tx) -> list[int]:
         counts = []
-        for table in ("sessions", "login_attempts", "tick_failures"):
+        for table in ("sessions", "login_attempts", "deferred_rows"):
             row = await tx.one(f"SELECT count(*) AS n FROM {table}")
             assert row is not None
             counts.append(row["n"])
@@ -215,7 +215,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     made = ["2026_05", "2026_06", "2026_07", "2026_08"]
     assert (await months("steps"))[:4] == made
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
-    assert await owner.fetchval("SELECT count(*) FROM steps_rest") == 0
+    assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
     await maintenance.turn_months(hired.ctx)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
@@ -245,7 +245,7 @@ async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp
     async def fill(tx: Tx) -> None:
         for n in range(2_000):
             await tx.execute(
-                "INSERT INTO tick_failures (tick, key, failures, not_before, message, last_at)"
+                "INSERT INTO deferred_rows (task, key, failures, not_before, message, last_failed_at)"
                 " VALUES ('t', :key, 1, 0, :message, 0)",
                 {"key": str(n), "message": "x" * 2_000},
             )
@@ -257,7 +257,7 @@ async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp
     assert files.log_size(file) == 0
     full = file.stat().st_size
     for _ in range(2):
-        await retention.SWEEPS["tick_failures"](engine, clock.now(), retention.RetentionRules())
+        await retention.SWEEPS["deferred_rows"](engine, clock.now(), retention.RetentionRules())
     for _ in range(3):
         await retention.shrink(engine, clock.now(), retention.RetentionRules(file=file))
     await files.shorten_log(file, longest=0)

@@ -12,7 +12,7 @@ from steward.model.ids import IntegrationId, OrgId
 _CHECKS = Both(
     "SELECT org_id, integration_id FROM connections WHERE state = 'connected' AND check_at <= {now}"
     " ORDER BY check_at LIMIT :most",
-    "SELECT org_id, integration_id FROM queue_checks(:most)",
+    "SELECT org_id, integration_id FROM queue_connection_checks(:most)",
 )
 _COLUMNS = (
     "org_id, integration_id, kind, is_store, name, domain, zone, currency, state, auth, account_label, facts,"

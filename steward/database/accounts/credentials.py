@@ -59,7 +59,8 @@ _STANDING = Both(
     ),
     postgresql=(
         "SELECT good, automations_on, over"
-        " FROM steward_gate_bearer(:org, :person, :client, :epoch, :since, :until, :most_person, :most_org,"
+        " FROM steward_authenticate_token(:org, :person, :client, :epoch, :since, :until, :most_person,"
+        " :most_org,"
         " :test_now)"
     ),
 )

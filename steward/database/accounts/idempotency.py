@@ -18,7 +18,7 @@ class KeptKey:
 async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> KeptKey | None:
     """What `key` of `kind` ("run" or "automation") stands for in this organisation."""
     row = await tx.one(
-        "SELECT object_id, automation_id, request_sha256 FROM idem_keys"
+        "SELECT object_id, automation_id, request_sha256 FROM idempotency_keys"
         " WHERE org_id = :org AND kind = :kind AND key = :key",
         {"org": org, "kind": kind, "key": key},
     )
@@ -37,7 +37,8 @@ async def keep(
 ) -> bool:
     """Gives `key` its meaning; False when another request did so first."""
     touched = await tx.execute(
-        "INSERT INTO idem_keys (org_id, kind, key, automation_id, object_id, request_sha256, created_at)"
+        "INSERT INTO idempotency_keys (org_id, kind, key, automation_id, object_id, request_sha256,"
+        " created_at)"
         " VALUES (:org, :kind, :key, :automation, :object_id, :request, :now)"
         " ON CONFLICT (org_id, kind, key) DO NOTHING",
         {

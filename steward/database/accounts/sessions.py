@@ -26,7 +26,7 @@ _LIVE = (
 _GATE = (
     "SELECT person_id, email, username, first_name, last_name, org_id, created_at, seen_at,"
     " organization_name, zone, automations_on, role, over, present"
-    " FROM steward_gate_cookie(:hash, :needed, :idle, :life, :most, :test_now)"
+    " FROM steward_authenticate_session(:hash, :needed, :idle, :life, :most, :test_now)"
 )
 _STANDING = Both(sqlite=_LIVE, postgresql=_GATE)
 

@@ -12,7 +12,7 @@ from steward.model.run import RunStatus
 
 _COLUMNS = """
     o.org_id, o.automation_id, o.slot_at, o.run_at, o.local_key, o.state, o.reason, o.run_id, o.moved_from,
-    o.version, o.by_auditor, o.kept
+    o.version, o.by_auditor, o.from_edit
 """
 _OPEN = Both(
     # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
@@ -33,23 +33,23 @@ _DECIDED = (
 )
 _DECIDE = Both(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, version, by_auditor, kept, updated_at)"
+    " run_id, version, by_auditor, from_edit, updated_at)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
     " r.value ->> 5, r.value ->> 6, 0, :by_auditor, 0, :now FROM json_each(:rows) AS r WHERE true" + _DECIDED,
     postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, version, by_auditor, kept, updated_at)"
+    " run_id, version, by_auditor, from_edit, updated_at)"
     " SELECT :org, r.value ->> 0, (r.value ->> 1)::bigint, (r.value ->> 2)::bigint, r.value ->> 3,"
     " r.value ->> 4, r.value ->> 5, r.value ->> 6, 0, :by_auditor, false, :now"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _DECIDED,
 )
 _INSERT = Both(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, moved_from, version, by_auditor, kept, updated_at)"
+    " run_id, moved_from, version, by_auditor, from_edit, updated_at)"
     " SELECT :org, :automation, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
     " r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, :now"
     " FROM json_each(:rows) AS r WHERE true ON CONFLICT (org_id, automation_id, slot_at) DO NOTHING",
     postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, moved_from, version, by_auditor, kept, updated_at)"
+    " run_id, moved_from, version, by_auditor, from_edit, updated_at)"
     " SELECT :org, :automation, (r.value ->> 0)::bigint, (r.value ->> 1)::bigint, r.value ->> 2,"
     " r.value ->> 3, r.value ->> 4, r.value ->> 5, (r.value ->> 6)::bigint, (r.value ->> 7)::bigint,"
     " (r.value ->> 8)::boolean, (r.value ->> 9)::boolean, :now"
@@ -224,7 +224,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
     """Writes an edited row when it still is as it was read; rows written."""
     return await tx.execute(
         "UPDATE occurrences SET run_at = :run_at, local_key = :local_key, state = :state, reason = :reason,"
-        " moved_from = :moved_from, version = :version, kept = :kept, updated_at = :now"
+        " moved_from = :moved_from, version = :version, from_edit = :from_edit, updated_at = :now"
         " WHERE org_id = :org AND automation_id = :automation AND slot_at = :slot_at"
         " AND state = :was_state AND version = :was_version",
         {
@@ -237,7 +237,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
             "reason": row.reason,
             "moved_from": row.moved_from,
             "version": row.version,
-            "kept": row.kept,
+            "from_edit": row.kept,
             "was_state": was.state,
             "was_version": was.version,
         },
@@ -298,5 +298,5 @@ def _stored(row: Row) -> StoredSlot:
         moved_from=at_or_none(row["moved_from"]),
         version=row["version"],
         by_auditor=bool(row["by_auditor"]),
-        kept=bool(row["kept"]),
+        kept=bool(row["from_edit"]),
     )

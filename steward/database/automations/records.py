@@ -31,15 +31,16 @@ CASE WHEN a.state = 'active' AND a.trigger_json LIKE '{"kind":"event"%' THEN (
     SELECT max(CASE WHEN c.state <> 'connected'
                     THEN '3' || c.name || ' is not connected. Reconnect it in the web app.'
                     WHEN h.state = 'failed' THEN '2' || coalesce(h.reason, '')
-                    WHEN h.state = 'yes' THEN '0' ELSE '1' END)
+                    WHEN h.state = 'active' THEN '0' ELSE '1' END)
     FROM automation_topics AS t
     JOIN connections AS c ON c.org_id = t.org_id AND c.integration_id = t.integration_id
-    LEFT JOIN topics_heard AS h
+    LEFT JOIN topic_deliveries AS h
         ON h.org_id = t.org_id AND h.integration_id = t.integration_id AND h.topic = t.topic
-    WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS heard
+    WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
 """
 JOINED = f"""
-SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.dropped, s.dropped_at, {_HEARD}
+SELECT {_OWN}, s.next_run_at, s.last_run_at, s.consecutive_failures, s.events_dropped,
+    s.events_dropped_at, {_HEARD}
 FROM automations AS a
 JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 """
@@ -206,7 +207,7 @@ async def own_rows(
     is left empty. For the dispatch tick, which has it from the schedules it locked."""
     rows = await tx.all(
         f"SELECT {_OWN}, NULL AS next_run_at, NULL AS last_run_at, 0 AS consecutive_failures,"
-        " 0 AS dropped, NULL AS dropped_at, NULL AS heard"
+        " 0 AS events_dropped, NULL AS events_dropped_at, NULL AS delivery"
         " FROM automations AS a WHERE a.org_id = :org AND a.id IN (:automations)",
         {"org": org, "automations": list(automations)},
     )
@@ -371,13 +372,13 @@ def _trigger(row: Row) -> Trigger:
     trigger = _kept(row["trigger_json"])
     if not isinstance(trigger, EventTrigger):
         return trigger
-    heard: str = row["heard"] or _OFF
+    heard: str = row["delivery"] or _OFF
     return replace(
         trigger,
         listening=_LISTENING[heard[0]],
         reason=heard[1:] or None,
-        events_dropped=row["dropped"] or 0,
-        events_dropped_at=at_or_none(row["dropped_at"]),
+        events_dropped=row["events_dropped"] or 0,
+        events_dropped_at=at_or_none(row["events_dropped_at"]),
     )
 
 

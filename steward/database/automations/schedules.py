@@ -13,7 +13,7 @@ _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     f" WHERE s.next_run_at <= {{now}}{_NOT_PUT_OFF}"
     " ORDER BY s.next_run_at, s.automation_id LIMIT :most",
-    postgresql="SELECT org_id, automation_id FROM queue_due(:most, :test_now)",
+    postgresql="SELECT org_id, automation_id FROM queue_due_slots(:most, :test_now)",
 )
 _NEXT_DUE = Both(
     sqlite="SELECT min(next_run_at) AS next_run_at FROM schedules WHERE next_run_at IS NOT NULL",

@@ -12,7 +12,7 @@ _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     " WHERE s.audited_until < :before AND (s.next_run_at IS NULL OR s.next_run_at > :until)"
     " ORDER BY s.audited_until, s.automation_id LIMIT :most",
-    postgresql="SELECT org_id, automation_id FROM queue_unaudited(:before, :until, :most)",
+    postgresql="SELECT org_id, automation_id FROM queue_slots_to_audit(:before, :until, :most)",
 )
 _ALL = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
@@ -35,15 +35,15 @@ FIRST: Key = (OrgId(0), AutomationId(""))
 
 async def zone_package(tx: Tx) -> str | None:
     """The version of the zone database all slots follow; None in a new database."""
-    row = await tx.one("SELECT version FROM zone_package WHERE one = 1")
+    row = await tx.one("SELECT version FROM time_zone_data WHERE singleton = 1")
     return None if row is None else str(row["version"])
 
 
 async def note_zone_package(tx: Tx, version: str) -> None:
     """Notes that all slots follow this version from now on."""
     await tx.execute(
-        "INSERT INTO zone_package (one, version, since) VALUES (1, :version, :now)"
-        " ON CONFLICT (one) DO UPDATE SET version = excluded.version, since = excluded.since",
+        "INSERT INTO time_zone_data (singleton, version, since) VALUES (1, :version, :now)"
+        " ON CONFLICT (singleton) DO UPDATE SET version = excluded.version, since = excluded.since",
         {"version": version},
     )
 

@@ -13,7 +13,10 @@ from steward.database.engine.base import at, ms
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite import connect
 
-_MARK = "CREATE TABLE backup (one INTEGER PRIMARY KEY CHECK (one = 1), taken_at INTEGER NOT NULL) STRICT"
+_MARK = (
+    "CREATE TABLE backup"
+    " (singleton INTEGER PRIMARY KEY CHECK (singleton = 1), taken_at INTEGER NOT NULL) STRICT"
+)
 _BLOCK = 1 << 20
 
 
@@ -48,7 +51,7 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
             here.backup(there)
             there.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             there.execute(_MARK)
-            there.execute("INSERT INTO backup (one, taken_at) VALUES (1, ?)", (ms(now),))
+            there.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
         found = look(making)
         _flush(making)
         making.rename(target)

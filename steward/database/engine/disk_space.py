@@ -90,7 +90,7 @@ class Space:
 
 async def _probe(tx: Tx) -> None:
     """Writes one page as it is."""
-    await tx.execute("UPDATE fair_clock SET vt = vt WHERE one = 1")
+    await tx.execute("UPDATE fairness_clock SET vt = vt WHERE singleton = 1")
 
 
 class Spared:

@@ -1,13 +1,14 @@
-"""Runs migrations in order, once, on either engine; leaves serving to the engines."""
+"""Applies the numbered migrations once, in order, and the functions of PostgreSQL at every run."""
 
 import asyncio
 import hashlib
 import re
 import sqlite3
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,13 @@ from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
 
 _FILE = re.compile(r"([0-9]{4})_[a-z0-9_]+\.sql")
+_LINE_OF_ONE_ENGINE = re.compile(r"^ *\{(sqlite|postgres)\} ?(.*\n)", re.M)
+_BY_MONTH = re.compile(r" \{by_month:(\w+)\}")
+_FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)\(", re.M)
+_SUFFIX: dict[Dialect, str] = {"sqlite": "sqlite", "postgresql": "postgres"}
+_FUNCTIONS = "functions"
 _INCREMENTAL = 2
-_LOCK = 7_405_339_281  # any constant: migrations of one database exclude each other
+_LOCK = 7_405_339_281  # any constant: keeps two migrations of one database apart
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{id}": "TEXT",
@@ -47,6 +53,7 @@ _MACROS: dict[Dialect, dict[str, str]] = {
         "{rowless}": "",
     },
 }
+_FOLDER: Traversable = resources.files("steward.database") / "migrations"
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS schema_version"
     " (version {int} PRIMARY KEY, applied_at {ms} NOT NULL, sha256 {text} NOT NULL) {strict}"
@@ -55,7 +62,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema: its number, name, and text for one engine."""
+    """One numbered step of the schema with its text for one engine."""
 
     version: int
     name: str
@@ -63,13 +70,13 @@ class Migration:
 
     @property
     def sha256(self) -> str:
-        """Hash of the text as run."""
+        """The hash of the text as run."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a run of migrations found and did."""
+    """The result of one `migrate`: versions, and the names of applied and pending migrations."""
 
     dialect: Dialect
     before: int
@@ -79,46 +86,50 @@ class Migrated:
 
 
 class SchemaDiffers(Exception):
-    """A migration that was applied is not the one this release carries."""
+    """An applied migration has another text than this release's."""
 
 
-def migrations(dialect: Dialect) -> list[Migration]:
-    """Every migration of this release for `dialect`, in order."""
-    folder = resources.files("steward.database") / "migrations"
-    own = {"sqlite": "sqlite", "postgresql": "postgres"}[dialect]
-    found = []
-    for file in sorted(folder.iterdir(), key=lambda item: item.name):
+def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[Migration]:
+    """Returns every migration of this release for `dialect`, in order."""
+    steps = []
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         match = _FILE.fullmatch(file.name)
         if not match:
             continue
         text = _spell(file.read_text("utf-8"), dialect)
-        beside = folder / file.name.replace(".sql", f".{own}.sql")
-        if beside.is_file():
-            text += "\n" + beside.read_text("utf-8")
-        found.append(Migration(int(match[1]), file.name.removesuffix(".sql"), text))
-    return found
+        of_engine = folder / file.name.replace(".sql", f".{_SUFFIX[dialect]}.sql")
+        if of_engine.is_file():
+            text += "\n" + of_engine.read_text("utf-8")
+        steps.append(Migration(int(match[1]), file.name.removesuffix(".sql"), text))
+    return steps
 
 
 def is_sqlite(url: str) -> bool:
-    """Whether `url` names an SQLite file."""
+    """Whether `url` names a SQLite file."""
     return url.startswith("sqlite:///")
 
 
 def sqlite_path(url: str) -> Path:
-    """The file an SQLite address names."""
+    """The file that a SQLite URL names."""
     return Path(url.removeprefix("sqlite:///"))
 
 
-async def migrate(url: str, now: datetime, *, only_look: bool = False) -> Migrated:
-    """Applies pending migrations to the database at `url`; with `only_look`, none."""
+async def migrate(
+    url: str, now: datetime, *, only_look: bool = False, folder: Traversable = _FOLDER
+) -> Migrated:
+    """Applies pending migrations to the database at `url`; with `only_look`, none.
+
+    Raises SchemaDiffers when another release made the database, Unavailable when it cannot be opened.
+    """
     if is_sqlite(url):
-        return await asyncio.to_thread(_sqlite, sqlite_path(url), now, only_look)
-    return await _postgres(url, now, only_look)
+        return await asyncio.to_thread(_migrate_sqlite, sqlite_path(url), now, only_look, folder)
+    return await _migrate_postgres(url, now, only_look, folder)
 
 
-def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
+def _migrate_sqlite(path: Path, now: datetime, only_look: bool, folder: Traversable) -> Migrated:
+    steps = migrations("sqlite", folder)
     if only_look and not path.exists():
-        return _report("sqlite", {}, only_look=True)
+        return _report("sqlite", {}, steps, only_look=True)
     make_folder(path.parent)
     try:
         connection = connect(path)
@@ -126,58 +137,38 @@ def _sqlite(path: Path, now: datetime, only_look: bool) -> Migrated:
         raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
     try:
         if not only_look:
-            _give_room_back(connection)
+            _enable_incremental_vacuum(connection)
         connection.execute(_spell(_VERSIONS, "sqlite"))
-        known = {row["version"]: row["sha256"] for row in connection.execute("SELECT * FROM schema_version")}
-        report = _report("sqlite", known, only_look=only_look)
+        rows = connection.execute("SELECT version, sha256 FROM schema_version")
+        applied = {row["version"]: row["sha256"] for row in rows}
+        report = _report("sqlite", applied, steps, only_look=only_look)
         if not only_look:
-            pending = _after(known, "sqlite")
-            if any("writable_schema" in migration.text for migration in pending):
-                _open_schema(connection)
-            for migration in pending:
-                _apply_sqlite(connection, migration, now)
+            for step in _pending(applied, steps):
+                _apply_sqlite(connection, step, now)
         return report
     finally:
         connection.close()
 
 
-def _give_room_back(connection: sqlite3.Connection) -> None:
-    """Lets the retention tick shrink the file (engine 17); a file that cannot yet is written anew once."""
+def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
+    """Lets retention return free pages to the file system; a file made otherwise is rewritten once."""
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
         connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         connection.execute("VACUUM")
 
 
-def _open_schema(connection: sqlite3.Connection) -> None:
-    """Lets a migration tell SQLite anew what a table is. Raises Unavailable before any has begun.
-
-    Some systems build SQLite "defensive": it then refuses that, unless the connection says otherwise.
-    """
-    if sys.version_info >= (3, 12):
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
-    connection.execute("PRAGMA writable_schema = ON")
+def _apply_sqlite(connection: sqlite3.Connection, step: Migration, now: datetime) -> None:
+    record = f"INSERT INTO schema_version VALUES ({step.version}, {ms(now)}, '{step.sha256}');"
     try:
-        connection.execute("EXPLAIN UPDATE sqlite_schema SET sql = sql")  # refused while it is read
-    except sqlite3.OperationalError as error:
-        raise Unavailable(
-            "This system's SQLite is built “defensive”, and Python before 3.12 cannot ask it for what a"
-            " migration needs. Nothing was changed. Run Steward with Python 3.12 or newer."
-        ) from error
-    finally:
-        connection.execute("PRAGMA writable_schema = OFF")
-
-
-def _apply_sqlite(connection: sqlite3.Connection, migration: Migration, now: datetime) -> None:
-    record = f"INSERT INTO schema_version VALUES ({migration.version}, {ms(now)}, '{migration.sha256}');"
-    try:
-        connection.executescript(f"BEGIN IMMEDIATE;\n{migration.text}\n{record}\nCOMMIT;")
+        connection.executescript(f"BEGIN IMMEDIATE;\n{step.text}\n{record}\nCOMMIT;")
     except sqlite3.Error:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
-async def _postgres(url: str, now: datetime, only_look: bool) -> Migrated:
+async def _migrate_postgres(url: str, now: datetime, only_look: bool, folder: Traversable) -> Migrated:
+    steps = migrations("postgresql", folder)
     try:
         connection: Any = await asyncpg.connect(url)
     except (asyncpg.PostgresError, OSError) as error:
@@ -185,47 +176,79 @@ async def _postgres(url: str, now: datetime, only_look: bool) -> Migrated:
     try:
         await connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
         if only_look and not await connection.fetchval("SELECT to_regclass('schema_version')"):
-            return _report("postgresql", {}, only_look=True)
+            return _report("postgresql", {}, steps, only_look=True)
         await connection.execute(_spell(_VERSIONS, "postgresql"))
         rows = await connection.fetch("SELECT version, sha256 FROM schema_version")
-        known = {row["version"]: row["sha256"] for row in rows}
-        report = _report("postgresql", known, only_look=only_look)
+        applied = {row["version"]: row["sha256"] for row in rows}
+        functions = (folder / f"{_FUNCTIONS}.postgres.sql").read_text("utf-8")
+        has_all = not applied or await _has_functions(connection, functions)
+        report = _report("postgresql", applied, steps, only_look=only_look, has_functions=has_all)
         if not only_look:
-            for migration in _after(known, "postgresql"):
-                async with connection.transaction():
-                    await connection.execute(migration.text)
-                    await connection.execute(
-                        "INSERT INTO schema_version (version, applied_at, sha256) VALUES ($1, $2, $3)",
-                        migration.version,
-                        ms(now),
-                        migration.sha256,
-                    )
-            await connection.execute("GRANT SELECT ON schema_version TO steward_app")
+            async with connection.transaction():
+                await _apply_postgres(connection, functions, _pending(applied, steps), now)
         return report
     finally:
         await connection.close()
 
 
+async def _has_functions(connection: Any, functions: str) -> bool:
+    """Whether the database has every function of this release; a released one never changes its text."""
+    rows = await connection.fetch(
+        "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY ($1)",
+        names := _FUNCTION.findall(functions),
+    )
+    return {row["proname"] for row in rows} == set(names)
+
+
+async def _apply_postgres(
+    connection: Any, functions: str, pending: Sequence[Migration], now: datetime
+) -> None:
+    # Functions first: a migration may call them. Their bodies may read tables that the migration makes.
+    await connection.execute("SET LOCAL check_function_bodies = off")
+    await connection.execute(functions)
+    for step in pending:
+        await connection.execute(step.text)
+        await connection.execute(
+            "INSERT INTO schema_version (version, applied_at, sha256) VALUES ($1, $2, $3)",
+            step.version,
+            ms(now),
+            step.sha256,
+        )
+    await connection.execute("GRANT SELECT ON schema_version TO steward_app")
+
+
 def _spell(text: str, dialect: Dialect) -> str:
+    """Replaces the macros by the types of `dialect` and removes the lines of the other engine."""
+    suffix = _SUFFIX[dialect]
+    text = _LINE_OF_ONE_ENGINE.sub(lambda line: line[2] if line[1] == suffix else "", text)
+    text = _BY_MONTH.sub(r" PARTITION BY RANGE (\1)" if dialect == "postgresql" else "", text)
     for macro, spelling in _MACROS[dialect].items():
         text = text.replace(macro, spelling)
     return text
 
 
-def _after(known: dict[int, str], dialect: Dialect) -> list[Migration]:
-    for migration in migrations(dialect):
-        if known.get(migration.version, migration.sha256) != migration.sha256:
+def _pending(applied: dict[int, str], steps: Sequence[Migration]) -> list[Migration]:
+    for step in steps:
+        if applied.get(step.version, step.sha256) != step.sha256:
             raise SchemaDiffers(
-                f"Migration {migration.name} was applied with another text. This database belongs to"
-                " another release: use that release, or restore a backup made with this one."
+                f"Migration {step.name} was applied with another text: this database was made by another"
+                " release, or by a commit before the first release. Use that release, restore a backup made"
+                " with this one, or start with a new database."
             )
-    return [migration for migration in migrations(dialect) if migration.version not in known]
+    return [step for step in steps if step.version not in applied]
 
 
-def _report(dialect: Dialect, known: dict[int, str], *, only_look: bool) -> Migrated:
-    missing = _after(known, dialect)
-    before = max(known, default=0)
-    names = tuple(migration.name for migration in missing)
+def _report(
+    dialect: Dialect,
+    applied: dict[int, str],
+    steps: Sequence[Migration],
+    *,
+    only_look: bool,
+    has_functions: bool = True,
+) -> Migrated:
+    pending = _pending(applied, steps)
+    before = max(applied, default=0)
+    names = tuple(step.name for step in pending) + (() if has_functions else (_FUNCTIONS,))
     if only_look:
         return Migrated(dialect, before, before, (), names)
-    return Migrated(dialect, before, max((m.version for m in missing), default=before), names, ())
+    return Migrated(dialect, before, max((step.version for step in pending), default=before), names, ())

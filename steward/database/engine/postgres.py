@@ -56,7 +56,7 @@ _REFUSED = (
 PLANS_ANEW = 16
 COUNTED = 500
 _ANEW = "DISCARD PLANS"
-_ENTER = "SELECT steward_enter($1, $2, $3)"
+_ENTER = "SELECT steward_set_tenant($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
 

@@ -19,7 +19,7 @@ class Fill(StrEnum):
     """Whether what was last seen of a type must be complete, and is."""
 
     NONE = "none"
-    WANTED = "wanted"
+    WANTED = "pending"
     DONE = "done"
 
 
@@ -49,7 +49,7 @@ async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, 
 async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchUp]:
     """Every type of the store that is read again."""
     rows = await tx.all(
-        "SELECT object_type, since, fill, read_until, ids_at, tries FROM catch_ups"
+        "SELECT object_type, since, fill, read_until, ids_compared_at, tries FROM catch_ups"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -61,7 +61,8 @@ async def begin(
 ) -> None:
     """Listening to a type begins now."""
     await tx.execute(
-        "INSERT INTO catch_ups (org_id, integration_id, object_type, since, fill, read_until, ids_at,"
+        "INSERT INTO catch_ups (org_id, integration_id, object_type, since, fill, read_until,"
+        " ids_compared_at,"
         " next_at) VALUES (:org, :integration, :type, :now, :fill, :now, :now, :next)"
         " ON CONFLICT (org_id, integration_id, object_type) DO NOTHING",
         {"org": org, "integration": integration, "type": object_type, "fill": fill, "next": next_at},
@@ -71,7 +72,7 @@ async def begin(
 async def fill_anew(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     """A derived topic joined: what was last seen must be complete before it is listened to."""
     await tx.execute(
-        "UPDATE catch_ups SET fill = 'wanted', next_at = :now"
+        "UPDATE catch_ups SET fill = 'pending', next_at = :now"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
         {"org": org, "integration": integration, "type": object_type},
     )
@@ -100,7 +101,8 @@ async def read_on(
 ) -> None:
     """Everything modified until then is known."""
     await tx.execute(
-        "UPDATE catch_ups SET read_until = :until, ids_at = :ids_at, next_at = :next, tries = 0"
+        "UPDATE catch_ups SET read_until = :until, ids_compared_at = :ids_compared_at, next_at = :next,"
+        " tries = 0"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :type",
         {
             "org": org,
@@ -108,7 +110,7 @@ async def read_on(
             "type": object_type,
             "until": until,
             "next": next_at,
-            "ids_at": ids_at,
+            "ids_compared_at": ids_at,
         },
     )
 
@@ -149,6 +151,6 @@ def _catch_up(row: Row) -> CatchUp:
         since=at(row["since"]),
         fill=Fill(row["fill"]),
         read_until=at(row["read_until"]),
-        ids_at=at(row["ids_at"]),
+        ids_at=at(row["ids_compared_at"]),
         tries=row["tries"],
     )

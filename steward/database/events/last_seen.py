@@ -11,13 +11,13 @@ from steward.model.json import JsonObject
 
 _PUT_HEAD = (
     "INSERT INTO last_seen"
-    " (org_id, integration_id, object_type, object_id, fields, modified_at, told, seen_at)"
+    " (org_id, integration_id, object_type, object_id, fields, modified_at, delivered, seen_at)"
 )
 _CONFLICT = (
     " ON CONFLICT (org_id, integration_id, object_type, object_id) DO UPDATE SET fields = excluded.fields,"
     " modified_at = excluded.modified_at, seen_at = excluded.seen_at"
 )
-_PUT_TAIL = _CONFLICT + ", told = excluded.told"
+_PUT_TAIL = _CONFLICT + ", delivered = excluded.delivered"
 # A first fill never undoes what an event told meanwhile, and tells nobody anything.
 _FILL_TAIL = (
     _CONFLICT + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
@@ -57,7 +57,7 @@ Key = tuple[str, str]
 async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Key]) -> dict[Key, Seen]:
     """What was last seen of these objects (type and id); those never seen are absent."""
     rows = await tx.all(
-        "SELECT object_type, object_id, fields, modified_at, told FROM last_seen"
+        "SELECT object_type, object_id, fields, modified_at, delivered FROM last_seen"
         " WHERE org_id = :org AND integration_id = :integration"
         " AND object_type IN (:types) AND object_id IN (:ids)",
         {
@@ -75,7 +75,7 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Ke
             at_or_none(row["modified_at"]),
             {
                 topic: Told(at_or_none(delivered), at_or_none(polled))
-                for topic, (delivered, polled) in json.loads(row["told"]).items()
+                for topic, (delivered, polled) in json.loads(row["delivered"]).items()
             },
         )
         for row in rows

@@ -11,11 +11,12 @@ KEPT = timedelta(minutes=10)
 
 _NOTE_HEAD = (
     "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
-    " applied_at, modified_at, moved, by_event)"
+    " applied_at, modified_at, set_modified_at, by_event)"
 )
 _NOTE_TAIL = (
     " ON CONFLICT (org_id, integration_id, object_type, object_id, automation_id, run_id) DO UPDATE"
-    " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at, moved = excluded.moved"
+    " SET applied_at = excluded.applied_at, modified_at = excluded.modified_at,"
+    " set_modified_at = excluded.set_modified_at"
 )
 _NOTE = Both(
     _NOTE_HEAD + " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, o.automation_id, :run, :at,"
@@ -77,7 +78,8 @@ async def of(
 ) -> list[OwnChange]:
     """What these automations changed in the store within the last ten minutes."""
     rows = await tx.all(
-        "SELECT automation_id, object_type, object_id, run_id, applied_at, modified_at, moved, by_event"
+        "SELECT automation_id, object_type, object_id, run_id, applied_at, modified_at, set_modified_at,"
+        " by_event"
         " FROM own_changes WHERE org_id = :org AND integration_id = :integration"
         " AND automation_id IN (:automations) AND applied_at > :since",
         {
@@ -95,7 +97,7 @@ async def of(
             RunId(row["run_id"]),
             at(row["applied_at"]),
             at_or_none(row["modified_at"]),
-            bool(row["moved"]),
+            bool(row["set_modified_at"]),
             bool(row["by_event"]),
         )
         for row in rows
@@ -107,7 +109,7 @@ async def under_way(
 ) -> set[tuple[AutomationId, str, str]]:
     """Objects of the store these automations have lately begun to write, the outcome not yet known."""
     rows = await tx.all(
-        "SELECT r.automation_id, c.object_type, c.object_id FROM effects AS e"
+        "SELECT r.automation_id, c.object_type, c.object_id FROM write_ledger AS e"
         " JOIN runs AS r ON r.org_id = e.org_id AND r.id = e.run_id"
         " JOIN changes AS c ON c.org_id = e.org_id AND c.run_id = e.run_id AND c.id = e.change_id"
         " WHERE e.org_id = :org AND e.state IN ('intent', 'unknown') AND e.intent_at > :since"

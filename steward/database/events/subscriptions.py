@@ -18,16 +18,16 @@ _LONGEST_REASON = 300
 class Heard(StrEnum):
     """Whether a canonical topic of a store is listened to."""
 
-    NOT_YET = "not_yet"
-    YES = "yes"
+    NOT_YET = "pending"
+    YES = "active"
     FAILED = "failed"
 
 
 class SubscriptionState(StrEnum):
     """Where a subscription stands."""
 
-    WANTED = "wanted"
-    MADE = "made"
+    WANTED = "requested"
+    MADE = "active"
     FAILED = "failed"
 
 
@@ -90,7 +90,7 @@ async def look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
         await tx.execute(
             "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
             " ON CONFLICT (org_id, integration_id) DO UPDATE"
-            " SET next_at = excluded.next_at, tries = 0, asked = listeners.asked + 1",
+            " SET next_at = excluded.next_at, tries = 0, topics_revision = listeners.topics_revision + 1",
             {"org": org, "integration": integration},
         )
 
@@ -98,7 +98,7 @@ async def look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
 async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Locks the listener of a store that has one and makes it due; call it before writing the connection."""
     await tx.execute(
-        "UPDATE listeners SET next_at = :now, tries = 0, asked = asked + 1"
+        "UPDATE listeners SET next_at = :now, tries = 0, topics_revision = topics_revision + 1"
         " WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -143,14 +143,14 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
     keys of its event address. Lock order: schedules, listeners by id, connections, the rest.
     """
     row = await tx.one(
-        "SELECT asked, tries FROM listeners"
+        "SELECT topics_revision, tries FROM listeners"
         " WHERE org_id = :org AND integration_id = :integration {for_update}",
         {"org": org, "integration": integration},
     )
     if row is None:
         return None
     rows = await tx.all(
-        "SELECT topic, state, remote_id, reason, unwanted_since, mended, mended_since FROM subscriptions"
+        "SELECT topic, state, remote_id, reason, unused_since, repairs, repairs_since FROM subscriptions"
         " WHERE org_id = :org AND integration_id = :integration ORDER BY topic",
         {"org": org, "integration": integration},
     )
@@ -160,13 +160,13 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
             SubscriptionState(row["state"]),
             row["remote_id"],
             row["reason"],
-            at_or_none(row["unwanted_since"]),
-            row["mended"],
-            at_or_none(row["mended_since"]),
+            at_or_none(row["unused_since"]),
+            row["repairs"],
+            at_or_none(row["repairs_since"]),
         )
         for row in rows
     }
-    return Listener(row["asked"], row["tries"], subscribed)
+    return Listener(row["topics_revision"], row["tries"], subscribed)
 
 
 async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, str]:
@@ -182,13 +182,13 @@ async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str
 async def put(tx: Tx, org: OrgId, integration: IntegrationId, one: Subscribed) -> None:
     """Keeps where a subscription stands."""
     await tx.execute(
-        "INSERT INTO subscriptions (org_id, integration_id, topic, state, remote_id, reason, unwanted_since,"
-        " mended, mended_since) VALUES (:org, :integration, :topic, :state, :remote, :reason, :unwanted,"
-        " :mended, :mended_since)"
+        "INSERT INTO subscriptions (org_id, integration_id, topic, state, remote_id, reason, unused_since,"
+        " repairs, repairs_since) VALUES (:org, :integration, :topic, :state, :remote, :reason, :unused,"
+        " :repairs, :repairs_since)"
         " ON CONFLICT (org_id, integration_id, topic) DO UPDATE SET state = excluded.state,"
         " remote_id = excluded.remote_id, reason = excluded.reason,"
-        " unwanted_since = excluded.unwanted_since, mended = excluded.mended,"
-        " mended_since = excluded.mended_since",
+        " unused_since = excluded.unused_since, repairs = excluded.repairs,"
+        " repairs_since = excluded.repairs_since",
         {
             "org": org,
             "integration": integration,
@@ -196,9 +196,9 @@ async def put(tx: Tx, org: OrgId, integration: IntegrationId, one: Subscribed) -
             "state": one.state,
             "remote": one.remote_id,
             "reason": None if one.reason is None else one.reason[:_LONGEST_REASON],
-            "unwanted": one.unwanted_since,
-            "mended": one.mended,
-            "mended_since": one.mended_since,
+            "unused": one.unwanted_since,
+            "repairs": one.mended,
+            "repairs_since": one.mended_since,
         },
     )
 
@@ -217,7 +217,7 @@ async def set_heard(
 ) -> None:
     """Says whether a canonical topic is listened to; the first call for a topic begins it now."""
     await tx.execute(
-        "INSERT INTO topics_heard (org_id, integration_id, topic, state, reason, since)"
+        "INSERT INTO topic_deliveries (org_id, integration_id, topic, state, reason, active_since)"
         " VALUES (:org, :integration, :topic, :state, :reason, :now)"
         " ON CONFLICT (org_id, integration_id, topic) DO UPDATE"
         " SET state = excluded.state, reason = excluded.reason",
@@ -234,16 +234,17 @@ async def set_heard(
 async def heard_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, datetime | None]:
     """The topics that are listened to, with the instant it began; None for one that has always been."""
     rows = await tx.all(
-        "SELECT topic, since FROM topics_heard WHERE org_id = :org AND integration_id = :integration",
+        "SELECT topic, active_since FROM topic_deliveries WHERE org_id = :org AND integration_id ="
+        " :integration",
         {"org": org, "integration": integration},
     )
-    return {row["topic"]: at_or_none(row["since"]) for row in rows}
+    return {row["topic"]: at_or_none(row["active_since"]) for row in rows}
 
 
 async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Topics nobody waits for are no longer listened to: they begin anew when somebody does."""
     await tx.execute(
-        "DELETE FROM topics_heard WHERE org_id = :org AND integration_id = :integration"
+        "DELETE FROM topic_deliveries WHERE org_id = :org AND integration_id = :integration"
         " AND topic NOT IN (SELECT t.topic FROM automation_topics AS t"
         " WHERE t.org_id = :org AND t.integration_id = :integration)",
         {"org": org, "integration": integration},
@@ -259,15 +260,15 @@ async def looked(
     """
     await tx.execute(
         "UPDATE listeners SET checked_at = :now, tries = :tries,"
-        " next_at = CASE WHEN asked > :asked THEN :now ELSE CAST(:next AS bigint) END"
+        " next_at = CASE WHEN topics_revision > :revision THEN :now ELSE CAST(:next AS bigint) END"
         " WHERE org_id = :org AND integration_id = :integration",
-        {"org": org, "integration": integration, "next": next_at, "tries": tries, "asked": asked},
+        {"org": org, "integration": integration, "next": next_at, "tries": tries, "revision": asked},
     )
 
 
 async def end(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """The store is no longer listened to, and nothing is left of it but its waiting automations."""
-    for table in ("subscriptions", "topics_heard", "catch_ups", "listeners"):
+    for table in ("subscriptions", "topic_deliveries", "catch_ups", "listeners"):
         await tx.execute(
             f"DELETE FROM {table} WHERE org_id = :org AND integration_id = :integration",
             {"org": org, "integration": integration},

@@ -15,7 +15,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "steps": ("run_id", "seq"),
     "step_values": ("run_id", "name", "iteration"),
     "changes": ("run_id", "id"),
-    "effects": ("effect_key",),
+    "write_ledger": ("write_key",),
     "runs": ("id",),
     "approvals": ("id",),
     "occurrences": ("automation_id", "slot_at"),
@@ -26,14 +26,14 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "schedules": ("automation_id",),
     "automations": ("id",),
     "imports": ("id",),
-    "idem_keys": ("kind", "key"),
+    "idempotency_keys": ("kind", "key"),
     "event_bodies": ("event_id",),
     "events": ("id",),
     "last_seen": ("integration_id", "object_type", "object_id"),
     "own_changes": ("integration_id", "object_type", "object_id", "automation_id", "run_id"),
     "catch_ups": ("integration_id", "object_type"),
     "subscriptions": ("integration_id", "topic"),
-    "topics_heard": ("integration_id", "topic"),
+    "topic_deliveries": ("integration_id", "topic"),
     "listeners": ("integration_id",),
     "connection_secrets": ("integration_id", "field", "version"),
     "connections": ("integration_id",),
@@ -46,13 +46,13 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "sessions": ("session_hash",),
     "invitations": ("token_hash",),
     "members": ("person_id",),
-    "fair_orgs": ("org_id",),
+    "fairness_orgs": ("org_id",),
 }
 # Rows that stay: the record of who did what holds ids alone, and the others hold the organisation's id.
 KEPT: Final = frozenset({"audit_log", "dir_orgs", "organizations"})
 # What people write beside what they do, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
-_OF_RUNS = ("steps", "step_values", "changes", "effects")
+_OF_RUNS = ("steps", "step_values", "changes", "write_ledger")
 
 
 async def close(tx: Tx, org: OrgId) -> None:
@@ -100,7 +100,7 @@ async def forget_calls(tx: Tx, org: OrgId) -> None:
 
     Failures name no organisation, so all are removed: whatever still fails is noted anew.
     """
-    await tx.execute("DELETE FROM tick_failures")
+    await tx.execute("DELETE FROM deferred_rows")
     if tx.dialect == "postgresql":
         await tx.execute("DELETE FROM rate_windows WHERE org_id = :org", {"org": org})
 

@@ -12,7 +12,7 @@ _FIGURES = Both(
     " UNION ALL SELECT 'parked', count(*), min(queued_at) FROM runs WHERE queue = 'parked'"
     " UNION ALL SELECT 'blocked', count(*), min(queued_at) FROM runs"
     " WHERE status = 'queued' AND queue = 'blocked'",
-    "SELECT queue, many, oldest_at FROM queue_figures()",
+    "SELECT queue, many, oldest_at FROM queue_gauges()",
 )
 
 
@@ -35,8 +35,9 @@ async def open_effects(tx: Tx) -> dict[str, int]:
     """Writes that are under way, and those whose outcome is not known."""
     rows = await tx.all(
         Both(
-            "SELECT state, count(*) AS many FROM effects WHERE state IN ('intent', 'unknown') GROUP BY state",
-            "SELECT state, many FROM queue_open_effects()",
+            "SELECT state, count(*) AS many FROM write_ledger WHERE state IN ('intent', 'unknown') GROUP"
+            " BY state",
+            "SELECT state, many FROM queue_open_writes()",
         )
     )
     return {"intent": 0, "unknown": 0} | {row["state"]: row["many"] for row in rows}

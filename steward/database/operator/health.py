@@ -7,7 +7,7 @@ from steward.database.engine.base import Both, Tx, at, at_or_none
 from steward.model.ids import OrgId
 
 # Tables that begin with the organisation and yet are looked at for all of them (engine 3.1, 3.5).
-_SHARED = ("dir_orgs", "fair_orgs")
+_SHARED = ("dir_orgs", "fairness_orgs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ async def database_now(tx: Tx) -> datetime:
 async def put_off(tx: Tx, at_least: int) -> list[tuple[str, str]]:
     """Rows a tick has failed with so often: the tick and what it met, newest first, at most 20."""
     rows = await tx.all(
-        "SELECT tick, key FROM tick_failures WHERE failures >= :least ORDER BY last_at DESC LIMIT 20",
+        "SELECT task, key FROM deferred_rows WHERE failures >= :least ORDER BY last_failed_at DESC LIMIT 20",
         {"least": at_least},
     )
-    return [(row["tick"], row["key"]) for row in rows]
+    return [(row["task"], row["key"]) for row in rows]
 
 
 async def holes(tx: Tx) -> list[str]:

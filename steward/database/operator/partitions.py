@@ -10,7 +10,7 @@ AHEAD = 4
 
 async def make(tx: Tx) -> int:
     """Makes this month and the next ones where they are missing; how many were."""
-    row = await tx.one("SELECT steward_make_months(:now, :months) AS made", {"months": AHEAD})
+    row = await tx.one("SELECT steward_create_partitions(:now, :months) AS made", {"months": AHEAD})
     return int(row["made"]) if row else 0
 
 
@@ -25,7 +25,7 @@ async def oldest_runs(tx: Tx) -> tuple[RunId | None, RunId | None]:
 async def drop(tx: Tx, table: str, before: str) -> int:
     """Drops the months of a table whose ids all lie before `before`; how many."""
     row = await tx.one(
-        "SELECT steward_drop_months(:table, :border) AS dropped", {"table": table, "border": before}
+        "SELECT steward_drop_partitions(:table, :border) AS dropped", {"table": table, "border": before}
     )
     return int(row["dropped"]) if row else 0
 

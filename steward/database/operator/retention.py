@@ -12,7 +12,7 @@ _STEPS = (
     " (SELECT run_id, seq FROM steps WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
 _STEPS_REST = (
-    "DELETE FROM steps WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'steps_rest'::regclass"
+    "DELETE FROM steps WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'steps_default'::regclass"
 )
 _VALUES = (
     "DELETE FROM step_values WHERE org_id = :org AND (run_id, name, iteration) IN"
@@ -28,22 +28,22 @@ _OUTPUTS = (
 )
 _VALUES_REST = (
     "DELETE FROM step_values"
-    " WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'step_values_rest'::regclass"
+    " WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'step_values_default'::regclass"
 )
 _CHANGES = (
     "DELETE FROM changes WHERE org_id = :org AND (run_id, id) IN"
     " (SELECT run_id, id FROM changes WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
 _CHANGES_REST = (
-    "DELETE FROM changes WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'changes_rest'::regclass"
+    "DELETE FROM changes WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'changes_default'::regclass"
 )
 _EFFECTS = (
-    "DELETE FROM effects WHERE org_id = :org AND effect_key IN"
-    " (SELECT effect_key FROM effects WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+    "DELETE FROM write_ledger WHERE org_id = :org AND write_key IN"
+    " (SELECT write_key FROM write_ledger WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
 )
 _BARE = (
     "SELECT r.id FROM runs AS r WHERE r.org_id = :org AND r.id IN (:runs)"
-    " AND NOT EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = :org AND e.run_id = r.id)"
+    " AND NOT EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = :org AND e.run_id = r.id)"
 )
 _BARE_OF_ROWS = (
     _BARE + " AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.org_id = :org AND s.run_id = r.id)"
@@ -79,12 +79,12 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -
     rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
     await tx.execute(
-        "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excepted = NULL"
+        "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excluded_changes = NULL"
         " WHERE org_id = :org AND run_id IN (:runs) AND status <> 'pending'",  # as their index has it
         bare,
     )
     await tx.execute(
-        "DELETE FROM idem_keys WHERE org_id = :org AND kind = 'run' AND key IN"
+        "DELETE FROM idempotency_keys WHERE org_id = :org AND kind = 'run' AND key IN"
         " (SELECT idempotency_key FROM runs WHERE org_id = :org AND id IN (:runs))"
         " AND object_id IN (:runs)",
         bare,
@@ -160,8 +160,8 @@ async def remove_invitations(tx: Tx, before: datetime, most: int) -> int:
 async def remove_tick_failures(tx: Tx, before: datetime, most: int) -> int:
     """Removes failures of rows that nobody has met since an instant; how many."""
     return await tx.execute(
-        "DELETE FROM tick_failures WHERE (tick, key) IN (SELECT tick, key FROM tick_failures"
-        " WHERE last_at < :before AND not_before < :before LIMIT :most)",
+        "DELETE FROM deferred_rows WHERE (task, key) IN (SELECT task, key FROM deferred_rows"
+        " WHERE last_failed_at < :before AND not_before < :before LIMIT :most)",
         {"before": before, "most": most},
     )
 

@@ -49,7 +49,7 @@ async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
 
 async def scheduler(tx: Tx) -> SchedulerStats | None:
     """What the scheduler last wrote; None before its first pass."""
-    row = await tx.one("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE one = 1")
+    row = await tx.one("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE singleton = 1")
     if row is None:
         return None
     minutes = tuple(
@@ -61,9 +61,9 @@ async def scheduler(tx: Tx) -> SchedulerStats | None:
 async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: datetime | None) -> None:
     """Writes how the scheduler goes."""
     await tx.execute(
-        "INSERT INTO service_stats (one, minutes, oldest_due_at, written_at)"
+        "INSERT INTO service_stats (singleton, minutes, oldest_due_at, written_at)"
         " VALUES (1, :minutes, :oldest_due_at, :now)"
-        " ON CONFLICT (one) DO UPDATE SET minutes = excluded.minutes,"
+        " ON CONFLICT (singleton) DO UPDATE SET minutes = excluded.minutes,"
         " oldest_due_at = excluded.oldest_due_at, written_at = excluded.written_at",
         {
             "minutes": Json([[minute, list(steps)] for minute, steps in minutes]),

@@ -53,7 +53,7 @@ async def active_runs(
 async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
     """Counts store events that were not run (interface 2.5); call it under the lane's lock."""
     await tx.execute(
-        "UPDATE schedules SET dropped = dropped + :events, dropped_at = :now"
+        "UPDATE schedules SET events_dropped = events_dropped + :events, events_dropped_at = :now"
         " WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation, "events": events},
     )

@@ -73,7 +73,7 @@ async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, deci
     """Decides a pending approval; False when somebody else did, or it was changed."""
     touched = await tx.execute(
         "UPDATE approvals SET status = :status, version = version + 1, decided_at = :now, decided_by = :by,"
-        " session_hash = :session, comment = :comment, excepted = :excepted"
+        " session_hash = :session, comment = :comment, excluded_changes = :excluded_changes"
         " WHERE org_id = :org AND id = :approval AND status = 'pending' AND version = :version",
         {
             "org": org,
@@ -83,7 +83,7 @@ async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, deci
             "by": decision.by,
             "session": decision.session_hash,
             "comment": decision.comment,
-            "excepted": Json(list(decision.excepted)) if decision.excepted else None,
+            "excluded_changes": Json(list(decision.excepted)) if decision.excepted else None,
         },
     )
     return touched == 1
@@ -127,7 +127,7 @@ async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, Approval
             "SELECT org_id, approval_id AS id FROM runs WHERE queue = 'parked' AND expires_at <= {now}"
             f"{NOT_PUT_OFF.format(tick='expire_approvals', key='runs.approval_id')}"
             " ORDER BY expires_at, approval_id LIMIT :most",
-            "SELECT org_id, id FROM queue_expire(:most)",
+            "SELECT org_id, id FROM queue_expired_approvals(:most)",
         ),
         {"most": most},
     )

@@ -208,11 +208,11 @@ async def decide(
 
 
 _OPEN = (
-    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    "EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
     " AND e.state IN ('intent', 'unknown'))"
 )
 _BEGUN = (
-    "EXISTS (SELECT 1 FROM effects AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
+    "EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
     " AND e.state = 'done')"
 )
 STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."

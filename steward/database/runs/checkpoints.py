@@ -47,7 +47,8 @@ async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
     if tx.dialect == "sqlite":
         return await _keep_rows(tx, points)
     rows = await tx.all(
-        "SELECT n, cancel_code FROM steward_checkpoint(:orgs, :runs, :epochs, :seqs, :names, :iterations,"
+        "SELECT n, cancel_code FROM steward_checkpoint_runs(:orgs, :runs, :epochs, :seqs, :names,"
+        " :iterations,"
         " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states, :test_now)",
         {
             "orgs": [point.lease.org for point in points],

@@ -4,12 +4,12 @@ from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
 
 _STAMP = """
-INSERT INTO fair_orgs (org_id, last_vt)
-VALUES (:org, (SELECT vt FROM fair_clock) + :n)
+INSERT INTO fairness_orgs (org_id, last_vt)
+VALUES (:org, (SELECT vt FROM fairness_clock) + :n)
 ON CONFLICT (org_id) DO UPDATE
 SET last_vt = :n + CASE
-    WHEN fair_orgs.last_vt > (SELECT vt FROM fair_clock) THEN fair_orgs.last_vt
-    ELSE (SELECT vt FROM fair_clock)
+    WHEN fairness_orgs.last_vt > (SELECT vt FROM fairness_clock) THEN fairness_orgs.last_vt
+    ELSE (SELECT vt FROM fairness_clock)
 END
 RETURNING last_vt - :n AS vt
 """
@@ -23,7 +23,7 @@ async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
 
 async def present(tx: Tx) -> int:
     """The stamp of recovered and approved runs: now, at no cost to their organisation."""
-    row = await tx.one("SELECT vt FROM fair_clock WHERE one = 1")
+    row = await tx.one("SELECT vt FROM fairness_clock WHERE singleton = 1")
     return int(row["vt"]) if row else 0
 
 
@@ -33,7 +33,7 @@ async def advance(tx: Tx, vt: int) -> None:
     Another claimer that is doing so at this moment is not waited for: its stamp serves as well.
     """
     await tx.execute(
-        "UPDATE fair_clock SET vt = :vt WHERE one IN"
-        " (SELECT one FROM fair_clock WHERE one = 1 AND vt < :vt {skip_locked})",
+        "UPDATE fairness_clock SET vt = :vt WHERE singleton IN"
+        " (SELECT singleton FROM fairness_clock WHERE singleton = 1 AND vt < :vt {skip_locked})",
         {"vt": vt},
     )

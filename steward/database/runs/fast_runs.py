@@ -25,18 +25,20 @@ from steward.model.run import Mode, Run, RunStatus, StartedBy
 
 _STANDING = (
     "SELECT n, present, automation, is_apart, connected"
-    " FROM steward_standing(:orgs, :automations, :keys, :most, :test_now)"
+    " FROM steward_start_precheck(:orgs, :automations, :keys, :most, :test_now)"
 )
 _START = (
-    "SELECT n, queued_at FROM steward_start(:orgs, :runs, :automations, :modes, :keys, :shas, :most, :names,"
+    "SELECT n, queued_at FROM steward_start_runs(:orgs, :runs, :automations, :modes, :keys, :shas,"
+    " :most, :names,"
     " :versions, :templates, :template_versions, :plans, :persons, :vias, :clients, :test_now)"
 )
-_LEASED = "SELECT n, run, automation, is_on, connected FROM steward_leased(:orgs, :runs, :test_now)"
+_LEASED = "SELECT n, run, automation, is_on, connected FROM steward_claimed_runs(:orgs, :runs, :test_now)"
 _BEGIN = (
-    "SELECT n, present FROM steward_begin(:orgs, :runs, :epochs, :automations, :live, :outputs, :test_now)"
+    "SELECT n, present FROM steward_begin_runs(:orgs, :runs, :epochs, :automations, :live, :outputs,"
+    " :test_now)"
 )
 _CLOSE = (
-    "SELECT n, is_ended, cancel_code FROM steward_close(:orgs, :runs, :epochs, :automations, :live,"
+    "SELECT n, is_ended, cancel_code FROM steward_finish_runs(:orgs, :runs, :epochs, :automations, :live,"
     " :messages, :summaries, :results, :seqs, :names, :iterations, :attempts, :statuses, :changes, :wires,"
     " :mark, :outputs, :unknowns, :states, :test_now)"
 )

@@ -30,7 +30,7 @@ _LOCKED = Both(
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
     f" WHERE s.next_run_at <= {{now}}{ticks.NOT_PUT_OFF.format(tick='dispatch', key='s.automation_id')}",
-    postgresql="SELECT l.* FROM steward_slots_lock(:orgs, :ids) AS l"
+    postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
     f" WHERE true{ticks.NOT_PUT_OFF.format(tick='dispatch', key='l.id')}",
 )
 _CONNECTED = Both(
@@ -41,14 +41,15 @@ _CONNECTED = Both(
     " ON c.org_id = k.org_id AND c.integration_id = k.integration_id WHERE c.state = 'connected'",
 )
 _START = (
-    "SELECT n FROM steward_slots_start(:orgs, :ids, :runs, :slots, :keys, :nexts, :names, :versions,"
+    "SELECT n FROM steward_start_slots(:orgs, :ids, :runs, :slots, :keys, :nexts, :names, :versions,"
     " :templates, :template_versions, :plans)"
 )
 _STAMPS = (
-    "INSERT INTO fair_orgs (org_id, last_vt) SELECT k.value ->> 0, (SELECT vt FROM fair_clock)"
+    "INSERT INTO fairness_orgs (org_id, last_vt) SELECT k.value ->> 0, (SELECT vt FROM fairness_clock)"
     " + (k.value ->> 1) FROM json_each(:counts) AS k WHERE true"
-    " ON CONFLICT (org_id) DO UPDATE SET last_vt = max(fair_orgs.last_vt, (SELECT vt FROM fair_clock))"
-    " + excluded.last_vt - (SELECT vt FROM fair_clock) RETURNING org_id, last_vt"
+    " ON CONFLICT (org_id) DO UPDATE SET last_vt = max(fairness_orgs.last_vt, (SELECT vt FROM"
+    " fairness_clock))"
+    " + excluded.last_vt - (SELECT vt FROM fairness_clock) RETURNING org_id, last_vt"
 )
 _RUNS = (
     "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
@@ -59,7 +60,7 @@ _RUNS = (
 )
 _OCCURRENCES = (
     "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,"
-    " by_auditor, kept, updated_at)"
+    " by_auditor, from_edit, updated_at)"
     " VALUES (:org, :automation, :slot, :slot, :key, 'queued', :run, 0, 0, 0, :updated)"
 )
 _ADVANCE = (

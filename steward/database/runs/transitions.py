@@ -68,7 +68,7 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
             " WHERE runs.org_id = taken.org_id AND runs.id = taken.id"
             " RETURNING org_id, id, vt, epoch, attempt, started_at IS NULL AS is_fresh",
             "SELECT org_id, id, vt, epoch, attempt, is_fresh"
-            " FROM queue_lease(:worker, :free, :full, :test_now)",
+            " FROM queue_claim(:worker, :free, :full, :test_now)",
         ),
         {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
     )
@@ -89,7 +89,7 @@ async def full(tx: Tx, cap: int) -> list[OrgId]:
     rows = await tx.all(
         Both(
             "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
-            "SELECT org_id FROM queue_full(:cap)",
+            "SELECT org_id FROM queue_full_orgs(:cap)",
         ),
         {"cap": cap},
     )
@@ -282,7 +282,7 @@ async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
         Both(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
             f"{NOT_PUT_OFF.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
-            "SELECT org_id, id FROM queue_wake(:most, :test_now)",
+            "SELECT org_id, id FROM queue_to_wake(:most, :test_now)",
         ),
         {"most": most, "test_now": tx.test_now},
     )

@@ -108,7 +108,7 @@ async def runs_of(tx: Tx, worker: WorkerId, most: int = 1000) -> list[HeldRun]:
         Both(
             "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"
             " ORDER BY org_id, id LIMIT :most",
-            "SELECT org_id, id, epoch FROM queue_held(:worker, :most)",
+            "SELECT org_id, id, epoch FROM queue_leased_by(:worker, :most)",
         ),
         {"worker": worker, "most": most},
     )

@@ -24,8 +24,8 @@ class EffectState(StrEnum):
 
 OPEN = (EffectState.INTENT, EffectState.UNKNOWN)
 _COLUMNS = (
-    "effect_key, run_id, change_id, part, batch_key, integration_id, class, state, attempt,"
-    " request_sha256, intent_at, settle_after, message"
+    "write_key, run_id, change_id, part, batch_key, integration_id, idempotency_class, state, attempt,"
+    " request_sha256, intent_at, reconcile_after, message"
 )
 
 
@@ -73,17 +73,18 @@ class EffectOutcome:
 
 
 _INTENT_HEAD = (
-    "INSERT INTO effects (org_id, effect_key, run_id, change_id, part, batch_key, integration_id, class,"
-    " state, epoch, attempt, request_sha256, intent_at, call_deadline_at, settle_after)"
+    "INSERT INTO write_ledger (org_id, write_key, run_id, change_id, part, batch_key, integration_id,"
+    " idempotency_class,"
+    " state, epoch, attempt, request_sha256, intent_at, call_deadline_at, reconcile_after)"
 )
 _INTENT_TAIL = (
-    " ON CONFLICT (org_id, effect_key) DO UPDATE"
-    " SET state = 'intent', epoch = excluded.epoch, attempt = effects.attempt + 1,"
+    " ON CONFLICT (org_id, write_key) DO UPDATE"
+    " SET state = 'intent', epoch = excluded.epoch, attempt = write_ledger.attempt + 1,"
     " batch_key = excluded.batch_key, intent_at = excluded.intent_at,"
-    " call_deadline_at = excluded.call_deadline_at, settle_after = excluded.settle_after"
-    " WHERE effects.state = 'not_sent' AND effects.attempt < 5"
-    " AND effects.request_sha256 = excluded.request_sha256"
-    " RETURNING effect_key"
+    " call_deadline_at = excluded.call_deadline_at, reconcile_after = excluded.reconcile_after"
+    " WHERE write_ledger.state = 'not_sent' AND write_ledger.attempt < 5"
+    " AND write_ledger.request_sha256 = excluded.request_sha256"
+    " RETURNING write_key"
 )
 _INTEND = Both(
     sqlite=_INTENT_HEAD + " SELECT :org, r.value ->> 0, :run, r.value ->> 1, r.value ->> 2, r.value ->> 3,"
@@ -95,16 +96,16 @@ _INTEND = Both(
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _INTENT_TAIL,
 )
 _SETTLE = (
-    "UPDATE effects SET state = r.value ->> 1, message = r.value ->> 2,"
-    " settled_at = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_at ELSE CAST(:now AS bigint) END,"
-    " settled_by = CASE WHEN r.value ->> 1 = 'unknown' THEN settled_by ELSE CAST(:by AS text) END"
+    "UPDATE write_ledger SET state = r.value ->> 1, message = r.value ->> 2,"
+    " resolved_at = CASE WHEN r.value ->> 1 = 'unknown' THEN resolved_at ELSE CAST(:now AS bigint) END,"
+    " resolved_by = CASE WHEN r.value ->> 1 = 'unknown' THEN resolved_by ELSE CAST(:by AS text) END"
     " FROM {rows} AS r"
-    " WHERE org_id = :org AND effect_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
+    " WHERE org_id = :org AND write_key = r.value ->> 0 AND state IN ('intent', 'unknown')"
 )
 _SETTLE_ALL = Both(
     # Without the list of keys SQLite would walk all effects of the organisation.
     sqlite=_SETTLE.replace("{rows}", "json_each(:rows)")
-    + " AND effect_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
+    + " AND write_key IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k)",
     postgresql=_SETTLE.replace("{rows}", "jsonb_array_elements(CAST(:rows AS jsonb))"),
 )
 
@@ -130,7 +131,7 @@ async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequenc
         for intent in intents
     ]
     kept = await tx.all(_INTEND, {"org": org, "run": run, "epoch": epoch, "rows": Json(rows)})
-    return {row["effect_key"] for row in kept}
+    return {row["write_key"] for row in kept}
 
 
 async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
@@ -142,8 +143,8 @@ async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: s
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
     """Looks at an open effect again later."""
     await tx.execute(
-        "UPDATE effects SET settle_after = :until"
-        " WHERE org_id = :org AND effect_key = :key AND state IN ('intent', 'unknown')",
+        "UPDATE write_ledger SET reconcile_after = :until"
+        " WHERE org_id = :org AND write_key = :key AND state IN ('intent', 'unknown')",
         {"org": org, "key": key, "until": until},
     )
 
@@ -151,7 +152,7 @@ async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
     """Every effect of a run."""
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
+        f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
         {"org": org, "run": run},
     )
     return [_effect(row) for row in rows]
@@ -160,7 +161,7 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
 async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
     """The effects of a change, one for each of its parts that was begun."""
     rows = await tx.all(
-        f"SELECT {_COLUMNS} FROM effects WHERE org_id = :org AND change_id = :change ORDER BY part",
+        f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND change_id = :change ORDER BY part",
         {"org": org, "change": change},
     )
     return [_effect(row) for row in rows]
@@ -170,11 +171,11 @@ async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
     """Finished runs that have open effects whose time to be looked at has come; without those put off."""
     rows = await tx.all(
         Both(
-            "SELECT DISTINCT org_id, run_id FROM effects AS e"
-            " WHERE state IN ('intent', 'unknown') AND settle_after <= {now} AND EXISTS"
+            "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
+            " WHERE state IN ('intent', 'unknown') AND reconcile_after <= {now} AND EXISTS"
             " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"
             f"{NOT_PUT_OFF.format(tick='settle', key='e.run_id')} LIMIT :most",
-            "SELECT DISTINCT org_id, run_id FROM queue_settle(:most)",
+            "SELECT DISTINCT org_id, run_id FROM queue_to_reconcile(:most)",
         ),
         {"most": most},
     )
@@ -184,17 +185,17 @@ async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
 def _effect(row: Row) -> Effect:
     integration = row["integration_id"]
     return Effect(
-        key=row["effect_key"],
+        key=row["write_key"],
         run=RunId(row["run_id"]),
         change=ChangeId(row["change_id"]),
         part=row["part"],
         batch_key=row["batch_key"],
         integration=IntegrationId(integration) if integration is not None else None,
-        recovery=Recovery(row["class"]),
+        recovery=Recovery(row["idempotency_class"]),
         state=EffectState(row["state"]),
         attempt=row["attempt"],
         request_sha256=row["request_sha256"],
         intent_at=at(row["intent_at"]),
-        settle_after=at(row["settle_after"]),
+        settle_after=at(row["reconcile_after"]),
         message=row["message"],
     )

@@ -1,0 +1,740 @@
+-- The schema, in one text for both engines. engine/migrate.py replaces the macros in braces by each engine's types:
+-- {id} ULID text, {int} 64-bit, {ms} instant in milliseconds, {json} JSON text, {bool}, {bytes}, {serial} generated key,
+-- {rowless} a table stored in the order of its key, {by_month:column} a table that PostgreSQL partitions by month.
+-- A line that begins with {sqlite} or {postgres} is for that engine alone.
+
+-- Directory: read before the organization is known --------------------------------------------------
+
+CREATE TABLE dir_orgs (
+    org_id {serial},
+    name {text} NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
+    name_norm {text} NOT NULL UNIQUE
+) {strict};
+
+CREATE TABLE dir_clients (
+    client_id {text} PRIMARY KEY CHECK (length(client_id) <= 40),
+    org_id {int} NOT NULL REFERENCES dir_orgs
+) {strict};
+
+CREATE TABLE dir_integrations (
+    integration_id {serial},
+    org_id {int} NOT NULL REFERENCES dir_orgs
+) {strict};
+
+-- Found by the hash of the key in an event's address.
+CREATE TABLE dir_endpoints (
+    endpoint_key_hash {text} PRIMARY KEY CHECK (length(endpoint_key_hash) = 64),
+    org_id {int} NOT NULL REFERENCES dir_orgs,
+    integration_id {int} NOT NULL REFERENCES dir_integrations
+) {strict};
+CREATE INDEX dir_endpoints_of_store ON dir_endpoints (org_id, integration_id);
+
+-- `unclaimed`: created by an invitation that nobody has accepted yet; the first acceptance sets its password.
+CREATE TABLE people (
+    person_id {serial},
+    email {text} NOT NULL,
+    email_norm {text} NOT NULL UNIQUE,
+    username {text} NOT NULL,
+    first_name {text} NOT NULL,
+    last_name {text} NOT NULL,
+    active {bool} NOT NULL,
+    password_hash {text},
+    password_changed_at {ms},
+    created_at {ms} NOT NULL,
+    unclaimed {bool} NOT NULL DEFAULT FALSE
+) {strict};
+
+CREATE TABLE sessions (
+    session_hash {text} PRIMARY KEY CHECK (length(session_hash) = 64),
+    person_id {int} NOT NULL REFERENCES people,
+    org_id {int} REFERENCES dir_orgs,
+    created_at {ms} NOT NULL,
+    seen_at {ms} NOT NULL,
+    ip_text {text} NOT NULL,
+    agent {text} NOT NULL CHECK (length(agent) <= 200)
+) {strict};
+CREATE INDEX sessions_by_person ON sessions (person_id);
+
+CREATE TABLE login_attempts (
+    kind {text} NOT NULL CHECK (kind IN ('client', 'address', 'email', 'sign_in_address')),
+    key_hash {text} NOT NULL,
+    attempts {json} NOT NULL,
+    ends_at {ms} NOT NULL DEFAULT 0,
+    PRIMARY KEY (kind, key_hash)
+) {rowless};
+CREATE INDEX login_attempts_ended ON login_attempts (ends_at);
+
+CREATE TABLE service_keys (
+    key_id {text} PRIMARY KEY,
+    kind {text} NOT NULL CHECK (kind IN ('signing', 'pepper', 'cursor')),
+    wrapped {bytes} NOT NULL,
+    public {json},
+    created_at {ms} NOT NULL,
+    retires_at {ms}
+) {strict};
+
+-- Found by the hash of a link's token.
+CREATE TABLE invitations (
+    token_hash {text} PRIMARY KEY CHECK (length(token_hash) = 64),
+    org_id {int} NOT NULL REFERENCES dir_orgs,
+    person_id {int} NOT NULL REFERENCES people,
+    created_by {int} NOT NULL REFERENCES people,
+    created_at {ms} NOT NULL,
+    expires_at {ms} NOT NULL,
+    used_at {ms}
+) {strict};
+CREATE INDEX invitations_by_person ON invitations (org_id, person_id);
+
+-- A sign-in at a platform between the redirect and the callback; found by the hash of its state, used once.
+CREATE TABLE sign_in_states (
+    state_hash {text} PRIMARY KEY CHECK (length(state_hash) = 64),
+    session_hash {text} NOT NULL CHECK (length(session_hash) = 64),
+    org_id {int} NOT NULL REFERENCES dir_orgs,
+    integration_id {int},
+    name {text} NOT NULL,
+    key_no {int} NOT NULL,
+    verifier_enc {bytes} NOT NULL,
+    expires_at {ms} NOT NULL
+) {strict};
+
+-- Accounts ------------------------------------------------------------------------------------------
+
+CREATE TABLE organizations (
+    org_id {int} NOT NULL PRIMARY KEY REFERENCES dir_orgs,
+    name {text} NOT NULL,
+    zone {text} NOT NULL,
+    automations_on {bool} NOT NULL,
+    send_without_approval {bool} NOT NULL,
+    created_at {ms} NOT NULL
+) {strict};
+
+-- `invited`: has an invitation and has never joined; `active` is false until then.
+CREATE TABLE members (
+    org_id {int} NOT NULL REFERENCES organizations,
+    person_id {int} NOT NULL REFERENCES people,
+    role {text} NOT NULL CHECK (role IN ('member', 'approver', 'owner')),
+    active {bool} NOT NULL,
+    account_active {bool} NOT NULL,
+    email_norm {text} NOT NULL,
+    username_norm {text} NOT NULL,
+    first_name {text} NOT NULL,
+    last_name {text} NOT NULL,
+    added_at {ms} NOT NULL,
+    last_seen_at {ms},
+    invited {bool} NOT NULL DEFAULT FALSE,
+    PRIMARY KEY (org_id, person_id)
+) {rowless};
+CREATE INDEX members_by_email ON members (org_id, email_norm);
+CREATE INDEX members_by_person ON members (person_id);
+
+CREATE TABLE credentials (
+    org_id {int} NOT NULL REFERENCES organizations,
+    client_id {text} NOT NULL,
+    secret_hmac {text} NOT NULL CHECK (length(secret_hmac) = 64),
+    pepper {text} NOT NULL REFERENCES service_keys,
+    enabled {bool} NOT NULL,
+    epoch {int} NOT NULL CHECK (epoch >= 1),
+    label {text} NOT NULL,
+    created_at {ms} NOT NULL,
+    rotated_at {ms},
+    last_login_at {ms},
+    PRIMARY KEY (org_id, client_id)
+) {rowless};
+
+CREATE TABLE audit_log (
+    org_id {int} NOT NULL,
+    id {id} NOT NULL,
+    at {ms} NOT NULL,
+    actor_kind {text} NOT NULL CHECK (actor_kind IN ('person', 'credential', 'service', 'operator')),
+    actor {text},
+    action {text} NOT NULL CHECK (length(action) <= 60),
+    object_kind {text},
+    object_id {text},
+    detail {json} NOT NULL CHECK (length(detail) <= 4096),
+    PRIMARY KEY (org_id, id)
+) {rowless} {by_month:id};
+
+CREATE TABLE idempotency_keys (
+    org_id {int} NOT NULL REFERENCES organizations,
+    kind {text} NOT NULL CHECK (kind IN ('run', 'automation')),
+    key {text} NOT NULL,
+    automation_id {id},
+    object_id {id} NOT NULL,
+    request_sha256 {text} NOT NULL CHECK (length(request_sha256) = 64),
+    created_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, kind, key)
+) {rowless};
+
+-- Connections ---------------------------------------------------------------------------------------
+
+-- `check_at`: when the connection is next checked without a request.
+CREATE TABLE connections (
+    org_id {int} NOT NULL REFERENCES organizations,
+    integration_id {int} NOT NULL,
+    kind {text} NOT NULL,
+    is_store {bool} NOT NULL,
+    name {text} NOT NULL,
+    domain {text},
+    zone {text},
+    currency {text},
+    state {text} NOT NULL CHECK (state IN ('connected', 'needs_reconnecting', 'disconnected')),
+    auth {text} NOT NULL CHECK (auth IN ('user_sign_in', 'service_account', 'key')),
+    account_label {text},
+    granted {json} NOT NULL,
+    version {int} NOT NULL,
+    connected_at {ms} NOT NULL,
+    last_ok_at {ms},
+    last_error {text} CHECK (length(last_error) <= 300),
+    facts {json} NOT NULL,
+    subject {text} NOT NULL,
+    checked_at {ms},
+    check_at {ms} NOT NULL DEFAULT 0,
+    PRIMARY KEY (org_id, integration_id),
+    UNIQUE (org_id, kind, subject)
+) {rowless};
+CREATE INDEX connections_to_check ON connections (check_at) WHERE state = 'connected';
+
+CREATE TABLE org_keys (
+    org_id {int} NOT NULL REFERENCES organizations,
+    key_no {int} NOT NULL,
+    wrapped {bytes} NOT NULL,
+    kek_id {text} NOT NULL,
+    created_at {ms} NOT NULL,
+    retired_at {ms},
+    PRIMARY KEY (org_id, key_no)
+) {rowless};
+
+CREATE TABLE connection_secrets (
+    org_id {int} NOT NULL,
+    integration_id {int} NOT NULL,
+    field {text} NOT NULL CHECK (length(field) <= 40),
+    version {int} NOT NULL,
+    key_no {int} NOT NULL,
+    sealed {bytes} NOT NULL,
+    expires_at {ms},
+    PRIMARY KEY (org_id, integration_id, field),
+    FOREIGN KEY (org_id, integration_id) REFERENCES connections
+) {rowless};
+
+-- Automations and the calendar ----------------------------------------------------------------------
+
+CREATE TABLE automations (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    version {int} NOT NULL CHECK (version >= 1),
+    kind {text} NOT NULL CHECK (kind IN ('template', 'workflow')),
+    template_id {text} NOT NULL,
+    template_version {int} NOT NULL,
+    import_id {id},
+    source {text},
+    platform {text},
+    integration_id {int},
+    store_label {text} NOT NULL,
+    name {text} NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
+    name_folded {text} NOT NULL,
+    state {text} NOT NULL CHECK (state IN ('draft', 'active', 'paused', 'archived')),
+    paused_by {text} CHECK (paused_by IN ('merchant', 'system')),
+    paused_reason {text},
+    inputs {json} NOT NULL,
+    schedule {json} NOT NULL,
+    timezone {text} NOT NULL,
+    spread_minutes {int} NOT NULL CHECK (spread_minutes BETWEEN 0 AND 9),
+    trigger_json {json} NOT NULL,
+    connections {json} NOT NULL,
+    bindings {json} NOT NULL,
+    send_mode {text},
+    plan_version {int},
+    created_at {ms} NOT NULL,
+    updated_at {ms} NOT NULL,
+    created_by {int},
+    created_via {text},
+    api_client_id {text},
+    PRIMARY KEY (org_id, id),
+    CHECK ((state = 'paused') = (paused_by IS NOT NULL)),
+    CHECK ((kind = 'workflow') = (plan_version IS NOT NULL))
+) {rowless};
+CREATE INDEX automations_by_age ON automations (org_id, created_at, id);
+CREATE INDEX automations_by_name ON automations (org_id, name_folded, id);
+CREATE INDEX automations_by_store ON automations (org_id, integration_id);
+
+CREATE TABLE memory (
+    org_id {int} NOT NULL,
+    automation_id {id} NOT NULL,
+    space {text} NOT NULL CHECK (length(space) <= 40),
+    key {text} NOT NULL CHECK (length(key) <= 200),
+    value {json} NOT NULL CHECK (length(value) <= 4096),
+    run_id {id} NOT NULL,
+    updated_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, automation_id, space, key),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {rowless};
+
+CREATE TABLE schedules (
+    org_id {int} NOT NULL,
+    automation_id {id} NOT NULL,
+    next_run_at {ms},
+    next_slot_at {ms},
+    slots_after {ms} NOT NULL,
+    last_run_at {ms},
+    consecutive_failures {int} NOT NULL CHECK (consecutive_failures >= 0),
+    audited_until {ms} NOT NULL,
+    events_dropped {int} NOT NULL DEFAULT 0 CHECK (events_dropped >= 0),
+    events_dropped_at {ms},
+    PRIMARY KEY (org_id, automation_id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {rowless};
+CREATE INDEX schedules_due ON schedules (next_run_at, automation_id) WHERE next_run_at IS NOT NULL;
+CREATE INDEX schedules_next ON schedules (org_id, next_run_at, automation_id);
+CREATE INDEX schedules_audited ON schedules (audited_until, automation_id);
+
+-- The release of the time zone data that computed the stored slots, and the instant it came into use.
+CREATE TABLE time_zone_data (
+    singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
+    version {text} NOT NULL,
+    since {ms} NOT NULL
+) {strict};
+
+CREATE TABLE automation_history (
+    org_id {int} NOT NULL,
+    id {id} NOT NULL,
+    automation_id {id} NOT NULL,
+    at {ms} NOT NULL,
+    action {text} NOT NULL CHECK (action IN ('created', 'changed', 'paused', 'resumed', 'archived', 'restored',
+        'moved', 'skipped', 'unskipped')),
+    version {int} NOT NULL,
+    person_id {int},
+    via {text} NOT NULL CHECK (via IN ('ui', 'api-token', 'service')),
+    api_client_id {text},
+    reason {text} CHECK (length(reason) <= 500),
+    fields {json} NOT NULL,
+    PRIMARY KEY (org_id, id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {rowless};
+CREATE INDEX history_by_automation ON automation_history (org_id, automation_id, id);
+
+-- Without a foreign key on SQLite: an automation is never deleted, and the writer has just read it.
+CREATE TABLE occurrences (
+    org_id {int} NOT NULL,
+    automation_id {id} NOT NULL,
+    slot_at {ms} NOT NULL,
+    run_at {ms} NOT NULL,
+    local_key {text} NOT NULL CHECK (length(local_key) <= 24),
+    state {text} NOT NULL,
+    reason {text},
+    run_id {id},
+    moved_from {ms},
+    version {int} NOT NULL CHECK (version >= 0),
+    by_auditor {bool} NOT NULL,
+    from_edit {bool} NOT NULL,
+    updated_at {ms} NOT NULL,
+    {postgres} FOREIGN KEY (org_id, automation_id) REFERENCES automations,
+    PRIMARY KEY (org_id, automation_id, slot_at),
+    CHECK (CASE state
+        WHEN 'queued' THEN run_id IS NOT NULL AND reason IS NULL
+        WHEN 'pending' THEN run_id IS NULL AND reason IS NULL
+        WHEN 'skipped' THEN run_id IS NULL AND reason IS NOT NULL AND reason IN ('skipped_previous_running',
+            'skipped_waiting_approval', 'skipped_too_late', 'by_merchant')
+        ELSE FALSE END)
+) {rowless};
+CREATE INDEX occurrences_by_time ON occurrences (org_id, run_at);
+{postgres} CREATE INDEX occurrences_of_automation ON occurrences (org_id, automation_id, run_at);
+CREATE INDEX occurrences_pending ON occurrences (org_id, automation_id, run_at) WHERE state = 'pending';
+
+-- Runs ----------------------------------------------------------------------------------------------
+
+CREATE TABLE workers (
+    worker_id {serial},
+    name {text} NOT NULL CHECK (length(name) <= 200),
+    version {text} NOT NULL,
+    state {text} NOT NULL CHECK (state IN ('alive', 'stopping', 'dead')),
+    lease_until {ms} NOT NULL,
+    started_at {ms} NOT NULL,
+    slots {int} NOT NULL
+) {strict};
+CREATE INDEX workers_leases ON workers (lease_until) WHERE state IN ('alive', 'stopping');
+
+CREATE TABLE runs (
+    org_id {int} NOT NULL,
+    id {id} NOT NULL,
+    automation_id {id} NOT NULL,
+    mode {text} NOT NULL CHECK (mode IN ('live', 'test')),
+    status {text} NOT NULL,
+    queue {text} NOT NULL,
+    vt {int} NOT NULL,
+    worker_id {int},
+    epoch {int} NOT NULL CHECK (epoch >= 0),
+    attempt {int} NOT NULL CHECK (attempt >= 1),
+    wake_at {ms},
+    last_seq {int} NOT NULL CHECK (last_seq >= 0),
+    plan_version {int},
+    slot_at {ms},
+    approval_id {id},
+    cancel_at {ms},
+    cancel_code {text},
+    leased_ms {int} NOT NULL,
+    queued_at {ms} NOT NULL,
+    started_at {ms},
+    waiting_since {ms},
+    expires_at {ms},
+    finished_at {ms},
+    automation_name {text} NOT NULL,
+    automation_version {int} NOT NULL,
+    template_id {text} NOT NULL,
+    template_version {int} NOT NULL,
+    started_by {text} NOT NULL CHECK (started_by IN ('schedule', 'event', 'hand')),
+    event_id {id},
+    event_topic {text},
+    event_received_at {ms},
+    idempotency_key {text},
+    created_by {int},
+    created_via {text},
+    api_client_id {text},
+    code {text},
+    message {text},
+    current_step {json},
+    summary {json},
+    result {json} CHECK (length(result) <= 65536),
+    lost_at {ms},
+    PRIMARY KEY (org_id, id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations,
+    CHECK ((queue = 'leased') = (worker_id IS NOT NULL)),
+    CHECK ((queue = 'sleeping') = (wake_at IS NOT NULL)),
+    CHECK ((queue = 'done') = (finished_at IS NOT NULL)),
+    CHECK (CASE queue
+        WHEN 'ready' THEN status = 'queued' OR status = 'running'
+        WHEN 'leased' THEN status = 'running' OR status = 'queued'
+        WHEN 'blocked' THEN status = 'queued'
+        WHEN 'parked' THEN status = 'waiting_approval'
+        WHEN 'sleeping' THEN status = 'running' OR status = 'queued'
+        WHEN 'done' THEN status IN ('succeeded', 'failed', 'refused', 'cancelled', 'expired')
+        ELSE FALSE END)
+) {rowless};
+CREATE INDEX runs_ready ON runs (vt, id) WHERE queue = 'ready';
+CREATE INDEX runs_leased ON runs (worker_id) WHERE queue = 'leased';
+CREATE INDEX runs_queued ON runs (org_id, automation_id, queued_at, id) WHERE status = 'queued';
+CREATE INDEX runs_sleeping ON runs (wake_at) WHERE queue = 'sleeping';
+CREATE INDEX runs_parked ON runs (expires_at) WHERE queue = 'parked';
+CREATE UNIQUE INDEX runs_active ON runs (org_id, automation_id)
+    WHERE mode = 'live' AND queue IN ('ready', 'leased', 'sleeping', 'parked');
+CREATE UNIQUE INDEX runs_of_slot ON runs (org_id, automation_id, slot_at) WHERE slot_at IS NOT NULL;
+CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHERE event_id IS NOT NULL;
+-- Few runs share one instant: PostgreSQL sorts them when it reads, and needs no id in the index.
+{sqlite} CREATE INDEX runs_by_age ON runs (org_id, queued_at, id);
+{postgres} CREATE INDEX runs_by_age ON runs (org_id, queued_at);
+{sqlite} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, queued_at, id);
+{postgres} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, queued_at);
+
+-- Six rows fill a page of SQLite: stored by their key, each new one would split the pages of other runs, so the table
+-- keeps the order in which rows are written. A short output lies in its row there, instead of in step_values.
+CREATE TABLE steps (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    seq {int} NOT NULL CHECK (seq >= 1),
+    name {text} NOT NULL CHECK (length(name) <= 120),
+    iteration {text} NOT NULL CHECK (length(iteration) <= 120),
+    attempt {int} NOT NULL,
+    status {text} NOT NULL CHECK (status IN ('succeeded', 'failed', 'skipped', 'refused', 'held')),
+    finished_at {ms} NOT NULL,
+    changes_total {int} NOT NULL,
+    wire {text} NOT NULL,
+    {sqlite} output {bytes},
+    {sqlite} state {text} CHECK (state IN ('done', 'held', 'skipped', 'failed')),
+    {sqlite} FOREIGN KEY (org_id, run_id) REFERENCES runs,
+    {sqlite} CHECK ((output IS NULL) = (state IS NULL)),
+    PRIMARY KEY (org_id, run_id, seq)
+) {strict} {by_month:run_id};
+
+CREATE TABLE step_values (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    name {text} NOT NULL,
+    iteration {text} NOT NULL,
+    seq {int} NOT NULL,
+    output {bytes} NOT NULL,
+    unknown_paths {json},
+    state {text} NOT NULL CHECK (state IN ('done', 'held', 'skipped', 'failed')),
+    {sqlite} FOREIGN KEY (org_id, run_id) REFERENCES runs,
+    PRIMARY KEY (org_id, run_id, name, iteration)
+) {strict} {by_month:run_id};
+
+CREATE TABLE changes (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    id {id} NOT NULL,
+    seq {int} NOT NULL,
+    name {text} NOT NULL,
+    iteration {text} NOT NULL,
+    position {int} NOT NULL,
+    round {int} NOT NULL CHECK (round >= 0),
+    integration_id {int},
+    object_type {text} NOT NULL,
+    object_id {text},
+    wire {json} NOT NULL,
+    before_json {json} NOT NULL,
+    after_json {json} NOT NULL,
+    parts {json} NOT NULL,
+    item_hash {text} NOT NULL CHECK (length(item_hash) = 64),
+    outcome {text} NOT NULL CHECK (outcome IN ('proposed', 'approved', 'declined', 'applied', 'unchanged',
+        'conflict', 'failed', 'refused_test', 'expired', 'cancelled', 'unknown')),
+    message {text},
+    applied_at {ms},
+    {sqlite} FOREIGN KEY (org_id, run_id) REFERENCES runs,
+    PRIMARY KEY (org_id, run_id, id),
+    UNIQUE (org_id, run_id, name, iteration, position)
+) {rowless} {by_month:run_id};
+CREATE INDEX changes_in_order ON changes (org_id, run_id, seq, position);
+
+-- The write ledger: one row for each remote write, with its intent and its outcome.
+CREATE TABLE write_ledger (
+    org_id {int} NOT NULL,
+    write_key {text} NOT NULL CHECK (length(write_key) = 36),
+    run_id {id} NOT NULL,
+    change_id {id} NOT NULL,
+    part {int} NOT NULL CHECK (part >= 1),
+    batch_key {text},
+    integration_id {int},
+    idempotency_class {text} NOT NULL CHECK (idempotency_class IN ('idempotent', 'readable', 'marked',
+        'at_most_once')),
+    state {text} NOT NULL CHECK (state IN ('intent', 'done', 'refused', 'conflict', 'unknown', 'not_sent')),
+    epoch {int} NOT NULL,
+    attempt {int} NOT NULL CHECK (attempt BETWEEN 1 AND 5),
+    request_sha256 {text} NOT NULL CHECK (length(request_sha256) = 64),
+    intent_at {ms} NOT NULL,
+    call_deadline_at {ms} NOT NULL,
+    reconcile_after {ms} NOT NULL,
+    resolved_at {ms},
+    resolved_by {text} CHECK (resolved_by IN ('call', 'read_back', 'marker', 'person')),
+    message {text},
+    remote_ref {text} CHECK (length(remote_ref) <= 200),
+    PRIMARY KEY (org_id, write_key),
+    UNIQUE (org_id, change_id, part),
+    FOREIGN KEY (org_id, run_id) REFERENCES runs
+) {rowless};
+CREATE INDEX write_ledger_open ON write_ledger (org_id, run_id) WHERE state IN ('intent', 'unknown');
+CREATE INDEX write_ledger_of_batch ON write_ledger (org_id, run_id, batch_key);
+CREATE INDEX write_ledger_to_reconcile ON write_ledger (reconcile_after) WHERE state IN ('intent', 'unknown');
+
+-- Without a foreign key: an approval outlives its run.
+CREATE TABLE approvals (
+    org_id {int} NOT NULL,
+    id {id} NOT NULL,
+    run_id {id} NOT NULL,
+    automation_id {id} NOT NULL,
+    integration_id {int},
+    round {int} NOT NULL,
+    kind {text} NOT NULL CHECK (kind IN ('changes', 'sends')),
+    version {int} NOT NULL CHECK (version >= 1),
+    status {text} NOT NULL CHECK (status IN ('pending', 'approved', 'partly_approved', 'rejected', 'expired',
+        'superseded', 'cancelled')),
+    change_hash {text} NOT NULL CHECK (length(change_hash) = 64),
+    counts {json} NOT NULL,
+    warnings {json} NOT NULL,
+    created_at {ms} NOT NULL,
+    expires_at {ms} NOT NULL,
+    decided_at {ms},
+    decided_by {int},
+    session_hash {text},
+    comment {text} CHECK (length(comment) <= 500),
+    excluded_changes {json},
+    PRIMARY KEY (org_id, id),
+    CHECK ((status IN ('approved', 'partly_approved', 'rejected')) = (decided_by IS NOT NULL))
+) {rowless};
+-- Each row is in one of the two unique indexes.
+CREATE UNIQUE INDEX approvals_pending ON approvals (org_id, run_id) WHERE status = 'pending';
+CREATE UNIQUE INDEX approvals_of_round ON approvals (org_id, run_id, round) WHERE status <> 'pending';
+{sqlite} CREATE INDEX approvals_by_end ON approvals (org_id, expires_at, id);
+{postgres} CREATE INDEX approvals_by_end ON approvals (org_id, expires_at);
+
+-- Virtual time stamps (`vt`) that share workers fairly among organizations.
+CREATE TABLE fairness_orgs (
+    org_id {int} NOT NULL PRIMARY KEY REFERENCES dir_orgs,
+    last_vt {int} NOT NULL
+) {strict};
+
+CREATE TABLE fairness_clock (
+    singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
+    vt {int} NOT NULL
+) {strict};
+INSERT INTO fairness_clock (singleton, vt) VALUES (1, 0);
+
+-- Rows that a periodic task failed with: how often, and until when they are deferred.
+CREATE TABLE deferred_rows (
+    task {text} NOT NULL,
+    key {text} NOT NULL,
+    failures {int} NOT NULL,
+    not_before {ms} NOT NULL,
+    message {text} NOT NULL,
+    last_failed_at {ms} NOT NULL,
+    PRIMARY KEY (task, key)
+) {rowless};
+
+CREATE TABLE service_stats (
+    singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
+    minutes {json} NOT NULL,
+    oldest_due_at {ms},
+    written_at {ms} NOT NULL
+) {strict};
+
+-- Store events --------------------------------------------------------------------------------------
+
+-- The automations that a canonical topic of a store starts; a row exists only while its automation is active.
+CREATE TABLE automation_topics (
+    org_id {int} NOT NULL REFERENCES organizations,
+    integration_id {int} NOT NULL,
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 80),
+    automation_id {id} NOT NULL,
+    PRIMARY KEY (org_id, integration_id, topic, automation_id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {rowless};
+CREATE INDEX automation_topics_of ON automation_topics (org_id, automation_id);
+
+-- A store that sends events: when its subscriptions are checked next. `topics_revision` counts changes of the topics
+-- that its automations need.
+CREATE TABLE listeners (
+    org_id {int} NOT NULL REFERENCES organizations,
+    integration_id {int} NOT NULL,
+    next_at {ms} NOT NULL,
+    checked_at {ms},
+    topics_revision {int} NOT NULL DEFAULT 0,
+    tries {int} NOT NULL DEFAULT 0,
+    PRIMARY KEY (org_id, integration_id),
+    FOREIGN KEY (org_id, integration_id) REFERENCES connections
+) {rowless};
+CREATE INDEX listeners_due ON listeners (next_at);
+
+-- A subscription at the store, by its native topic; several canonical topics may share one.
+CREATE TABLE subscriptions (
+    org_id {int} NOT NULL,
+    integration_id {int} NOT NULL,
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 80),
+    state {text} NOT NULL CHECK (state IN ('requested', 'active', 'failed')),
+    remote_id {text},
+    reason {text} CHECK (length(reason) <= 300),
+    unused_since {ms},
+    repairs {int} NOT NULL DEFAULT 0,
+    repairs_since {ms},
+    PRIMARY KEY (org_id, integration_id, topic),
+    FOREIGN KEY (org_id, integration_id) REFERENCES listeners
+) {rowless};
+
+-- Whether the store delivers a canonical topic, as shown with the automations it starts. Objects modified before
+-- `active_since` start no run.
+CREATE TABLE topic_deliveries (
+    org_id {int} NOT NULL,
+    integration_id {int} NOT NULL,
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 80),
+    state {text} NOT NULL CHECK (state IN ('pending', 'active', 'failed')),
+    reason {text} CHECK (length(reason) <= 300),
+    active_since {ms},
+    PRIMARY KEY (org_id, integration_id, topic),
+    FOREIGN KEY (org_id, integration_id) REFERENCES listeners
+) {rowless};
+
+-- Catch-up of one type of object of a store: since when, up to which instant, and the initial fill.
+CREATE TABLE catch_ups (
+    org_id {int} NOT NULL,
+    integration_id {int} NOT NULL,
+    object_type {text} NOT NULL CHECK (length(object_type) BETWEEN 1 AND 40),
+    since {ms} NOT NULL,
+    fill {text} NOT NULL CHECK (fill IN ('none', 'pending', 'done')),
+    read_until {ms} NOT NULL,
+    ids_compared_at {ms} NOT NULL,
+    next_at {ms} NOT NULL,
+    tries {int} NOT NULL DEFAULT 0,
+    PRIMARY KEY (org_id, integration_id, object_type),
+    FOREIGN KEY (org_id, integration_id) REFERENCES listeners
+) {rowless};
+CREATE INDEX catch_ups_due ON catch_ups (next_at);
+
+CREATE TABLE events (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    integration_id {int} NOT NULL,
+    dedupe_key {text} NOT NULL CHECK (length(dedupe_key) = 64),
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 80),
+    polled {bool} NOT NULL,
+    received_at {ms} NOT NULL,
+    occurred_at {ms},
+    bytes {int} NOT NULL,
+    oversize {bool} NOT NULL,
+    state {text} NOT NULL CHECK (state IN ('new', 'matched', 'poison')),
+    tries {int} NOT NULL DEFAULT 0,
+    not_before {ms} NOT NULL,
+    pointer {json},
+    PRIMARY KEY (org_id, id),
+    UNIQUE (org_id, integration_id, dedupe_key)
+) {rowless};
+CREATE INDEX events_new ON events (not_before, id) WHERE state = 'new';
+CREATE INDEX events_poison ON events (org_id, id) WHERE state = 'poison';
+
+CREATE TABLE event_bodies (
+    org_id {int} NOT NULL,
+    event_id {id} NOT NULL,
+    body {bytes} NOT NULL,
+    PRIMARY KEY (org_id, event_id)
+) {strict} {by_month:event_id};
+
+-- The last state of an object, from which topics are derived; `delivered` holds, for each topic, the modified time up
+-- to which it was delivered.
+CREATE TABLE last_seen (
+    org_id {int} NOT NULL REFERENCES organizations,
+    integration_id {int} NOT NULL,
+    object_type {text} NOT NULL,
+    object_id {text} NOT NULL,
+    fields {json} NOT NULL CHECK (length(fields) <= 2048),
+    modified_at {ms},
+    seen_at {ms} NOT NULL,
+    delivered {json} NOT NULL DEFAULT '{}',
+    PRIMARY KEY (org_id, integration_id, object_type, object_id)
+) {rowless};
+
+-- Recent changes of an automation: their echo starts no run of the same automation. `set_modified_at`: whether the
+-- write itself set the object's modified time.
+CREATE TABLE own_changes (
+    org_id {int} NOT NULL REFERENCES organizations,
+    integration_id {int} NOT NULL,
+    object_type {text} NOT NULL,
+    object_id {text} NOT NULL,
+    automation_id {id} NOT NULL,
+    run_id {id} NOT NULL,
+    applied_at {ms} NOT NULL,
+    modified_at {ms},
+    set_modified_at {bool} NOT NULL,
+    by_event {bool} NOT NULL,
+    PRIMARY KEY (org_id, integration_id, object_type, object_id, automation_id, run_id)
+) {rowless};
+CREATE INDEX own_changes_by_age ON own_changes (applied_at);
+
+-- Imports -------------------------------------------------------------------------------------------
+
+CREATE TABLE imports (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    source {text} NOT NULL CHECK (source IN ('workflow_tool', 'store_flow')),
+    name {text} NOT NULL CHECK (length(name) BETWEEN 1 AND 120),
+    sha256 {text} NOT NULL CHECK (length(sha256) = 64),
+    bytes {int} NOT NULL CHECK (bytes >= 0),
+    supported {int} NOT NULL CHECK (supported IN (0, 1)),
+    content {bytes} NOT NULL,
+    plan {bytes} NOT NULL,
+    report {text} NOT NULL,
+    created_at {ms} NOT NULL,
+    created_by {int},
+    created_via {text},
+    api_client_id {text},
+    PRIMARY KEY (org_id, id),
+    UNIQUE (org_id, source, sha256)
+) {strict};
+CREATE INDEX imports_newest ON imports (org_id, created_at, id);
+
+-- A run reads the plan of its own version; after set-up only the bindings of its steps change.
+CREATE TABLE plans (
+    org_id {int} NOT NULL REFERENCES organizations,
+    automation_id {id} NOT NULL,
+    plan_version {int} NOT NULL CHECK (plan_version >= 1),
+    plan {bytes} NOT NULL,
+    sha256 {text} NOT NULL CHECK (length(sha256) = 64),
+    created_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, automation_id, plan_version),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {strict};

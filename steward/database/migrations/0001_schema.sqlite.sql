@@ -1,0 +1,46 @@
+-- What SQLite alone has: append-only guards and the planner's statistics.
+
+CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log BEGIN
+    SELECT RAISE(ABORT, 'audit_log is append-only');
+END;
+CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log BEGIN
+    SELECT RAISE(ABORT, 'audit_log is append-only');
+END;
+-- Retention removes `output` and `state`; nothing else of a step changes.
+CREATE TRIGGER steps_no_update BEFORE UPDATE OF org_id, run_id, seq, name, iteration, attempt, status, finished_at,
+    changes_total, wire ON steps BEGIN
+    SELECT RAISE(ABORT, 'steps is append-only');
+END;
+
+-- Fixed statistics of a busy service. Without them SQLite takes every table for small and walks an organization's
+-- whole history where a narrow index is at hand. Each text: rows, then rows that share the first column of the
+-- index, the first two, and so on.
+ANALYZE sqlite_schema;
+INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
+    ('approvals', 'approvals', '200000 20000 1'),
+    ('approvals', 'approvals_by_end', '200000 20000 2 1'),
+    ('approvals', 'approvals_of_round', '200000 20000 1 1'),
+    ('approvals', 'approvals_pending', '2000 200 1'),
+    ('automations', 'automations', '1000 100 1'),
+    ('automations', 'automations_by_age', '1000 100 2 1'),
+    ('automations', 'automations_by_name', '1000 100 2 1'),
+    ('automations', 'automations_by_store', '1000 100 50'),
+    ('occurrences', 'occurrences', '1000000 100000 1000 1'),
+    ('occurrences', 'occurrences_by_time', '1000000 100000 2'),
+    ('occurrences', 'occurrences_pending', '1000 100 5 1'),
+    ('runs', 'runs', '1000000 100000 1'),
+    ('runs', 'runs_by_age', '1000000 100000 2 1'),
+    ('runs', 'runs_leased', '50 20'),
+    ('runs', 'runs_of_automation', '1000000 100000 1000 2 1'),
+    ('runs', 'runs_of_slot', '1000000 100000 1000 1'),
+    ('runs', 'runs_of_event', '100000 10000 1000 1'),
+    ('runs', 'runs_active', '2000 200 1'),
+    ('runs', 'runs_parked', '1000 2'),
+    ('runs', 'runs_queued', '2000 200 10 1 1'),
+    ('runs', 'runs_ready', '1000 2 1'),
+    ('runs', 'runs_sleeping', '1000 2'),
+    ('schedules', 'schedules', '1000 100 1'),
+    ('schedules', 'schedules_audited', '1000 2 1'),
+    ('schedules', 'schedules_due', '1000 2 1'),
+    ('schedules', 'schedules_next', '1000 100 2 1'),
+    ('steps', 'sqlite_autoindex_steps_1', '5000000 500000 5 1');

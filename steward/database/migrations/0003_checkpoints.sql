@@ -1,1 +1,0 @@
--- Checkpoints that are ready together, in one call; only PostgreSQL needs more than its tables.

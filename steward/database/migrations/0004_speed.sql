@@ -1,1 +1,0 @@
--- What both engines gain for speed is in the code; PostgreSQL's functions are in the file beside this one.

@@ -1,1 +1,0 @@
--- PostgreSQL's walls alone change: see the file beside this one.

@@ -1,1 +1,0 @@
--- Figures of the work in hand, for the operator; only PostgreSQL needs more than its tables.

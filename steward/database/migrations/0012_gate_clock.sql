@@ -1,1 +1,0 @@
--- Whether a token or session is in time is judged by PostgreSQL's own clock: see the file beside this one.

@@ -1,1 +1,0 @@
--- Rows a tick has put off are left out where they are selected; only PostgreSQL keeps those statements here.

@@ -1,4 +1,0 @@
--- Inputs are JSON without blanks, and a quotation mark inside a text is escaped: what is replaced is a member.
-UPDATE automations
-SET inputs = replace(replace(inputs, ',"vendors":[]', ''), ',"types":[]', '')
-WHERE template_id = 'tag-products-by-rule';
