@@ -59,10 +59,10 @@ class Outcome(StrEnum):
 class Recovery(StrEnum):
     """How an interrupted write of an operation is reconciled (its idempotency class)."""
 
-    IDEMPOTENT = "idempotent"
+    KEYED = "idempotent"
     READABLE = "readable"
     MARKED = "marked"
-    AT_MOST_ONCE = "at_most_once"
+    BLIND = "at_most_once"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Posting:
 
     name: str = "teams.post"
     action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
+    recovery: Recovery = Recovery.BLIND
     guard: Guard = Guard.REREAD
     reversible: bool = False
 

@@ -33,7 +33,7 @@ class Sending:
 
     name: str = "http.send"
     action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
+    recovery: Recovery = Recovery.BLIND
     guard: Guard = Guard.REREAD
     reversible: bool = False
 
