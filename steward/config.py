@@ -171,10 +171,10 @@ def _master_key(text: str) -> tuple[str, bytes]:
 
 def _items(text: str, item: Callable[[str], T]) -> tuple[T, ...]:
     """The items of a comma separated list, each once; an empty text is an empty list."""
-    found = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
-    if len(set(found)) != len(found):
+    items = tuple(item(part.strip()) for part in text.split(",")) if text.strip() else ()
+    if len(set(items)) != len(items):
         raise ValueError
-    return found
+    return items
 
 
 def _list_of(words: str, item: Callable[[str], T]) -> Form:
@@ -182,10 +182,10 @@ def _list_of(words: str, item: Callable[[str], T]) -> Form:
 
 
 def _master_keys(text: str) -> tuple[tuple[str, bytes], ...]:
-    found = _items(text, _master_key)
-    if not found or len({name for name, _ in found}) != len(found):
+    keys = _items(text, _master_key)
+    if not keys or len({name for name, _ in keys}) != len(keys):
         raise ValueError
-    return found
+    return keys
 
 
 _ENVIRONMENT = Form("production, demo or test", _environment)
@@ -330,8 +330,8 @@ class Settings:
 
 
 def _known(setting: "Field[Any]") -> Known:
-    known: Known = setting.metadata["known"]
-    return known
+    spec: Known = setting.metadata["known"]
+    return spec
 
 
 def _variable(name: str) -> str:
@@ -386,8 +386,8 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
 
 def _given(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
     """The text of one setting: its variable, the file it names, or its default."""
-    name, known = _variable(setting.name), _known(setting)
-    text, file = environ.get(name), environ.get(f"{name}_FILE") if known.secret else None
+    name, spec = _variable(setting.name), _known(setting)
+    text, file = environ.get(name), environ.get(f"{name}_FILE") if spec.secret else None
     if text is not None and file is not None:
         raise ValueError(f"{name} and {name}_FILE are both given; give one of them.")
     if file is not None:
@@ -395,7 +395,7 @@ def _given(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
             return Path(file).read_text("utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{name}_FILE must be the path of a readable text file.") from error
-    return known.default if text is None else text
+    return spec.default if text is None else text
 
 
 def _rules(settings: Settings) -> list[str]:
@@ -450,18 +450,18 @@ def read_env_file(path: Path) -> dict[str, str]:
         lines = path.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([f"{path} must be a readable text file."]) from error
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         match = re.fullmatch(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*", line)
-        if match is None or match[1] in found:
+        if match is None or match[1] in variables:
             raise SettingsError([f"{path}, line {number}: must be NAME=value, each name once."])
         value = match[2]
         if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
             value = value[1:-1]
-        found[match[1]] = value
-    return found
+        variables[match[1]] = value
+    return variables
 
 
 def settings_page() -> str:
@@ -477,10 +477,8 @@ def settings_page() -> str:
         "| - | - | - | - |",
     ]
     for setting in fields(Settings):
-        known = _known(setting)
-        default = "unset" if known.default is None else f"`{known.default}`" if known.default else "empty"
-        mark = " (S)" if known.secret else ""
-        lines.append(
-            f"| {_variable(setting.name)}{mark} | {known.form.words} | {default} | {known.meaning} |"
-        )
+        spec = _known(setting)
+        default = "unset" if spec.default is None else f"`{spec.default}`" if spec.default else "empty"
+        mark = " (S)" if spec.secret else ""
+        lines.append(f"| {_variable(setting.name)}{mark} | {spec.form.words} | {default} | {spec.meaning} |")
     return "\n".join(lines) + "\n"

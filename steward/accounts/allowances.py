@@ -19,16 +19,16 @@ class Windows:
         self._minute = -1
         self._used: dict[Window, int] = {}
 
-    def take(self, now: datetime, wanted: Sequence[tuple[Window, int]]) -> bool:
+    def take(self, now: datetime, limits: Sequence[tuple[Window, int]]) -> bool:
         """Counts a call in every window, or in none when one is full; whether it was counted."""
         minute = ms(now) // _MINUTE_MS
         if minute != self._minute:
             self._minute, self._used = minute, {}
         used = self._used
-        for window, most in wanted:
-            if used.get(window, 0) >= most:
+        for window, limit in limits:
+            if used.get(window, 0) >= limit:
                 return False
-        for window, _ in wanted:
+        for window, _ in limits:
             used[window] = used.get(window, 0) + 1
         return True
 
@@ -40,5 +40,5 @@ def spent(now: datetime) -> RateLimited:
 
 def seconds_to_next_minute(now: datetime) -> int:
     """Whole seconds to the next window, rounded up, at least 1."""
-    left = _MINUTE_MS - ms(now) % _MINUTE_MS
-    return max(1, -(-left // 1000))
+    remaining_ms = _MINUTE_MS - ms(now) % _MINUTE_MS
+    return max(1, -(-remaining_ms // 1000))

@@ -17,10 +17,10 @@ def hashed(text: str) -> str:
 
 async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, most: int) -> None:
     """Counts one attempt under every key. Raises RateLimited, counting nothing, when one is full."""
-    kept = {kind: hashed(key) for kind, key in keys.items()}
+    key_hashes = {kind: hashed(key) for kind, key in keys.items()}
 
     async def act(tx: Tx) -> int | None:
-        return await limits.attempt(tx, kept, most)
+        return await limits.attempt(tx, key_hashes, most)
 
     wait = await engine.write(now, act)
     if wait is not None:

@@ -31,20 +31,20 @@ class Erased:
     subscriptions: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def people_named(tx: Tx, given: str) -> list[Person]:
+async def people_named(tx: Tx, id_or_email: str) -> list[Person]:
     """Returns the account with this id or e-mail address, then the open invitations of the same address.
 
     An invitation is a person of its own until it is accepted. Raises NotFound.
     """
-    asked = [person for person in await people.invited(tx) if folded(person.email) == folded(given)]
+    invited = [person for person in await people.invited(tx) if folded(person.email) == folded(id_or_email)]
     try:
-        person = await accounts.resolve(tx, given)
+        person = await accounts.resolve(tx, id_or_email)
     except NotFound:
-        if not asked:
+        if not invited:
             raise
-        return asked
-    same = [one for one in await people.invited(tx) if folded(one.email) == folded(person.email)]
-    return [person, *(one for one in same if one.id != person.id)]
+        return invited
+    same = [other for other in await people.invited(tx) if folded(other.email) == folded(person.email)]
+    return [person, *(other for other in same if other.id != person.id)]
 
 
 async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
@@ -73,23 +73,23 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
     holds ids alone. People who belong to no other organisation are anonymised. Interrupted, it can be
     repeated.
     """
-    found = Erased(erased_name(org))
+    erased = Erased(erased_name(org))
 
     async def close(tx: Tx) -> None:
-        found.subscriptions = await erasing.subscriptions_of(tx, org)
+        erased.subscriptions = await erasing.subscriptions_of(tx, org)
         await erasing.close(tx, org)
 
     await engine.write(clock.now(), close, org=org)
     while removed := await engine.write(clock.now(), lambda tx: erasing.remove_runs(tx, org, RUNS), org=org):
-        found.removed["runs"] += removed
+        erased.removed["runs"] += removed
     for person in await engine.read(clock.now(), lambda tx: erasing.people_of(tx, org), org=org):
-        found.people += await engine.write(
+        erased.people += await engine.write(
             clock.now(), partial(_anonymise_unless_elsewhere, org=org, person=person), org=org
         )
     for table in erasing.TABLES:
-        await _empty(engine, clock, org, table, found)
-    await engine.write(clock.now(), lambda tx: _finish(tx, org, found), org=org)
-    return found
+        await _empty(engine, clock, org, table, erased)
+    await engine.write(clock.now(), lambda tx: _finish(tx, org, erased), org=org)
+    return erased
 
 
 def erased_name(org: OrgId) -> str:
@@ -97,12 +97,12 @@ def erased_name(org: OrgId) -> str:
     return f"Erased organisation {org}"
 
 
-async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, found: Erased) -> None:
+async def _empty(engine: Engine, clock: Clock, org: OrgId, table: str, erased: Erased) -> None:
     async def act(tx: Tx) -> int:
         return await erasing.remove_some(tx, org, table, ROWS)
 
     while removed := await engine.write(clock.now(), act, org=org):
-        found.removed[table] += removed
+        erased.removed[table] += removed
 
 
 async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> bool:
@@ -116,16 +116,16 @@ async def _anonymise_unless_elsewhere(tx: Tx, org: OrgId, person: PersonId) -> b
     return True
 
 
-async def _finish(tx: Tx, org: OrgId, found: Erased) -> None:
+async def _finish(tx: Tx, org: OrgId, erased: Erased) -> None:
     await erasing.forget_calls(tx, org)
-    await erasing.anonymise_organization(tx, org, found.name, folded_name(found.name))
-    counts = {table: found.removed[table] for table in ("automations", "runs", "approvals", "events")}
+    await erasing.anonymise_organization(tx, org, erased.name, folded_name(erased.name))
+    counts = {table: erased.removed[table] for table in ("automations", "runs", "approvals", "events")}
     entry = audit.Entry(
         "operator",
         "organization_erased",
         object_kind="organization",
         object_id=str(org),
-        detail={**counts, "people": found.people},
+        detail={**counts, "people": erased.people},
     )
     await audit.record(tx, org, entry)
 

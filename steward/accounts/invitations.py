@@ -175,8 +175,10 @@ async def accept(tx: Tx, accepting: Accepting, *, address: str, agent: str) -> O
         person = accepting.account.person.id
         await _hand_over(tx, invitation, person)
     await _join(tx, invitation, person)
-    found = await memberships(tx, person)
-    return await open_for(tx, person, found, org=invitation.org, address=address, agent=agent)
+    organizations_of_person = await memberships(tx, person)
+    return await open_for(
+        tx, person, organizations_of_person, org=invitation.org, address=address, agent=agent
+    )
 
 
 async def _make_account(tx: Tx, person: PersonId, accepting: Accepting) -> None:
@@ -237,10 +239,10 @@ async def _offered(tx: Tx, invitation: Invitation) -> Offer | None:
 
 def _check_new(ask: AcceptAsk, offer: Offer) -> None:
     faults: dict[str, list[str]] = {}
-    for field, given in (("first_name", ask.first_name), ("last_name", ask.last_name)):
-        if not given:
+    for field, name in (("first_name", ask.first_name), ("last_name", ask.last_name)):
+        if not name:
             faults[field] = ["This field is required for a new account."]
-        elif not given.isprintable():
+        elif not name.isprintable():
             faults[field] = ["Leave out characters that cannot be seen."]
     fault = new_password_fault(ask.password, offer.email, [offer.organization.name])
     if fault is not None:

@@ -126,8 +126,8 @@ async def open_ring(
 
 async def refresh(engine: Engine, now: datetime, ring: KeyRing) -> None:
     """Reads the keys anew."""
-    found = await engine.read(now, keys.every)
-    ring.held.unwrapped = _unwrapped(ring, found, now)
+    stored_keys = await engine.read(now, keys.every)
+    ring.held.unwrapped = _unwrapped(ring, stored_keys, now)
     ring.held.read_at = now
 
 
@@ -188,14 +188,14 @@ async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
 
 async def openable(tx: Tx, masters: Sequence[MasterKey]) -> int:
     """How many service keys there are. Raises CannotOpen when one cannot be opened."""
-    found = await keys.every(tx)
-    for key in found:
+    stored_keys = await keys.every(tx)
+    for key in stored_keys:
         _opened(key.wrapped, key.key_id, masters)
-    return len(found)
+    return len(stored_keys)
 
 
-def _unwrapped(ring: KeyRing, found: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
-    live = [key for key in found if key.retires_at is None or key.retires_at > now]
+def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
+    live = [key for key in stored_keys if key.retires_at is None or key.retires_at > now]
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
     signing = [key for key in live if key.kind == "signing"]
     current = [key.key_id for key in signing if key.retires_at is None]

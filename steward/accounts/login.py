@@ -63,8 +63,10 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginAsk) -> 
     """
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:
-        found = [await _candidate(tx, client_id, secret, ask.email) for client_id, secret in ask.readings]
-        return found, await keys.newest_signing(tx)
+        candidates = [
+            await _candidate(tx, client_id, secret, ask.email) for client_id, secret in ask.readings
+        ]
+        return candidates, await keys.newest_signing(tx)
 
     candidates, newest = await engine.read(now, look, small=True)
     if newest != ring.kid:
@@ -95,8 +97,8 @@ async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candid
 def _is_good(candidate: _Candidate, ask: LoginAsk, ring: KeyRing) -> bool:
     record = candidate.record
     pepper = ring.pepper(record.pepper) if record else None
-    kept = bytes.fromhex(record.secret_hmac) if record and pepper else _NO_HASH
-    is_secret = secrets.matches(candidate.secret, pepper or _NO_PEPPER, kept)
+    secret_hash = bytes.fromhex(record.secret_hmac) if record and pepper else _NO_HASH
+    is_secret = secrets.matches(candidate.secret, pepper or _NO_PEPPER, secret_hash)
     if record is None or pepper is None:
         return False
     checks = (

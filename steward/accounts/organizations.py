@@ -42,7 +42,7 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
     if org is None:
         raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
     await tx.enter([org])
-    made = Organization(
+    organization = Organization(
         id=org,
         name=name,
         zone=ask.zone,
@@ -50,28 +50,28 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
         send_without_approval=True,  # contract 2.3: on by default
         created_at=tx.now,
     )
-    await organizations.insert(tx, org, made)
+    await organizations.insert(tx, org, organization)
     await audit.record(tx, org, _entry("organization_created", org))
-    return made
+    return organization
 
 
 async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
     """Switches automations on or off, from the next call on. Raises NotFound."""
     await tx.enter([org])
-    found = await organizations.get(tx, org)
-    if found is None or await organizations.switch(tx, org, automations_on) == 0:
+    organization = await organizations.get(tx, org)
+    if organization is None or await organizations.switch(tx, org, automations_on) == 0:
         raise NotFound(f"There is no organisation {org}.")
     action = "automations_switched_on" if automations_on else "automations_switched_off"
     await audit.record(tx, org, _entry(action, org))
-    return replace(found, automations_on=automations_on)
+    return replace(organization, automations_on=automations_on)
 
 
 async def get(tx: Tx, org: OrgId) -> Organization:
     """The organisation. Raises NotFound."""
-    found = await organizations.get(tx, org)
-    if found is None:
+    organization = await organizations.get(tx, org)
+    if organization is None:
         raise NotFound
-    return found
+    return organization
 
 
 async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
@@ -82,7 +82,7 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
     """
     await organizations.lock(tx, actor.org)
     before = await get(tx, actor.org)
-    wanted = replace(
+    changed_organization = replace(
         before,
         name=before.name if ask.name is None else ask.name,
         zone=before.zone if ask.zone is None else ask.zone,
@@ -91,12 +91,12 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
         ),
     )
     faults: dict[str, list[str]] = {}
-    if zones.zone(wanted.zone) is None and wanted.zone != before.zone:
+    if zones.zone(changed_organization.zone) is None and changed_organization.zone != before.zone:
         faults["timezone"] = [zones.NO_SUCH_ZONE]
-    if not wanted.name.isprintable():
+    if not changed_organization.name.isprintable():
         faults["name"] = ["Leave out characters that cannot be seen."]
-    elif wanted.name != before.name and not await organizations.rename(
-        tx, actor.org, wanted.name, folded_name(wanted.name)
+    elif changed_organization.name != before.name and not await organizations.rename(
+        tx, actor.org, changed_organization.name, folded_name(changed_organization.name)
     ):
         faults["name"] = ["Another organisation of this service has this name. Choose another."]
     if faults:
@@ -104,11 +104,14 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
     changed = [
         field
         for field in ("name", "zone", "send_without_approval")
-        if getattr(wanted, field) != getattr(before, field)
+        if getattr(changed_organization, field) != getattr(before, field)
     ]
     if changed:
         await organizations.save_settings(
-            tx, actor.org, zone=wanted.zone, send_without_approval=wanted.send_without_approval
+            tx,
+            actor.org,
+            zone=changed_organization.zone,
+            send_without_approval=changed_organization.send_without_approval,
         )
         entry = audit.Entry(
             "person",
@@ -117,31 +120,31 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
             object_kind="organization",
             object_id=str(actor.org),
             # The record is for good and outlives the organisation, so it does not hold its name.
-            detail={field: field == "name" or getattr(wanted, field) for field in changed},
+            detail={field: field == "name" or getattr(changed_organization, field) for field in changed},
         )
         await audit.record(tx, actor.org, entry)
-    return wanted
+    return changed_organization
 
 
-async def resolve(tx: Tx, given: str) -> OrgId:
+async def resolve(tx: Tx, id_or_name: str) -> OrgId:
     """The organisation an operator names by its id or its exact name. Raises NotFound."""
-    named = await organizations.named(tx, given)
+    named = await organizations.named(tx, id_or_name)
     if named is not None:
         return named
-    if given.isascii() and given.isdigit():
-        org = OrgId(int(given))
+    if id_or_name.isascii() and id_or_name.isdigit():
+        org = OrgId(int(id_or_name))
         await tx.enter([org])
         if await organizations.get(tx, org) is not None:
             return org
-    raise NotFound(f"There is no organisation {given!r}. Give its id or its exact name.")
+    raise NotFound(f"There is no organisation {id_or_name!r}. Give its id or its exact name.")
 
 
 async def every(tx: Tx) -> list[Organization]:
     """All organisations, in the order they were made."""
     orgs = await organizations.every(tx)
     await tx.enter(orgs)
-    found = [await organizations.get(tx, org) for org in orgs]
-    return [organization for organization in found if organization is not None]
+    rows = [await organizations.get(tx, org) for org in orgs]
+    return [organization for organization in rows if organization is not None]
 
 
 def _entry(action: str, org: OrgId) -> audit.Entry:

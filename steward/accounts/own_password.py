@@ -44,18 +44,20 @@ async def prepare(
     async def look(tx: Tx) -> tuple[people.Known | None, tuple[Membership, ...]]:
         return await people.known(tx, person.id), await memberships(tx, person.id)
 
-    known, found = await engine.read(now, look)
-    if known is None:
+    account, memberships_of_person = await engine.read(now, look)
+    if account is None:
         raise Unauthenticated
     faults: dict[str, list[str]] = {}
-    if not await hashing.verify(current, known.password_hash):
+    if not await hashing.verify(current, account.password_hash):
         faults["current_password"] = ["This is not your password."]
-    fault = new_password_fault(wanted, person.email, [each.organization_name for each in found])
+    fault = new_password_fault(
+        wanted, person.email, [membership.organization_name for membership in memberships_of_person]
+    )
     if fault is not None:
         faults["new_password"] = [fault]
     if faults:
         raise ValidationFailed(errors=faults)
-    return Renewed(known.password_hash, await hashing.hash(wanted))
+    return Renewed(account.password_hash, await hashing.hash(wanted))
 
 
 async def change(tx: Tx, session: Session, renewed: Renewed) -> Opened:
@@ -65,15 +67,15 @@ async def change(tx: Tx, session: Session, renewed: Renewed) -> Opened:
     """
     person = session.person.id
     await people.lock(tx, person)
-    known = await people.known(tx, person)
-    if known is None or known.password_hash != renewed.before:
+    account = await people.known(tx, person)
+    if account is None or account.password_hash != renewed.before:
         raise Unavailable(retry_after=1)
     await people.set_password_hash(tx, person, renewed.after)
     await sessions.end_of_person(tx, person, but=session.session_hash)
-    found = await memberships(tx, person)
-    for membership in found:
+    memberships_of_person = await memberships(tx, person)
+    for membership in memberships_of_person:
         entry = audit.Entry(
             "person", "password_changed", actor=str(person), object_kind="person", object_id=str(person)
         )
         await audit.record(tx, membership.org, entry)
-    return await renew(tx, session, found, org=session.org)
+    return await renew(tx, session, memberships_of_person, org=session.org)

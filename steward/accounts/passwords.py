@@ -27,23 +27,23 @@ class Hashing:
         """The hash to keep. Raises Unavailable when too many wait."""
         return await self._run(lambda: hash_password(password, self._cost))
 
-    async def verify(self, password: str, kept: str | None) -> bool:
+    async def verify(self, password: str, password_hash: str | None) -> bool:
         """Whether the password is the kept one; with none kept the same work, and no. Raises Unavailable."""
-        return await self._run(lambda: self._verify(password, kept))
+        return await self._run(lambda: self._verify(password, password_hash))
 
-    def is_outdated(self, kept: str) -> bool:
+    def is_outdated(self, password_hash: str) -> bool:
         """Whether a kept hash cost less than one made now."""
-        return needs_rehash(kept, self._cost)
+        return needs_rehash(password_hash, self._cost)
 
     def close(self) -> None:
         """Ends the threads; work under way finishes first."""
         self._pool.shutdown(wait=True)
 
-    def _verify(self, password: str, kept: str | None) -> bool:
+    def _verify(self, password: str, password_hash: str | None) -> bool:
         if self._nobody is None:
             self._nobody = hash_password("nobody has this password", self._cost)
-        right = verify_password(kept or self._nobody, password)
-        return right and kept is not None
+        right = verify_password(password_hash or self._nobody, password)
+        return right and password_hash is not None
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Contract 6.2: 503 when two run and twenty wait already."""

@@ -98,16 +98,16 @@ async def _end_invitation(tx: Tx, org: OrgId, email_norm: str) -> None:
         await people.remove_invited(tx, invited.id)
 
 
-async def resolve(tx: Tx, given: str) -> Person:
+async def resolve(tx: Tx, id_or_email: str) -> Person:
     """The person an operator names by id or e-mail address. Raises NotFound."""
-    known = await people.by_email(tx, folded(given))
-    if known is not None:
-        return known.person
-    if given.isascii() and given.isdigit():
-        found = await people.known(tx, PersonId(int(given)))
-        if found is not None and not found.unclaimed:
-            return found.person
-    raise NotFound(f"There is no person {given!r}. Give their id or e-mail address.")
+    account = await people.by_email(tx, folded(id_or_email))
+    if account is not None:
+        return account.person
+    if id_or_email.isascii() and id_or_email.isdigit():
+        by_id = await people.known(tx, PersonId(int(id_or_email)))
+        if by_id is not None and not by_id.unclaimed:
+            return by_id.person
+    raise NotFound(f"There is no person {id_or_email!r}. Give their id or e-mail address.")
 
 
 async def organizations_of(tx: Tx, person: PersonId) -> tuple[Membership, ...]:

@@ -67,8 +67,8 @@ async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
     """The organisations a person is an active member of; opens the wall to all of theirs."""
     orgs = await people.organizations_of(tx, person)
     await tx.enter(orgs)
-    found = [await people.membership(tx, org, person) for org in orgs]
-    return tuple(membership for membership in found if membership is not None and membership.active)
+    rows = [await people.membership(tx, org, person) for org in orgs]
+    return tuple(membership for membership in rows if membership is not None and membership.active)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ async def verify(engine: Engine, now: datetime, hashing: Hashing, *, email: str,
     async def look(tx: Tx) -> people.Known | None:
         return await people.by_email(tx, email_norm)
 
-    known = await engine.read(now, look, small=True)
-    kept = known.password_hash if known is not None and known.person.active else None
-    is_right = await hashing.verify(password, kept)
-    if known is None or kept is None or not is_right:
+    account = await engine.read(now, look, small=True)
+    password_hash = account.password_hash if account is not None and account.person.active else None
+    is_right = await hashing.verify(password, password_hash)
+    if account is None or password_hash is None or not is_right:
         raise InvalidCredentials
-    new_hash = await hashing.hash(password) if hashing.is_outdated(kept) else None
-    return Verified(known.person, email_norm, kept, new_hash)
+    new_hash = await hashing.hash(password) if hashing.is_outdated(password_hash) else None
+    return Verified(account.person, email_norm, password_hash, new_hash)
 
 
 async def sign_in(tx: Tx, verified: Verified, *, address: str, agent: str) -> Opened:
@@ -105,21 +105,21 @@ async def sign_in(tx: Tx, verified: Verified, *, address: str, agent: str) -> Op
 
     Raises InvalidCredentials when the person was switched off or the password changed meanwhile.
     """
-    known = await people.by_email(tx, verified.email_norm)
-    if known is None or not known.person.active or known.password_hash != verified.password_hash:
+    account = await people.by_email(tx, verified.email_norm)
+    if account is None or not account.person.active or account.password_hash != verified.password_hash:
         raise InvalidCredentials
-    person = known.person
+    person = account.person
     if verified.new_hash is not None:
         await people.set_password_hash(tx, person.id, verified.new_hash)
-    found = await memberships(tx, person.id)
-    org = found[0].org if len(found) == 1 else None
-    return await open_for(tx, person.id, found, org=org, address=address, agent=agent)
+    memberships_of_person = await memberships(tx, person.id)
+    org = memberships_of_person[0].org if len(memberships_of_person) == 1 else None
+    return await open_for(tx, person.id, memberships_of_person, org=org, address=address, agent=agent)
 
 
 async def open_for(
     tx: Tx,
     person: PersonId,
-    found: tuple[Membership, ...],
+    memberships_of_person: tuple[Membership, ...],
     *,
     org: OrgId | None,
     address: str,
@@ -130,10 +130,10 @@ async def open_for(
     session_hash = cookie_hash(cookie)
     await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
     await sessions.keep_newest(tx, person, session_hash, most=MOST_SESSIONS)
-    for membership in found:
+    for membership in memberships_of_person:
         entry = audit.Entry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)
-    return Opened(cookie, await _written(tx, session_hash), found)
+    return Opened(cookie, await _written(tx, session_hash), memberships_of_person)
 
 
 async def sign_out(tx: Tx, session: Session) -> None:
@@ -143,19 +143,21 @@ async def sign_out(tx: Tx, session: Session) -> None:
 
 async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:
     """Works in `org` from now on, under a new cookie. Raises NotFound for anything but an own one."""
-    found = await memberships(tx, session.person.id)
-    if org not in {membership.org for membership in found}:
+    memberships_of_person = await memberships(tx, session.person.id)
+    if org not in {membership.org for membership in memberships_of_person}:
         raise NotFound
-    return await renew(tx, session, found, org=org)
+    return await renew(tx, session, memberships_of_person, org=org)
 
 
-async def renew(tx: Tx, session: Session, found: tuple[Membership, ...], *, org: OrgId | None) -> Opened:
+async def renew(
+    tx: Tx, session: Session, memberships_of_person: tuple[Membership, ...], *, org: OrgId | None
+) -> Opened:
     """The same session under a new cookie, working in `org`. Raises Unauthenticated when it has ended."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     if await sessions.renew(tx, session.session_hash, session_hash, org) == 0:
         raise Unauthenticated
-    return Opened(cookie, await _written(tx, session_hash), found)
+    return Opened(cookie, await _written(tx, session_hash), memberships_of_person)
 
 
 async def touch(tx: Tx, session: Session) -> None:

@@ -81,7 +81,7 @@ def document(
 
 
 def _operation(row: Operation, schemas: Json) -> Json:
-    made: Json = {
+    operation: Json = {
         "operationId": _operation_id(row),
         "summary": row.summary,
         "security": [{"token": []}],
@@ -91,14 +91,14 @@ def _operation(row: Operation, schemas: Json) -> Json:
     }
     if row.method in ("POST", "PATCH"):
         content: Json = {"schema": _body_schema(row, schemas)}
-        shown = _example(row)
-        if shown is not None:
-            content["example"] = shown.request or {}
-        made["requestBody"] = {
+        example = _example(row)
+        if example is not None:
+            content["example"] = example.request or {}
+        operation["requestBody"] = {
             "required": bool(schemas[row.body.__name__].get("required")),
             "content": {"application/json": content},
         }
-    return made
+    return operation
 
 
 def _example(row: Operation) -> Example | None:
@@ -194,17 +194,17 @@ _VALIDATION: Json = {
 def _stale(components: Json) -> Json:
     """A refusal that holds what is current (interface 2.1 StaleOccurrence, contract 1.5)."""
     held = {"occurrence": "OccurrenceRecord", "automation": "AutomationRecord", "approval": "ApprovalRecord"}
-    known: Json = {
+    properties: Json = {
         field: {"$ref": _SCHEMAS.format(name=name)} for field, name in held.items() if name in components
     }
-    if "occurrence" in known:
-        known["occurrence"] = {"anyOf": [known["occurrence"], {"type": "null"}]}
+    if "occurrence" in properties:
+        properties["occurrence"] = {"anyOf": [properties["occurrence"], {"type": "null"}]}
     return {
         "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
         "required": ["data"],
         "properties": {
             "code": {"const": StaleVersion.code},
-            "data": {"type": "object", "required": ["occurrence", "automation"], "properties": known},
+            "data": {"type": "object", "required": ["occurrence", "automation"], "properties": properties},
         },
     }
 
@@ -221,9 +221,9 @@ def _responses(row: Operation) -> Json:
         },
     }
     content: Json = {"application/json": {"schema": schema}}
-    shown = _example(row)
-    if shown is not None:
-        content["application/json"]["example"] = shown.answer
+    example = _example(row)
+    if example is not None:
+        content["application/json"]["example"] = example.answer
     responses: Json = {str(row.status): {"description": "Done", "content": content}}
     if row.status == 201:
         replayed = {"required": True, "schema": {"const": "true"}}
@@ -243,14 +243,14 @@ def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
         possible += _WITH_BODY
     if "{" in row.path:
         possible.append(NotFound)
-    found: dict[int, list[type[Refusal]]] = {}
+    by_status: dict[int, list[type[Refusal]]] = {}
     for refusal in dict.fromkeys(possible):
-        found.setdefault(STATUS[refusal.code], []).append(refusal)
-    return found | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge]}
+        by_status.setdefault(STATUS[refusal.code], []).append(refusal)
+    return by_status | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge]}
 
 
 def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
-    shown: Json = {}
+    examples_by_code: Json = {}
     for refusal in refusals:
         value: Json = {
             "success": False,
@@ -260,23 +260,23 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
         }
         if status == 422:
             value["errors"] = {}
-        shown[refusal.code] = {"value": value}
+        examples_by_code[refusal.code] = {"value": value}
     schema: Json = {"$ref": _SCHEMAS.format(name="ValidationError" if status == 422 else "ErrorResponse")}
     if StaleVersion in refusals:
         # What is current is no fixed text: get and move show the records it holds.
-        shown.pop(StaleVersion.code)
+        examples_by_code.pop(StaleVersion.code)
         others: Json = {"allOf": [schema], "properties": {"code": {"not": {"const": StaleVersion.code}}}}
         schema = {"anyOf": [{"$ref": _SCHEMAS.format(name="StaleOccurrence")}, others]}
-    made: Json = {
+    response: Json = {
         "description": _WORDS[status],
-        "content": {"application/json": {"schema": schema, "examples": shown}},
+        "content": {"application/json": {"schema": schema, "examples": examples_by_code}},
     }
     if status == 401:
         is_sure = refusals == [Unauthenticated]
-        made["headers"] = {"WWW-Authenticate": {"required": is_sure, "schema": {"type": "string"}}}
+        response["headers"] = {"WWW-Authenticate": {"required": is_sure, "schema": {"type": "string"}}}
     if status in (429, 503):
-        made["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
-    return made
+        response["headers"] = {"Retry-After": {"required": True, "schema": {"type": "integer", "minimum": 1}}}
+    return response
 
 
 def write_for_web(file: Path) -> None:
@@ -284,8 +284,8 @@ def write_for_web(file: Path) -> None:
     # Taken when asked for: the service itself hands the table over, and needs no second way to it.
     from steward.api.operations import OPERATIONS
 
-    made = document(OPERATIONS, "/", version=str(CONTRACT_VERSION), under=("/v1/", "/app/"))
-    body = msgspec.json.format(msgspec.json.encode(made), indent=1)
+    web_document = document(OPERATIONS, "/", version=str(CONTRACT_VERSION), under=("/v1/", "/app/"))
+    body = msgspec.json.format(msgspec.json.encode(web_document), indent=1)
     if not file.exists() or file.read_bytes() != body:
         file.write_bytes(body)
 

@@ -47,7 +47,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CliArgs:
     """One use of a command: its arguments, the settings, and where a started process says it is ready."""
 
     options: argparse.Namespace
@@ -74,7 +74,7 @@ class Command:
 
     name: str
     words: str
-    run: Callable[[Asked], Awaitable[Facts | None]]
+    run: Callable[[CliArgs], Awaitable[Facts | None]]
     arguments: tuple[Argument, ...] = ()
     in_words: Callable[[Facts], str] | None = None
 
@@ -89,20 +89,20 @@ class Desk:
     """The open database an operator's command works on."""
 
     engine: Engine
-    asked: Asked
+    args: CliArgs
     masters: list[MasterKey]
 
     async def write(self, act: Act[T], org: OrgId | None = None) -> T:
         """Runs `act` in one transaction, within the wall of `org` if one is named. Raises its refusals."""
-        return await self.engine.write(self.asked.now(), act, org=() if org is None else org)
+        return await self.engine.write(self.args.now(), act, org=() if org is None else org)
 
     async def ring(self) -> KeyRing:
         """The service's own keys. Raises CommandFailed when the master keys do not open them."""
-        settings = self.asked.settings
+        settings = self.args.settings
         try:
             return await open_ring(
                 self.engine,
-                self.asked.now(),
+                self.args.now(),
                 self.masters,
                 issuer=settings.auth_url,
                 audience=settings.base_url,
@@ -116,25 +116,25 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(asked: Asked) -> AsyncIterator[Desk]:
+async def desk(args: CliArgs) -> AsyncIterator[Desk]:
     """The database, migrated; closed afterwards. Raises CommandFailed while migrations are pending."""
     use_packaged_zones()
-    settings = asked.settings
-    found = await migrate(settings.database_url, asked.now(), only_look=True)
-    if found.pending:
-        names = ", ".join(found.pending)
+    settings = args.settings
+    state = await migrate(settings.database_url, args.now(), only_look=True)
+    if state.pending:
+        names = ", ".join(state.pending)
         raise CommandFailed("migrations_pending", f"Migrations are pending ({names}): run steward migrate.")
     close_files(settings)
-    engine = await open_engine(settings, asked.clock, serve=False)
+    engine = await open_engine(settings, args.clock, serve=False)
     try:
-        yield Desk(engine, asked, master_keys(settings))
+        yield Desk(engine, args, master_keys(settings))
     finally:
         await engine.close()
 
 
-def password(asked: Asked) -> str:
+def password(args: CliArgs) -> str:
     """The password given on standard input, or asked for on a terminal; never an argument (contract 7)."""
-    if asked.options.password_stdin:
+    if args.options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
         raise WrongUsage("Give the password with --password-stdin, or run this on a terminal.")

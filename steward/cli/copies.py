@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from steward.accounts.keys import open_ring
-from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.config import Settings
 from steward.database.accounts import organizations
 from steward.database.engine import backup as copies
@@ -28,34 +28,34 @@ RESTORING = ".restoring"
 _UNTOUCHED = frozenset({KEY_FILE})
 
 
-async def backup(asked: Asked) -> Facts:
+async def backup(args: CliArgs) -> Facts:
     """A consistent copy while the service runs."""
-    settings = asked.settings
+    settings = args.settings
     source = _file(settings, "Take copies of PostgreSQL with its own tools, pg_dump or pg_basebackup.")
-    target = Path(asked.options.to)
+    target = Path(args.options.to)
     _must_be_there(source, f"There is no database at {source}: nothing to copy.")
     try:
-        taken = await asyncio.to_thread(copies.take, source, target, asked.now())
+        copy = await asyncio.to_thread(copies.take, source, target, args.now())
     except FileExistsError as error:
         raise CommandFailed("exists", f"{target} is there already. Name another file.") from error
     except NotACopy as error:
         raise CommandFailed("damaged", f"The database is damaged: {error}") from error
     return {
         "file": str(target),
-        "bytes": taken.size,
-        "sha256": taken.sha256,
-        "schema_version": taken.schema_version,
-        "taken_at": wire_time(taken.taken_at),
+        "bytes": copy.size,
+        "sha256": copy.sha256,
+        "schema_version": copy.schema_version,
+        "taken_at": wire_time(copy.taken_at),
     }
 
 
-async def restore(asked: Asked) -> Facts:
+async def restore(args: CliArgs) -> Facts:
     """A copy becomes the database; what was to be written when it was taken is looked up before going on."""
-    settings, source = asked.settings, Path(asked.options.source)
+    settings, source = args.settings, Path(args.options.source)
     target = _file(settings, "Restore PostgreSQL with its own tools, pg_restore or its archive.")
     _must_be_there(source, f"There is no file {source}.")
     with contextlib.closing(_locked(target)):
-        if not asked.options.force:
+        if not args.options.force:
             _refuse_full(settings, target, source)
         close_files(settings)
         fresh = target.with_name(target.name + RESTORING)
@@ -63,35 +63,35 @@ async def restore(asked: Asked) -> Facts:
             try:
                 copy = await asyncio.to_thread(copies.look, source)
                 await asyncio.to_thread(copies.lay_out, source, fresh)
-                to_check = await _prepare(asked, settings, fresh, copy)
+                to_check = await _prepare(args, settings, fresh, copy)
             except NotACopy as error:
                 raise CommandFailed("damaged", str(error)) from error
             except (SchemaDiffers, CannotOpen) as error:
                 raise _not_ours(error) from error
-            aside = f".before-{wire_time(asked.now()).replace(':', '')}"
+            aside = f".before-{wire_time(args.now()).replace(':', '')}"
             await asyncio.to_thread(copies.put_in_place, fresh, target, aside)
     return {
         "data_dir": str(settings.data_dir),
-        "schema_version": max(one.version for one in migrations("sqlite")),
+        "schema_version": max(migration.version for migration in migrations("sqlite")),
         "taken_at": wire_time(copy.taken_at),
         "runs_to_check": to_check,
     }
 
 
-async def _prepare(asked: Asked, settings: Settings, fresh: Path, copy: Copy) -> int:
+async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -> int:
     """Brings the copy to this release, tries its keys, and has open writes looked up first; how many runs."""
-    if copy.schema_version > max(one.version for one in migrations("sqlite")):
+    if copy.schema_version > max(migration.version for migration in migrations("sqlite")):
         raise SchemaDiffers("The copy was made by a newer release. Restore it with that one.")
-    await migrate(f"sqlite:///{fresh}", asked.now())
-    engine = SqliteEngine(fresh, clock=asked.clock)
+    await migrate(f"sqlite:///{fresh}", args.now())
+    engine = SqliteEngine(fresh, clock=args.clock)
     try:
-        now, masters = asked.now(), master_keys(settings)
+        now, masters = args.now(), master_keys(settings)
         await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
-        known = operations(settings)
+        operations_by_name = operations(settings)
         await engine.write(now, kept.end_workers)
         return sum(
             [
-                await engine.write(now, partial(restored.check_first, org=org, operations=known))
+                await engine.write(now, partial(restored.check_first, org=org, operations=operations_by_name))
                 for org in await engine.read(now, organizations.every)
             ]
         )
@@ -116,12 +116,14 @@ def _locked(target: Path) -> IO[str]:
 
 
 def _refuse_full(settings: Settings, target: Path, source: Path) -> None:
-    own = {*_UNTOUCHED, target.name + ".lock"}
+    expected_names = {*_UNTOUCHED, target.name + ".lock"}
     sources = {source.resolve(), copies.beside(source).resolve()}
     folder = settings.data_dir
     there = [*folder.iterdir()] if folder.exists() else []
-    left = [path for path in there if path.name not in own and path.resolve() not in sources]
-    if left or target.exists():
+    other_files = [
+        path for path in there if path.name not in expected_names and path.resolve() not in sources
+    ]
+    if other_files or target.exists():
         raise CommandFailed(
             "not_empty",
             f"There is data in {folder} already. Give --force to restore over it; the database there is kept"

@@ -128,7 +128,7 @@ def _settings(ask: DemoAsk, sandbox: Mapping[str, Any]) -> Settings:
 async def _world(service: app.Wired, ask: DemoAsk, sandbox: Mapping[str, Any]) -> dict[str, Any]:
     """What the demo consists of: made at the first start, read back at every other."""
     file = ask.folder / KEPT
-    kept = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
+    stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
     settings = service.settings
     return {
         "base_url": settings.base_url,
@@ -136,7 +136,7 @@ async def _world(service: app.Wired, ask: DemoAsk, sandbox: Mapping[str, Any]) -
         "web_url": settings.web_origin,
         "sandbox_url": sandbox["url"],
         "data_dir": str(ask.folder),
-        **kept,
+        **stored,
     }
 
 
@@ -149,17 +149,17 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
         return await credentials.issue(tx, service.context.keys, owner.org, "Demo")
 
     issued = await service.engine.write(service.clock.now(), issue, org=owner.org)
-    kept = {
+    to_store = {
         "organization": organization,
         "people": cast,
         "credential": {"client_id": issued.credential.client_id, "client_secret": issued.secret},
         "connections": connections,
-        "automations": [{"id": one.id, "name": one.name} for one in automations],
+        "automations": [{"id": automation.id, "name": automation.name} for automation in automations],
     }
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as out:
-        json.dump(kept, out, indent=1)
-    return kept
+        json.dump(to_store, out, indent=1)
+    return to_store
 
 
 async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, Any]], Actor]:
@@ -196,7 +196,7 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
     """Connections of every kind there is to the pretend world."""
     shop, sheets = sandbox["woocommerce"], sandbox["spreadsheet"]
     account = {"service_account": sheets["service_account"]}
-    wanted: list[tuple[str, str, dict[str, Any]]] = [
+    accounts: list[tuple[str, str, dict[str, Any]]] = [
         (
             "woocommerce",
             "Northwind Tea",
@@ -207,26 +207,26 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
         ("teams", "Shop floor", {"webhook_url": sandbox["teams"]["webhook_url"]}),
         ("cloud_s3", "Supplier files", dict(sandbox["cloud_s3"])),
     ]
-    made = []
+    connections = []
     vault = service.context.vault
-    for kind, name, settings in wanted:
+    for kind, name, settings in accounts:
         tried = await connect.try_settings(vault, owner.org, kind, given=settings, now=service.clock.now())
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
-        kept = await service.engine.write(service.clock.now(), keep, org=owner.org)
-        number = kept.connection.integration_id
-        made.append({"integration_id": number, "kind": kind, "name": name})
-    return made
+        connected = await service.engine.write(service.clock.now(), keep, org=owner.org)
+        number = connected.connection.integration_id
+        connections.append({"integration_id": number, "kind": kind, "name": name})
+    return connections
 
 
 async def _automations(
     service: app.Wired, owner: Actor, connections: list[dict[str, Any]]
 ) -> list[Automation]:
     """Three automations, one of each template: prices daily, hiding hourly, the alert on weekdays."""
-    number = {one["name"]: IntegrationId(one["integration_id"]) for one in connections}
+    number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
     shop = number["Northwind Tea"]
     sheet: JsonObject = {"integration_id": number["Buying prices"], "tab": "Prices"}
     teams: JsonObject = {"integration_id": number["Shop floor"]}
-    wanted = [
+    commands = [
         CreateAsk(
             template_id="price-update-from-spreadsheet",
             name="Prices from the buying sheet",
@@ -250,12 +250,12 @@ async def _automations(
         ),
     ]
     rules = service.ctx.automation_rules
-    made = []
-    for ask in wanted:
-        create = partial(setup.create, actor=owner, ask=ask, rules=rules)
+    automations = []
+    for command in commands:
+        create = partial(setup.create, actor=owner, ask=command, rules=rules)
         created = await service.engine.write(service.clock.now(), create, org=owner.org)
-        made.append(created.automation)
-    return made
+        automations.append(created.automation)
+    return automations
 
 
 async def _first_run(service: app.Wired, ask: DemoAsk, facts: Mapping[str, Any]) -> None:
@@ -263,9 +263,9 @@ async def _first_run(service: app.Wired, ask: DemoAsk, facts: Mapping[str, Any])
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
-    wish = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
+    command = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
     templates = service.ctx.templates
-    run_now = partial(start.run_now, actor=actor, ask=wish, templates=templates, max_waiting=1000)
+    run_now = partial(start.run_now, actor=actor, ask=command, templates=templates, max_waiting=1000)
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")
     until = service.clock.monotonic() + WAIT_SECONDS
@@ -286,7 +286,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
         **credential,
     }
     run_now = f"{base}/v1/automations/{facts['automations'][0]['id']}/runs"
-    wish = {"idempotency_key": "try-1", "mode": "test"}
+    body = {"idempotency_key": "try-1", "mode": "test"}
     json_body, bearer = "-H 'Content-Type: application/json'", '-H "Authorization: Bearer $TOKEN"'
     token, run = _taking('["access_token"]'), _taking('["data"]["run"]["id"]')
     lines = [
@@ -294,7 +294,10 @@ def in_words(facts: Mapping[str, Any]) -> str:
         f"Steward is ready at {base}, beside a pretend shop at {facts['sandbox_url']}.",
         "",
         "Sign in:",
-        *(f"  {one['role']:<9} {one['email']:<24} {one['password']}" for one in facts["people"]),
+        *(
+            f"  {sign_in['role']:<9} {sign_in['email']:<24} {sign_in['password']}"
+            for sign_in in facts["people"]
+        ),
         "",
         f"Organisation “{facts['organization']['name']}”, API credential {credential['client_id']}",
         f"  secret {credential['client_secret']}",
@@ -302,7 +305,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
         "One automation has run and waits for approval. Log in, run it as a test, follow the run:",
         "",
         f"  TOKEN=$(curl -s {base}/v2/api/automations/login {json_body} -d '{json.dumps(login)}' | {token})",
-        f"  RUN=$(curl -s {run_now} {bearer} {json_body} -d '{json.dumps(wish)}' | {run})",
+        f"  RUN=$(curl -s {run_now} {bearer} {json_body} -d '{json.dumps(body)}' | {run})",
         f"  curl -s {base}/v1/automations/runs/$RUN {bearer} | python3 -m json.tool",
         "",
         f"Data is kept in {facts['data_dir']}. Stop with Ctrl-C.",

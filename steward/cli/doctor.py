@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from steward.accounts import keys
-from steward.cli.command import Asked, Command, CommandFailed, Facts
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts
 from steward.cli.confining import WALLS_REMEDY, walls_missing
 from steward.config import Settings
 from steward.connections import rotation
@@ -77,12 +77,12 @@ async def _settings(patient: Patient) -> str:
 async def _database(patient: Patient) -> str:
     if patient.engine is None:
         raise Wrong(patient.why)
-    found = await patient.read(health.settings_of_server)
+    server_settings = await patient.read(health.settings_of_server)
     if patient.engine.dialect == "sqlite":
-        if found["quick_check"] != "ok":
-            raise Wrong(f"The file is damaged ({found['quick_check']}). Restore the last copy.")
+        if server_settings["quick_check"] != "ok":
+            raise Wrong(f"The file is damaged ({server_settings['quick_check']}). Restore the last copy.")
         return "SQLite; the file is sound."
-    off = [name for name, value in found.items() if value == "off"]
+    off = [name for name, value in server_settings.items() if value == "off"]
     if off and patient.settings.env != "test":
         raise Wrong(f"The server may lose what it confirmed: set {' and '.join(off)} to on.")
     return "PostgreSQL can be reached."
@@ -90,14 +90,14 @@ async def _database(patient: Patient) -> str:
 
 async def _migrations(patient: Patient) -> str:
     try:
-        found = await migrate(patient.settings.database_url, patient.now, only_look=True)
+        state = await migrate(patient.settings.database_url, patient.now, only_look=True)
     except SchemaDiffers as error:
         raise Wrong(str(error)) from error
     except Unavailable as error:
         raise Wrong(_NOT_KNOWN) from error
-    if found.pending:
-        raise Wrong(f"Pending: {', '.join(found.pending)}. Run: steward migrate.")
-    return f"The schema is at {found.after}, as this release needs it."
+    if state.pending:
+        raise Wrong(f"Pending: {', '.join(state.pending)}. Run: steward migrate.")
+    return f"The schema is at {state.after}, as this release needs it."
 
 
 async def _keys(patient: Patient) -> str:
@@ -127,20 +127,25 @@ async def _clock(patient: Patient) -> str:
         raise Wrong(
             f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
         )
-    told = await patient.read(stats.scheduler)
-    if told is not None and told.written_at - patient.now > MOST_SKEW:
-        raise Wrong(f"The clock went back: the scheduler wrote at {told.written_at:%Y-%m-%d %H:%M:%S} UTC.")
+    scheduler = await patient.read(stats.scheduler)
+    if scheduler is not None and scheduler.written_at - patient.now > MOST_SKEW:
+        raise Wrong(
+            f"The clock went back: the scheduler wrote at {scheduler.written_at:%Y-%m-%d %H:%M:%S} UTC."
+        )
     return "This host's clock agrees with the database's."
 
 
 async def _tz_data(patient: Patient) -> str:
     use_packaged_zones()
-    known, own = await patient.read(slot_audits.zone_package), tzdata_version()
-    if known is not None and known > own:
-        raise Wrong(f"The slots follow time zones {known}; this release carries the older {own}. Update it.")
-    if known is not None and known != own:
-        return f"Time zones {own}; the next start brings the slots from {known} to it."
-    return f"Time zones {own}."
+    stored_version, version = await patient.read(slot_audits.zone_package), tzdata_version()
+    if stored_version is not None and stored_version > version:
+        raise Wrong(
+            f"The slots follow time zones {stored_version}; this release carries the older {version}."
+            " Update it."
+        )
+    if stored_version is not None and stored_version != version:
+        return f"Time zones {version}; the next start brings the slots from {stored_version} to it."
+    return f"Time zones {version}."
 
 
 async def _free_space(patient: Patient) -> str:
@@ -197,10 +202,10 @@ async def _slots(patient: Patient) -> str:
 
 
 async def _leases(patient: Patient) -> str:
-    found = await patient.read(health.leases)
-    if found.expired and not found.alive:
+    leases = await patient.read(health.leases)
+    if leases.expired and not leases.alive:
         raise Wrong(
-            f"{found.expired} workers are silent and none is alive. Start one: their runs wait for it."
+            f"{leases.expired} workers are silent and none is alive. Start one: their runs wait for it."
         )
     interrupted = 0
     for org in await patient.read(organizations.every):
@@ -211,9 +216,9 @@ async def _leases(patient: Patient) -> str:
             f"{interrupted} runs of the last day were given up: three workers were lost with each. Find out"
             " why the service crashes; the log's lines run_interrupted name the runs."
         )
-    if found.expired:
-        return f"{found.alive} workers hold their lease; {found.expired} are being taken over."
-    return f"{found.alive} workers hold their lease."
+    if leases.expired:
+        return f"{leases.alive} workers hold their lease; {leases.expired} are being taken over."
+    return f"{leases.alive} workers hold their lease."
 
 
 async def _private_hosts(patient: Patient) -> str:
@@ -224,10 +229,10 @@ async def _private_hosts(patient: Patient) -> str:
 
 
 async def _put_off(patient: Patient) -> str:
-    found = await patient.read(partial(health.put_off, at_least=POISONED))
-    if found:
-        named = ", ".join(f"{tick} {key}" for tick, key in found[:5])
-        raise Wrong(f"{len(found)} rows failed {POISONED} times or more: {named}. The log says why.")
+    failing_rows = await patient.read(partial(health.put_off, at_least=POISONED))
+    if failing_rows:
+        named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
+        raise Wrong(f"{len(failing_rows)} rows failed {POISONED} times or more: {named}. The log says why.")
     return "No row keeps failing."
 
 
@@ -241,9 +246,9 @@ async def _store_events(patient: Patient) -> str:
 async def _walls(patient: Patient) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
-    found = await patient.read(health.holes)
-    if found:
-        raise Wrong(f"Row-level security or rights are not as migrated: {', '.join(found)}.")
+    holes = await patient.read(health.holes)
+    if holes:
+        raise Wrong(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")
     return "Row-level security and the rights of the serving role are as migrated."
 
 
@@ -306,12 +311,12 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
 }
 
 
-async def doctor(asked: Asked) -> Facts:
+async def doctor(args: CliArgs) -> Facts:
     """Every check, whatever the others find; fails when one does."""
-    settings = asked.settings
-    engine, why = await _opened(asked, settings)
+    settings = args.settings
+    engine, why = await _opened(args, settings)
     try:
-        patient = Patient(settings, asked.now(), _masters(settings), engine, why)
+        patient = Patient(settings, args.now(), _masters(settings), engine, why)
         checks = [await _checked(patient, name) for name in CHECKS]
     finally:
         if engine is not None:
@@ -323,15 +328,15 @@ async def doctor(asked: Asked) -> Facts:
     return facts
 
 
-async def _opened(asked: Asked, settings: Settings) -> tuple[Engine | None, str]:
+async def _opened(args: CliArgs, settings: Settings) -> tuple[Engine | None, str]:
     """The database, or why it cannot be used; an absent file is not made."""
     if is_sqlite(settings.database_url) and not sqlite_path(settings.database_url).exists():
         return None, f"There is no file {sqlite_path(settings.database_url)}. Run: steward migrate."
     try:
-        found = await migrate(settings.database_url, asked.now(), only_look=True)
-        if found.before == 0:
+        state = await migrate(settings.database_url, args.now(), only_look=True)
+        if state.before == 0:
             return None, "The database is empty. Run: steward migrate."
-        return await open_engine(settings, asked.clock, serve=False), ""
+        return await open_engine(settings, args.clock, serve=False), ""
     except (Unavailable, SchemaDiffers) as error:
         return None, str(error)
 

@@ -250,8 +250,8 @@ def _answer(edge: Edge, cycle: RequestResponseCycle, status: int, head: bytes, b
         return False
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    own = edge.own(cycle.default_headers)
-    cycle.transport.write(b"".join((STATUS_LINE[status], own, head, b"\r\n", body)))
+    server_headers = edge.own(cycle.default_headers)
+    cycle.transport.write(b"".join((STATUS_LINE[status], server_headers, head, b"\r\n", body)))
     cycle.message_event.set()
     cycle.on_response()
     return True

@@ -3,7 +3,7 @@
 import asyncio
 
 from steward.accounts import erasing, organizations
-from steward.cli.command import Asked, Command, CommandFailed, Facts, desk, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, desk, option
 from steward.config import Settings
 from steward.database.engine.base import Tx
 from steward.database.engine.compaction import NotRewritten, compact
@@ -14,50 +14,50 @@ from steward.model.account import Organization, Person
 from steward.model.ids import OrgId
 
 
-async def erase_user(asked: Asked) -> Facts:
+async def erase_user(args: CliArgs) -> Facts:
     """Takes a person's names, address, password and sessions away; their id stays."""
 
     async def act(tx: Tx) -> tuple[Person, set[OrgId]]:
-        person, *invited = await erasing.people_named(tx, asked.options.user)
+        person, *invited = await erasing.people_named(tx, args.options.user)
         name = f"{person.first_name} {person.last_name}".strip()  # empty until an invitation is accepted
         names = (person.email, name) if name else (person.email,)
-        _check_confirmed(asked, names, f"{name} ({person.email})".strip())
+        _check_confirmed(args, names, f"{name} ({person.email})".strip())
         orgs = set(await erasing.erase_person(tx, person))
-        for one in invited:
-            orgs.update(await erasing.erase_person(tx, one))
+        for invitation in invited:
+            orgs.update(await erasing.erase_person(tx, invitation))
         return person, orgs
 
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         person, orgs = await open_desk.write(act)
     erased = {"id": person.id, "name": FORMER_MEMBER, "organizations": sorted(int(org) for org in orgs)}
-    return {"user": erased, "file_rewritten": await _rewritten(asked.settings)}
+    return {"user": erased, "file_rewritten": await _rewritten(args.settings)}
 
 
-async def erase_org(asked: Asked) -> Facts:
+async def erase_org(args: CliArgs) -> Facts:
     """Removes an organisation and everything it owns; its id and the record of who did what stay."""
 
     async def look(tx: Tx) -> Organization:
-        org = await organizations.resolve(tx, asked.options.org)
+        org = await organizations.resolve(tx, args.options.org)
         await tx.enter([org])
-        found = await organizations.get(tx, org)
-        _check_confirmed(asked, (found.name,), found.name)
-        return found
+        organization = await organizations.get(tx, org)
+        _check_confirmed(args, (organization.name,), organization.name)
+        return organization
 
-    async with desk(asked) as open_desk:
-        found = await open_desk.write(look)
-        done = await erasing.erase_organization(open_desk.engine, asked.clock, OrgId(found.id))
+    async with desk(args) as open_desk:
+        organization = await open_desk.write(look)
+        done = await erasing.erase_organization(open_desk.engine, args.clock, OrgId(organization.id))
     return {
-        "organization": {"id": found.id, "name": done.name},
+        "organization": {"id": organization.id, "name": done.name},
         "removed": dict(done.removed),
         "people_anonymised": done.people,
         "subscriptions_left": [{"store": store, "topic": topic} for store, topic in done.subscriptions],
-        "file_rewritten": await _rewritten(asked.settings),
+        "file_rewritten": await _rewritten(args.settings),
     }
 
 
-async def rewrite_file(asked: Asked) -> Facts:
+async def rewrite_file(args: CliArgs) -> Facts:
     """Rewrites the SQLite file, so that nothing removed is left in it."""
-    settings = asked.settings
+    settings = args.settings
     if not is_sqlite(settings.database_url):
         words = "Only an SQLite file is rewritten. PostgreSQL reuses the room by itself; see VACUUM FULL."
         raise CommandFailed("wrong_engine", words)
@@ -72,9 +72,9 @@ async def rewrite_file(asked: Asked) -> Facts:
     return {"file": str(path), "bytes": path.stat().st_size}
 
 
-def _check_confirmed(asked: Asked, names: tuple[str, ...], known_as: str) -> None:
+def _check_confirmed(args: CliArgs, names: tuple[str, ...], known_as: str) -> None:
     """Raises CommandFailed unless --confirm repeats one of the names."""
-    if asked.options.confirm not in names:
+    if args.options.confirm not in names:
         words = f"This cannot be undone. To erase {known_as}, repeat the name: --confirm '{names[0]}'."
         raise CommandFailed("not_confirmed", words)
 

@@ -5,7 +5,7 @@ import secrets
 from functools import partial
 
 from steward.accounts import keys
-from steward.cli.command import Asked, Command, CommandFailed, Desk, Facts, desk, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, desk, option
 from steward.connections import rotation
 from steward.database.accounts import connections, organizations
 from steward.model.ids import OrgId, new_id
@@ -18,16 +18,16 @@ _NOT_HELD = (
 )
 
 
-async def new(asked: Asked) -> Facts:
+async def new(args: CliArgs) -> Facts:
     """A new key for STEWARD_MASTER_KEYS; changes nothing."""
-    name = f"k{new_id(asked.now())[:10].lower()}"
+    name = f"k{new_id(args.now())[:10].lower()}"
     key = base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode("ascii")
     return {"key": f"{name}:{key}"}
 
 
-async def rotate_signing(asked: Asked) -> Facts:
+async def rotate_signing(args: CliArgs) -> Facts:
     """A new signing key; the older ones verify until their last token has expired."""
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         await open_desk.ring()
         rotated = await open_desk.write(lambda tx: keys.rotate_signing(tx, open_desk.masters))
     return {
@@ -37,12 +37,12 @@ async def rotate_signing(asked: Asked) -> Facts:
     }
 
 
-async def rotate_encryption(asked: Asked) -> Facts:
+async def rotate_encryption(args: CliArgs) -> Facts:
     """Every data key under the first master key; with --data also new data keys, and secrets under them.
 
     Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
     """
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         await open_desk.ring()
         masters = open_desk.masters
         try:
@@ -50,7 +50,7 @@ async def rotate_encryption(asked: Asked) -> Facts:
             resealed = 0
             for org in await open_desk.write(organizations.every):
                 wrapped += await open_desk.write(partial(rotation.rewrap, org=org, masters=masters), org)
-                if asked.options.data:
+                if args.options.data:
                     resealed += await _seal_anew(open_desk, org)
         except CannotOpen as error:
             raise CommandFailed("wrong_master_keys", _NOT_HELD) from error
@@ -65,8 +65,8 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
     held = await open_desk.write(partial(connections.sealed_under_others, org=org, number=number), org)
     resealed = 0
     for integration, secret in held:
-        one = rotation.Sealed(integration, secret)
-        act = partial(rotation.seal_anew, org=org, masters=masters, held=one, number=number)
+        sealed = rotation.Sealed(integration, secret)
+        act = partial(rotation.seal_anew, org=org, masters=masters, held=sealed, number=number)
         resealed += await open_desk.write(act, org)
     return resealed
 

@@ -5,7 +5,7 @@ from steward.accounts.credentials import Issued
 from steward.accounts.organizations import CreateOrganization
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import CreatePerson
-from steward.cli.command import Asked, Command, Desk, Facts, WrongUsage, desk, option, password
+from steward.cli.command import CliArgs, Command, Desk, Facts, WrongUsage, desk, option, password
 from steward.config import Environment
 from steward.database.engine.base import Tx
 from steward.model.account import Credential, Organization, Person, Role
@@ -19,50 +19,52 @@ _CLIENT = option("--client-id", required=True, metavar="ID", help="the credentia
 _ROLES = [str(role) for role in Role]
 
 
-async def create_org(asked: Asked) -> Facts:
+async def create_org(args: CliArgs) -> Facts:
     """A new organisation."""
-    ask = CreateOrganization(asked.options.name, asked.options.timezone, asked.options.automations == "on")
-    async with desk(asked) as open_desk:
-        made = await open_desk.write(lambda tx: organizations.create(tx, ask))
-    return {"organization": _organization(made)}
+    command = CreateOrganization(
+        args.options.name, args.options.timezone, args.options.automations == "on"
+    )
+    async with desk(args) as open_desk:
+        organization = await open_desk.write(lambda tx: organizations.create(tx, command))
+    return {"organization": _organization(organization)}
 
 
-async def list_orgs(asked: Asked) -> Facts:
+async def list_orgs(args: CliArgs) -> Facts:
     """All organisations."""
-    async with desk(asked) as open_desk:
-        found = await open_desk.write(organizations.every)
-    return {"organizations": [_organization(organization) for organization in found]}
+    async with desk(args) as open_desk:
+        all_organizations = await open_desk.write(organizations.every)
+    return {"organizations": [_organization(organization) for organization in all_organizations]}
 
 
-async def switch_org(asked: Asked) -> Facts:
+async def switch_org(args: CliArgs) -> Facts:
     """Switches automations on or off."""
 
     async def act(tx: Tx) -> Organization:
-        org = await organizations.resolve(tx, asked.options.org)
-        return await organizations.switch(tx, org, asked.options.state == "on")
+        org = await organizations.resolve(tx, args.options.org)
+        return await organizations.switch(tx, org, args.options.state == "on")
 
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         return {"organization": _organization(await open_desk.write(act))}
 
 
-async def create_user(asked: Asked) -> Facts:
+async def create_user(args: CliArgs) -> Facts:
     """A new person, with an organisation when one is named."""
-    options = asked.options
+    options = args.options
     if (options.org is None) != (options.role is None):
         raise WrongUsage("Give --org and --role together.")
     if options.password_stdin and options.no_password:
         raise WrongUsage("Give --password-stdin or --no-password, not both.")
-    plain = None if options.no_password else password(asked)
-    async with desk(asked) as open_desk:
+    plain = None if options.no_password else password(args)
+    async with desk(args) as open_desk:
         org_name = await _name_of(open_desk, options.org)
         hashed = None
         if plain is not None:
             people.check_password(plain, options.email, [org_name] if org_name else [])
-            hashed = await _hashed(asked, plain)
-        ask = CreatePerson(options.email, options.first_name, options.last_name, options.username, hashed)
+            hashed = await _hashed(args, plain)
+        command = CreatePerson(options.email, options.first_name, options.last_name, options.username, hashed)
 
         async def act(tx: Tx) -> Facts:
-            person = await people.create(tx, ask)
+            person = await people.create(tx, command)
             if options.org is not None:
                 org = await organizations.resolve(tx, options.org)
                 await people.add_to_organization(tx, person, org, Role(options.role))
@@ -71,19 +73,19 @@ async def create_user(asked: Asked) -> Facts:
         return {"user": await open_desk.write(act)}
 
 
-async def set_password(asked: Asked) -> Facts:
+async def set_password(args: CliArgs) -> Facts:
     """Sets a password; the person's sessions end."""
-    plain = password(asked)
+    plain = password(args)
 
     async def look(tx: Tx) -> tuple[Person, list[str]]:
-        person = await people.resolve(tx, asked.options.user)
-        found = await people.organizations_of(tx, person.id)
-        return person, [membership.organization_name for membership in found]
+        person = await people.resolve(tx, args.options.user)
+        memberships = await people.organizations_of(tx, person.id)
+        return person, [membership.organization_name for membership in memberships]
 
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         person, names = await open_desk.write(look)
         people.check_password(plain, person.email, names)
-        hashed = await _hashed(asked, plain)
+        hashed = await _hashed(args, plain)
 
         async def act(tx: Tx) -> Facts:
             await people.set_password(tx, person, hashed)
@@ -92,105 +94,105 @@ async def set_password(asked: Asked) -> Facts:
         return {"user": await open_desk.write(act)}
 
 
-async def activate(asked: Asked) -> Facts:
+async def activate(args: CliArgs) -> Facts:
     """Switches an account on everywhere."""
-    return await _set_active(asked, True)
+    return await _set_active(args, True)
 
 
-async def deactivate(asked: Asked) -> Facts:
+async def deactivate(args: CliArgs) -> Facts:
     """Switches an account off everywhere."""
-    return await _set_active(asked, False)
+    return await _set_active(args, False)
 
 
-async def _set_active(asked: Asked, active: bool) -> Facts:
+async def _set_active(args: CliArgs, active: bool) -> Facts:
     async def act(tx: Tx) -> Facts:
-        person = await people.resolve(tx, asked.options.user)
+        person = await people.resolve(tx, args.options.user)
         return await _user(tx, await people.set_active(tx, person, active))
 
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         return {"user": await open_desk.write(act)}
 
 
-async def add_to_org(asked: Asked) -> Facts:
+async def add_to_org(args: CliArgs) -> Facts:
     """Makes a person a member, or changes the role."""
 
     async def act(tx: Tx) -> Facts:
-        person = await people.resolve(tx, asked.options.user)
-        org = await organizations.resolve(tx, asked.options.org)
-        await people.add_to_organization(tx, person, org, Role(asked.options.role))
+        person = await people.resolve(tx, args.options.user)
+        org = await organizations.resolve(tx, args.options.org)
+        await people.add_to_organization(tx, person, org, Role(args.options.role))
         return await _user(tx, person)
 
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         return {"user": await open_desk.write(act)}
 
 
-async def issue(asked: Asked) -> Facts:
+async def issue(args: CliArgs) -> Facts:
     """A new credential; its secret is shown this once."""
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         ring = await open_desk.ring()
 
         async def act(tx: Tx) -> Issued:
-            org = await organizations.resolve(tx, asked.options.org)
-            return await credentials.issue(tx, ring, org, asked.options.label)
+            org = await organizations.resolve(tx, args.options.org)
+            return await credentials.issue(tx, ring, org, args.options.label)
 
         return _issued(await open_desk.write(act))
 
 
-async def rotate(asked: Asked) -> Facts:
+async def rotate(args: CliArgs) -> Facts:
     """A new secret for the same client id."""
-    async with desk(asked) as open_desk:
+    async with desk(args) as open_desk:
         ring = await open_desk.ring()
         return _issued(
-            await open_desk.write(lambda tx: credentials.rotate(tx, ring, asked.options.client_id))
+            await open_desk.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id))
         )
 
 
-async def enable(asked: Asked) -> Facts:
+async def enable(args: CliArgs) -> Facts:
     """Switches a credential on."""
-    return await _set_enabled(asked, True)
+    return await _set_enabled(args, True)
 
 
-async def disable(asked: Asked) -> Facts:
+async def disable(args: CliArgs) -> Facts:
     """Switches a credential off."""
-    return await _set_enabled(asked, False)
+    return await _set_enabled(args, False)
 
 
-async def _set_enabled(asked: Asked, enabled: bool) -> Facts:
-    async with desk(asked) as open_desk:
-        found = await open_desk.write(
-            lambda tx: credentials.set_enabled(tx, asked.options.client_id, enabled)
+async def _set_enabled(args: CliArgs, enabled: bool) -> Facts:
+    async with desk(args) as open_desk:
+        credential = await open_desk.write(
+            lambda tx: credentials.set_enabled(tx, args.options.client_id, enabled)
         )
-        return {"credential": _credential(found)}
+        return {"credential": _credential(credential)}
 
 
-async def list_credentials(asked: Asked) -> Facts:
+async def list_credentials(args: CliArgs) -> Facts:
     """Credentials of one organisation or of all; never a secret."""
 
     async def act(tx: Tx) -> list[Credential]:
-        if asked.options.org is not None:
-            orgs = [await organizations.resolve(tx, asked.options.org)]
+        if args.options.org is not None:
+            orgs = [await organizations.resolve(tx, args.options.org)]
         else:
             orgs = [OrgId(organization.id) for organization in await organizations.every(tx)]
         return await credentials.every(tx, orgs)
 
-    async with desk(asked) as open_desk:
-        return {"credentials": [_credential(found) for found in await open_desk.write(act)]}
+    async with desk(args) as open_desk:
+        return {"credentials": [_credential(credential) for credential in await open_desk.write(act)]}
 
 
-async def _name_of(open_desk: Desk, given: str | None) -> str | None:
-    if given is None:
+async def _name_of(open_desk: Desk, id_or_name: str | None) -> str | None:
+    if id_or_name is None:
         return None
 
     async def look(tx: Tx) -> str | None:
-        org = await organizations.resolve(tx, given)
-        found = [organization for organization in await organizations.every(tx) if organization.id == org]
-        return found[0].name if found else None
+        org = await organizations.resolve(tx, id_or_name)
+        matching = [organization for organization in await organizations.every(tx) if organization.id == org]
+        return matching[0].name if matching else None
 
     return await open_desk.write(look)
 
 
-async def _hashed(asked: Asked, plain: str) -> str:
-    hashing = Hashing(PRODUCTION if asked.settings.env is Environment.PRODUCTION else SMALL)
+async def _hashed(args: CliArgs, plain: str) -> str:
+    hashing = Hashing(PRODUCTION if args.settings.env is Environment.PRODUCTION else SMALL)
     try:
         return await hashing.hash(plain)
     finally:
@@ -198,7 +200,7 @@ async def _hashed(asked: Asked, plain: str) -> str:
 
 
 async def _user(tx: Tx, person: Person) -> Facts:
-    found = await people.organizations_of(tx, person.id)
+    memberships = await people.organizations_of(tx, person.id)
     return {
         "id": person.id,
         "email": person.email,
@@ -208,7 +210,7 @@ async def _user(tx: Tx, person: Person) -> Facts:
         "active": person.active,
         "organizations": [
             {"id": membership.org, "name": membership.organization_name, "role": str(membership.role)}
-            for membership in found
+            for membership in memberships
         ],
     }
 

@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 
 import uvloop
 
-from steward.cli.command import Asked, Command, CommandFailed, Facts, WrongUsage
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, WrongUsage
 from steward.cli.table import commands
 from steward.config import Settings, SettingsError, read, read_env_file
 from steward.database.engine.sqlite import AlreadyServed
@@ -36,11 +36,11 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
     try:
         rest, env_file = _shared(argv)
         command, options = _parse(rest)
-        asked = Asked(
+        args = CliArgs(
             options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out, command)
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            facts = runner.run(_call(command, asked))
+            facts = runner.run(_call(command, args))
         if facts is not None:
             _say(facts, as_json, out, command)
         return DONE
@@ -57,9 +57,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
         return FAILED
 
 
-async def _call(command: Command, asked: Asked) -> Facts | None:
+async def _call(command: Command, args: CliArgs) -> Facts | None:
     try:
-        return await command.run(asked)
+        return await command.run(args)
     except Refusal as refusal:
         raise CommandFailed(refusal.code, refusal.message) from refusal
     except AlreadyServed as error:
@@ -94,10 +94,10 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     groups = {"": parser.add_subparsers(metavar="COMMAND", required=True)}
     for command in commands(next((word for word in argv if not word.startswith("-")), None)):
         *before, last = command.name.split()
-        made = _group(groups, before).add_parser(last, help=command.words, description=command.words)
+        subparser = _group(groups, before).add_parser(last, help=command.words, description=command.words)
         for argument in command.arguments:
-            made.add_argument(*argument.names, **argument.options)
-        made.set_defaults(command=command)
+            subparser.add_argument(*argument.names, **argument.options)
+        subparser.set_defaults(command=command)
     options = parser.parse_args(argv)
     found: Command = options.command
     return found, options

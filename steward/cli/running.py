@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from steward.cli import demo, serve
-from steward.cli.command import Asked, Command, CommandFailed, Facts, option
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
 from steward.cli.demo import DemoAsk
 from steward.cli.serve import CannotServe, ServeAsk
 from steward.fake_platforms import serve as sandbox
@@ -14,41 +14,41 @@ from steward.security.envelope import CannotOpen
 LOOPBACK = "127.0.0.1"
 
 
-async def run_serve(asked: Asked) -> None:
+async def run_serve(args: CliArgs) -> None:
     """API, web app and one worker, until a signal."""
-    options = asked.options
+    options = args.options
     ask = ServeAsk(options.host, options.port, options.processes, not options.no_worker, options.handle)
     try:
-        await serve.serve(asked.settings, ask, ready=asked.ready)
+        await serve.serve(args.settings, ask, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
     except CannotOpen as error:
         raise _wrong_keys() from error
 
 
-async def run_worker(asked: Asked) -> None:
+async def run_worker(args: CliArgs) -> None:
     """Runs and ticks without API, until a signal; PostgreSQL alone."""
     try:
-        await serve.work(asked.settings, concurrency=asked.options.concurrency, ready=asked.ready)
+        await serve.work(args.settings, concurrency=args.options.concurrency, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
     except CannotOpen as error:
         raise _wrong_keys() from error
 
 
-async def run_demo(asked: Asked) -> None:
+async def run_demo(args: CliArgs) -> None:
     """The service beside a pretend world, until a signal; takes no settings but its arguments."""
-    options = asked.options
+    options = args.options
     ask = DemoAsk(options.host, options.port, Path(options.dir), options.reset)
     try:
-        await demo.demo(ask, ready=asked.ready)
+        await demo.demo(ask, ready=args.ready)
     except CannotServe as error:
         raise CommandFailed("cannot_serve", str(error)) from error
 
 
-async def run_sandbox(asked: Asked) -> None:
+async def run_sandbox(args: CliArgs) -> None:
     """The pretend outside world, until a signal."""
-    options = asked.options
+    options = args.options
     try:
         slow = span(options.slow) if options.slow else None
     except ValueError as error:
@@ -64,7 +64,7 @@ async def run_sandbox(asked: Asked) -> None:
     with bound:
         world = create(options.seed, sandbox.address(bound), slow=slow)
         stop = serve.stop_on_signals()
-        serving = sandbox.server(world, lambda: asked.ready(world.described()), own_signals=False)
+        serving = sandbox.server(world, lambda: args.ready(world.described()), own_signals=False)
         await serve.until(serving, bound, stop)
 
 

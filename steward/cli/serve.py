@@ -110,13 +110,13 @@ async def run_service(
     )
     servers = [bounded(service.gate, edge, queue=descriptors.queue), *_figures(service, descriptors)]
     service.share_hints(listens=with_worker)
-    own = await _registered(service) if with_worker else None
+    own_worker = await _registered(service) if with_worker else None
     sockets: list[list[socket.socket] | None] = [[listening], None]
     running = [
-        asyncio.create_task(server.serve(sockets=given))
-        for server, given in zip(servers, sockets, strict=False)
+        asyncio.create_task(server.serve(sockets=server_sockets))
+        for server, server_sockets in zip(servers, sockets, strict=False)
     ]
-    working = asyncio.create_task(_work(service, own, stop)) if own is not None else None
+    working = asyncio.create_task(_work(service, own_worker, stop)) if own_worker is not None else None
     while not servers[0].started and not running[0].done():
         await service.clock.sleep(0.01)
     if beside is not None:
@@ -141,9 +141,9 @@ async def _registered(service: app.Wired) -> worker.Worker:
     return await worker.register(service.ctx, service.hints, poll=poll)
 
 
-async def _work(service: app.Wired, own: worker.Worker, stop: asyncio.Event) -> None:
+async def _work(service: app.Wired, own_worker: worker.Worker, stop: asyncio.Event) -> None:
     tick = timedelta(seconds=service.settings.tick_seconds)
-    await worker.run(own, worker.ticks(own, tick=tick), stop)
+    await worker.run(own_worker, worker.ticks(own_worker, tick=tick), stop)
 
 
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
@@ -158,12 +158,12 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await tell_of_walls(settings, service.ctx.children, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
-    own = await worker.register(service.ctx, service.hints, poll=SECOND / 4)
+    own_worker = await worker.register(service.ctx, service.hints, poll=SECOND / 4)
     spare_collector()
-    ready({"worker_id": own.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
+    ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:
         tick = timedelta(seconds=settings.tick_seconds)
-        await worker.run(own, worker.ticks(own, tick=tick), stop)
+        await worker.run(own_worker, worker.ticks(own_worker, tick=tick), stop)
     finally:
         await service.close()
 
@@ -192,9 +192,9 @@ async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Even
 
 async def refuse_pending(settings: Settings) -> None:
     """Raises CannotServe while migrations are pending."""
-    found = await migrate(settings.database_url, SystemClock().now(), only_look=True)
-    if found.pending:
-        names = ", ".join(found.pending)
+    state = await migrate(settings.database_url, SystemClock().now(), only_look=True)
+    if state.pending:
+        names = ", ".join(state.pending)
         raise CannotServe(f"Migrations are pending ({names}). Run `steward migrate` first.")
 
 
@@ -210,16 +210,16 @@ def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket
     """A listening socket, at which `queue` clients may wait. Raises CannotServe for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
+        listening.bind((host, port))
     except OSError as error:
-        made.close()
+        listening.close()
         raise CannotServe(f"{host}:{port} cannot be listened on: {error.strerror}.") from error
-    made.listen(queue)
-    made.setblocking(False)
-    return made
+    listening.listen(queue)
+    listening.setblocking(False)
+    return listening
 
 
 def spare_collector() -> None:
@@ -250,19 +250,19 @@ def bounded(application: Any, edge: Edge, *, queue: int = LONGEST_QUEUE) -> uvic
 
 def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Server]:
     """The server of /metrics, on its own address alone (contract 2.10)."""
-    where = service.settings.metrics_listen
-    if where is None:
+    address = service.settings.metrics_listen
+    if address is None:
         return []
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        found = scope["type"] == "http" and scope["path"] == "/metrics"
-        body = service.metrics.text().encode() if found else b""
+        is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
+        body = service.metrics.text().encode() if is_metrics else b""
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
+        await send({"type": "http.response.start", "status": 200 if is_metrics else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     server = bounded(answer, Edge(most=descriptors.queue), queue=descriptors.queue)
-    server.config.host, server.config.port = where.host, where.port
+    server.config.host, server.config.port = address.host, address.port
     return [server]
 
 
@@ -271,21 +271,21 @@ def stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def asked() -> None:
+    def request_stop() -> None:
         if stop.is_set():
             os._exit(1)
         stop.set()
 
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, asked)
+        loop.add_signal_handler(name, request_stop)
     return stop
 
 
 @contextlib.contextmanager
 def _more_processes(settings: Settings, ask: ServeAsk, listening: socket.socket) -> Iterator[None]:
     """Further API processes on the same socket; ended with this one."""
-    wanted = ask.processes or settings.processes
-    if wanted > 1 and is_sqlite(settings.database_url):
+    process_count = ask.processes or settings.processes
+    if process_count > 1 and is_sqlite(settings.database_url):
         raise CannotServe("More than one process needs PostgreSQL.")
     handle = listening.fileno()
     command = [sys.executable, "-m", "steward", "serve", "--no-worker", "--handle", str(handle)]
@@ -296,7 +296,7 @@ def _more_processes(settings: Settings, ask: ServeAsk, listening: socket.socket)
             stdout=subprocess.DEVNULL,
             env={**os.environ, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
         )
-        for _ in range(wanted - 1)
+        for _ in range(process_count - 1)
     ]
     try:
         yield

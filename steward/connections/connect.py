@@ -81,8 +81,8 @@ async def try_settings(vault: Vault, org: OrgId, kind: str, *, given: JsonObject
     """
     connector = vault.connectors.get(kind)
     if connector is None:
-        known = ", ".join(sorted(vault.connectors))
-        raise ValidationFailed(errors={"kind": [f"There is no such kind. Kinds are {known}."]})
+        kinds = ", ".join(sorted(vault.connectors))
+        raise ValidationFailed(errors={"kind": [f"There is no such kind. Kinds are {kinds}."]})
     try:
         settings = connector.settings(given)
     except BadSettings as error:
@@ -207,12 +207,14 @@ async def reconnect(
     )
     await subscriptions.look_again_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
-    left = await _left(tx, vault, before)
+    replaced_secrets = await _left(tx, vault, before)
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
     )
     until = tx.now + vaults.BEFORE_COUNTS
-    await vaults.add(tx, vault, actor.org, integration=integration, version=version, sealed=left, until=until)
+    await vaults.add(
+        tx, vault, actor.org, integration=integration, version=version, sealed=replaced_secrets, until=until
+    )
     await endpoints.close(tx, actor.org, integration)  # its key went with the keys before
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
     await _note(tx, actor, "reconnected", after)
@@ -300,10 +302,10 @@ async def _note(tx: Tx, actor: Actor, action: str, connection: Connection) -> No
 
 
 async def _get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection:
-    found = await connections.get(tx, org, integration)
-    if found is None:
+    connection = await connections.get(tx, org, integration)
+    if connection is None:
         raise NotFound
-    return found
+    return connection
 
 
 async def _save(tx: Tx, after: Connection, *, was: int) -> None:
@@ -321,8 +323,8 @@ def _found(connection: Connection, health: Health, *, settings: Settings | None,
         facts |= {
             "rights": list(health.rights),
             "missing_rights": list(health.missing_rights),
-            "channels": [[place.id, place.name, place.active] for place in health.channels],
-            "locations": [[place.id, place.name, place.active] for place in health.locations],
+            "channels": [[entry.id, entry.name, entry.active] for entry in health.channels],
+            "locations": [[entry.id, entry.name, entry.active] for entry in health.locations],
         }
     zone = health.zone if health.zone and zones.zone(health.zone) else connection.zone
     return replace(

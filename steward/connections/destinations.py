@@ -34,10 +34,10 @@ class KeptDestinations:
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """The answer of at most five minutes ago."""
-        found = self.held.get(key)
-        if found is None or now - found[0] >= KEPT_SECONDS:
+        cached = self.held.get(key)
+        if cached is None or now - cached[0] >= KEPT_SECONDS:
             return None
-        return found[1]
+        return cached[1]
 
     def put(self, key: _Key, now: float, destinations: tuple[Destination, ...]) -> None:
         """Keeps an answer; beyond the most the oldest goes."""
@@ -65,17 +65,17 @@ class Account:
         ten seconds.
         """
         look = partial(_opened, vault=self.vault, org=org, integration=integration)
-        found = await self.engine.read(self.clock.now(), look, org=org)
-        if found is None:
+        opened = await self.engine.read(self.clock.now(), look, org=org)
+        if opened is None:
             return ()
-        connection, secrets = found
+        connection, secrets = opened
         key = org, integration, connection.version, parent
         lately = self.kept.get(key, self.clock.monotonic())
         if lately is not None:
             return lately
-        asked = tuple(await self._ask(connection, secrets, parent))
-        self.kept.put(key, self.clock.monotonic(), asked)
-        return asked
+        destinations = tuple(await self._ask(connection, secrets, parent))
+        self.kept.put(key, self.clock.monotonic(), destinations)
+        return destinations
 
     async def _ask(self, connection: Connection, secrets: Secrets, parent: str | None) -> list[Destination]:
         connector = self.vault.connectors.get(connection.kind)

@@ -41,24 +41,24 @@ class Upkeep:
 
 async def check_due(upkeep: Upkeep) -> bool:
     """Looks at the connections whose turn it is, one after the other; True when there were some."""
-    found = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
-    for org, integration in found:
+    due = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
+    for org, integration in due:
         await check(upkeep, org, integration)
-    return bool(found)
+    return bool(due)
 
 
 async def check(upkeep: Upkeep, org: OrgId, integration: IntegrationId) -> None:
     """Asks one account and keeps what it said; keys it refuses are asked for only after a second no."""
     engine, clock = upkeep.engine, upkeep.clock
-    begin = partial(_begin, vault=upkeep.vault, org=org, integration=integration)
+    claim = partial(_begin, vault=upkeep.vault, org=org, integration=integration)
     try:
-        at_hand = await engine.write(clock.now(), begin, org=org)
+        opened = await engine.write(clock.now(), claim, org=org)
     except CannotOpen as error:
         upkeep.log.error("connection_not_opened", error, org=org, integration=integration)
         return
-    if at_hand is None:
+    if opened is None:
         return
-    connection, secrets = at_hand
+    connection, secrets = opened
     health = await connecting.look_again(upkeep.vault, connection, secrets)
     try:
         await engine.write(clock.now(), partial(_keep, was=connection, health=health), org=org)
@@ -71,8 +71,8 @@ async def _begin(
 ) -> tuple[Connection, Secrets] | None:
     """Its turn is taken first: what cannot be opened or asked is not tried again and again."""
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
-    found = await connections.get(tx, org, integration)
-    return None if found is None else (found, await open_secrets(tx, vault, found))
+    connection = await connections.get(tx, org, integration)
+    return None if connection is None else (connection, await open_secrets(tx, vault, connection))
 
 
 async def _keep(tx: Tx, *, was: Connection, health: Health) -> None:
@@ -80,13 +80,15 @@ async def _keep(tx: Tx, *, was: Connection, health: Health) -> None:
     refused = not health.ok and isinstance(health.error, Unauthorized | WrongAddress)
     if refused and health.error is not None and await _is_doubted(tx, was, health.error):
         return
-    kept = await connecting.checked(tx, org, integration, health=_worded(was, health, tx.now), lasting=True)
+    recorded = await connecting.checked(
+        tx, org, integration, health=_worded(was, health, tx.now), lasting=True
+    )
     if not health.ok and not refused:
         await connections.check_next(tx, org, integration, tx.now + SILENT_AGAIN)
-    if _MARKS & kept.connection.facts.keys() and health.ok:
-        facts = {name: value for name, value in kept.connection.facts.items() if name not in _MARKS}
-        now = replace(kept.connection, facts=facts, version=kept.connection.version + 1)
-        await connections.save(tx, org, now, was=kept.connection.version)
+    if _MARKS & recorded.connection.facts.keys() and health.ok:
+        facts = {name: value for name, value in recorded.connection.facts.items() if name not in _MARKS}
+        now = replace(recorded.connection, facts=facts, version=recorded.connection.version + 1)
+        await connections.save(tx, org, now, was=recorded.connection.version)
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:
@@ -123,5 +125,5 @@ async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
 
 def _since(connection: Connection, mark: str) -> datetime | None:
     facts: Mapping[str, object] = connection.facts
-    told = facts.get(mark)
-    return datetime.fromisoformat(told) if isinstance(told, str) else None
+    since = facts.get(mark)
+    return datetime.fromisoformat(since) if isinstance(since, str) else None

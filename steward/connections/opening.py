@@ -83,7 +83,7 @@ class RunAccess:
 
 
 async def _current(tx: Tx, *, vault: Vault, connection: Connection) -> Secrets:
-    found = await connections.get(tx, connection.org, connection.integration_id)
-    if found is None or found.state is not ConnectionState.CONNECTED:
+    current = await connections.get(tx, connection.org, connection.integration_id)
+    if current is None or current.state is not ConnectionState.CONNECTED:
         raise NotConnected(f"{connection.name} is not connected. Reconnect it in the web app.", errors={})
-    return await open_secrets(tx, vault, found)
+    return await open_secrets(tx, vault, current)

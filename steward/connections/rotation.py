@@ -41,10 +41,10 @@ async def rewrap(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
 
 async def under_others(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int:
     """How many of the organisation's data keys are not under the first master key. Raises CannotOpen."""
-    found = await connections.data_keys(tx, org)
-    for key in found:
+    data_keys = await connections.data_keys(tx, org)
+    for key in data_keys:
         unwrap(key.wrapped, masters, org_id=org, key_no=key.key_no)
-    return sum(key.kek_id != masters[0].id for key in found)
+    return sum(key.kek_id != masters[0].id for key in data_keys)
 
 
 async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | None:
@@ -66,14 +66,16 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
 async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: Sealed, number: int) -> int:
     """Seals one secret under data key `number`; 0 when it was replaced or erased meanwhile."""
     field = held.secret
-    place = partial(Place, org, held.integration, field.field, field.version)
+    context_of = partial(Place, org, held.integration, field.field, field.version)
     before = await connections.data_key(tx, org, field.key_no)
     after = await connections.data_key(tx, org, number)
     if before is None or after is None:
         return 0
     value = open_sealed(
-        field.sealed, unwrap(before.wrapped, masters, org_id=org, key_no=field.key_no), place(field.key_no)
+        field.sealed,
+        unwrap(before.wrapped, masters, org_id=org, key_no=field.key_no),
+        context_of(field.key_no),
     )
     data_key = unwrap(after.wrapped, masters, org_id=org, key_no=number)
-    fresh = SealedField(field.field, field.version, number, seal(value, data_key, place(number)))
+    fresh = SealedField(field.field, field.version, number, seal(value, data_key, context_of(number)))
     return await connections.reseal(tx, org, held.integration, before=field, after=fresh)

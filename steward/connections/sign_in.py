@@ -79,8 +79,8 @@ async def begin(
         raise NotConfigured("The operator has not set up the sign-in to Google.")
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
-    kept = sign_ins.SignIn(session_hash, actor.org, integration, name, key_no, sealed)
-    await sign_ins.insert(tx, actor.org, _hash(state), sign_in=kept, expires_at=tx.now + LASTS)
+    pending = sign_ins.SignIn(session_hash, actor.org, integration, name, key_no, sealed)
+    await sign_ins.insert(tx, actor.org, _hash(state), sign_in=pending, expires_at=tx.now + LASTS)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
     query = {
         "response_type": "code",
@@ -97,12 +97,12 @@ async def begin(
 
 
 async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> None:
-    found = await connections.get(tx, actor.org, integration)
-    if found is None:
+    connection = await connections.get(tx, actor.org, integration)
+    if connection is None:
         raise ValidationFailed(errors={"integration_id": ["This organisation has no such connection."]})
-    if found.kind != KIND or found.auth is not Auth.USER_SIGN_IN:
+    if connection.kind != KIND or connection.auth is not Auth.USER_SIGN_IN:
         raise ValidationFailed(errors={"integration_id": ["This was not connected by sign-in."]})
-    if found.state is ConnectionState.CONNECTED:
+    if connection.state is ConnectionState.CONNECTED:
         raise WrongState("This connection is connected. Disconnect it first to sign in anew.")
 
 
@@ -121,12 +121,12 @@ class Way:
         Raises Failed.
         """
         take = partial(self._take, actor=actor, state=state)
-        found = await self.engine.write(self.clock.now(), take, org=actor.org)
-        if found is None or not secrets.compare_digest(found[0].session_hash, session_hash):
+        pending = await self.engine.write(self.clock.now(), take, org=actor.org)
+        if pending is None or not secrets.compare_digest(pending[0].session_hash, session_hash):
             raise Failed("state")
         if code is None:
             raise Failed("denied")
-        begun, verifier = found
+        begun, verifier = pending
         try:
             refresh, label = await self._exchange(actor, code, verifier)
         except CallError as error:
@@ -159,12 +159,12 @@ class Way:
         )
         if not answer.ok:
             raise Unauthorized
-        told = answer.json()
-        refresh = told.get("refresh_token") if isinstance(told, dict) else None
-        if not isinstance(told, dict) or not isinstance(refresh, str) or not refresh:
+        token_response = answer.json()
+        refresh = token_response.get("refresh_token") if isinstance(token_response, dict) else None
+        if not isinstance(token_response, dict) or not isinstance(refresh, str) or not refresh:
             raise Broken("the sign-in gave no lasting token")
-        self.vault.register.add(refresh, str(told.get("access_token", "")))
-        return Secret(refresh), _address(told.get("id_token"))
+        self.vault.register.add(refresh, str(token_response.get("access_token", "")))
+        return Secret(refresh), _address(token_response.get("id_token"))
 
     async def _tried(self, actor: Actor, begun: sign_ins.SignIn, refresh: Secret, label: str | None) -> Tried:
         look = partial(_subject, org_actor=actor, begun=begun)
@@ -181,9 +181,9 @@ class Way:
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:
     """One sign-in is one account: reconnecting keeps what it stood for."""
     if begun.integration is not None:
-        found = await connections.get(tx, org_actor.org, begun.integration)
-        if found is not None:
-            return str(found.facts.get("subject"))
+        connection = await connections.get(tx, org_actor.org, begun.integration)
+        if connection is not None:
+            return str(connection.facts.get("subject"))
     return f"sign-in {secrets.token_hex(12)}"
 
 
@@ -193,10 +193,10 @@ def _address(token: object) -> str | None:
         return None
     part = token.split(".")[1]
     try:
-        told = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except ValueError:
         return None
-    address = told.get("email") if isinstance(told, dict) else None
+    address = claims.get("email") if isinstance(claims, dict) else None
     return address[:200] if isinstance(address, str) and address.isprintable() else None
 
 

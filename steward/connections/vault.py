@@ -68,10 +68,10 @@ async def add(
     """Seals further secrets of a connection and keeps them beside those there are; `until` then at most."""
     key_no, data_key = await _data_key(tx, vault, org)
     for field, secret in sealed.items():
-        place = Place(org, integration, field, version, key_no)
-        value = seal(secret.reveal().encode("utf-8"), data_key, place)
-        kept = SealedField(field, version, key_no, value, until)
-        await connections.put_secret(tx, org, integration, sealed=kept)
+        context = Place(org, integration, field, version, key_no)
+        value = seal(secret.reveal().encode("utf-8"), data_key, context)
+        field_to_store = SealedField(field, version, key_no, value, until)
+        await connections.put_secret(tx, org, integration, sealed=field_to_store)
 
 
 async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
@@ -88,17 +88,17 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
         if wrapped is None:
             continue
         data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
-        place = Place(org, integration, field.field, field.version, field.key_no)
-        opened[field.field] = Secret(open_sealed(field.sealed, data_key, place).decode("utf-8"))
+        context = Place(org, integration, field.field, field.version, field.key_no)
+        opened[field.field] = Secret(open_sealed(field.sealed, data_key, context).decode("utf-8"))
     vault.register.add(*opened.values())
-    known = connection.currency, connection.zone, connection.facts
-    return Secrets(integration, plain(connection), opened, *known)
+    account_facts = connection.currency, connection.zone, connection.facts
+    return Secrets(integration, plain(connection), opened, *account_facts)
 
 
 def plain(connection: Connection) -> dict[str, str]:
     """The settings that are no secrets, as the last connecting kept them."""
-    kept = connection.facts.get("settings")
-    return {name: str(value) for name, value in kept.items()} if isinstance(kept, Mapping) else {}
+    settings = connection.facts.get("settings")
+    return {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
 
 
 async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) -> tuple[int, bytes]:
@@ -118,10 +118,10 @@ async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
     """The organisation's newest data key, made at the first need."""
-    found = await connections.data_key(tx, org)
-    if found is not None:
-        return found.key_no, unwrap(found.wrapped, vault.masters, org_id=org, key_no=found.key_no)
-    made = new_data_key()
-    wrapped = wrap(made, vault.masters, org_id=org, key_no=1)
+    newest = await connections.data_key(tx, org)
+    if newest is not None:
+        return newest.key_no, unwrap(newest.wrapped, vault.masters, org_id=org, key_no=newest.key_no)
+    data_key = new_data_key()
+    wrapped = wrap(data_key, vault.masters, org_id=org, key_no=1)
     await connections.put_data_key(tx, org, DataKey(1, wrapped, vault.masters[0].id))
-    return 1, made
+    return 1, data_key

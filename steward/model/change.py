@@ -233,10 +233,10 @@ _WORST = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFLICT, Outcome.APPLIED, Ou
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome of a change from its parts'; a conflict beside a written part is failed (engine 11)."""
-    found = min(outcomes, key=_WORST.index)
-    if found is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
+    outcome = min(outcomes, key=_WORST.index)
+    if outcome is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
         return Outcome.FAILED
-    return found
+    return outcome
 
 
 __all__ = [

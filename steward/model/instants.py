@@ -12,13 +12,13 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def wire_time(at: datetime) -> str:
+def wire_time(instant: datetime) -> str:
     """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off (contract 1.2)."""
-    if at.tzinfo is not UTC:
-        at = at.astimezone(UTC)
-    if at >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
-        return wire_time_of((at - _EARLIEST) // _MILLISECOND)
-    return at.isoformat(timespec="milliseconds")[:-6] + "Z"
+    if instant.tzinfo is not UTC:
+        instant = instant.astimezone(UTC)
+    if instant >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
+        return wire_time_of((instant - _EARLIEST) // _MILLISECOND)
+    return instant.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def wire_time_of(stored: int) -> str:
@@ -37,9 +37,9 @@ _SECONDS = tuple(f"{number:02}" for number in range(60))
 _FRACTIONS = tuple(f".{number:03}Z" for number in range(1000))
 
 
-def wire_time_or_none(at: datetime | None) -> str | None:
+def wire_time_or_none(instant: datetime | None) -> str | None:
     """As `wire_time`, null for null."""
-    return None if at is None else wire_time(at)
+    return None if instant is None else wire_time(instant)
 
 
 def read_time(text: str) -> datetime | None:
@@ -48,10 +48,10 @@ def read_time(text: str) -> datetime | None:
     RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999
     (contract 1.2 "Timestamp in").
     """
-    found = _SHAPE.fullmatch(text)
-    if found is None:
+    match = _SHAPE.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, offset_hours, offset_minutes = match.groups()
     microsecond = int(fraction[:3].ljust(3, "0")) * 1000 if fraction else 0
     zone: timezone = UTC
     if sign is not None:
@@ -61,7 +61,7 @@ def read_time(text: str) -> datetime | None:
         local = datetime(
             int(year), int(month), int(day), int(hour), int(minute), int(second), microsecond, tzinfo=zone
         )
-        at = local.astimezone(UTC)
+        instant = local.astimezone(UTC)
     except (ValueError, OverflowError):  # no such day or time, or past the year 9999 in UTC
         return None
-    return at if at >= _EARLIEST else None
+    return instant if instant >= _EARLIEST else None

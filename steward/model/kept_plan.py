@@ -32,49 +32,51 @@ def to_kept(plan: Plan) -> JsonObject:
         "name": plan.name,
         "timezone": plan.timezone,
         "mode": plan.mode,
-        "triggers": [_trigger(one) for one in plan.triggers],
-        "steps": [_step(one) for one in plan.steps],
-        "edges": [[one.source, one.port, one.target, one.input] for one in plan.edges],
-        "variables": [_variable(one) for one in plan.variables],
-        "inner": {name: to_kept(one) for name, one in plan.inner.items()},
+        "triggers": [_trigger(part) for part in plan.triggers],
+        "steps": [_step(part) for part in plan.steps],
+        "edges": [[part.source, part.port, part.target, part.input] for part in plan.edges],
+        "variables": [_variable(part) for part in plan.variables],
+        "inner": {name: to_kept(part) for name, part in plan.inner.items()},
     }
 
 
-def _trigger(one: PlanTrigger) -> JsonObject:
+def _trigger(trigger: PlanTrigger) -> JsonObject:
     return {
-        "name": one.name,
-        "kind": one.kind,
-        "schedule": one.schedule,
-        "topics": list(one.topics),
-        "replaced": one.replaced,
-        "place": list(one.place),
+        "name": trigger.name,
+        "kind": trigger.kind,
+        "schedule": trigger.schedule,
+        "topics": list(trigger.topics),
+        "replaced": trigger.replaced,
+        "place": list(trigger.place),
     }
 
 
-def _variable(one: Variable) -> list[JsonValue]:
-    patched: list[JsonValue] = [[each.type, each.handle, each.namespace, each.key] for each in one.patched]
-    return [one.root, list(one.paths), one.query, patched]
+def _variable(variable: Variable) -> list[JsonValue]:
+    patched: list[JsonValue] = [
+        [field.type, field.handle, field.namespace, field.key] for field in variable.patched
+    ]
+    return [variable.root, list(variable.paths), variable.query, patched]
 
 
 def _read_variable(
     root: str, paths: Sequence[str], query: str, patched: Sequence[Sequence[str]] = ()
 ) -> Variable:
-    return Variable(root, tuple(paths), query, tuple(Patched(*each) for each in patched))
+    return Variable(root, tuple(paths), query, tuple(Patched(*field) for field in patched))
 
 
-def _step(one: PlanStep) -> JsonObject:
-    kept: dict[str, Any] = {
-        "name": one.name,
-        "title": one.title,
-        "kind": str(one.kind),
-        "operation": one.operation,
-        "config": one.config,
+def _step(step: PlanStep) -> JsonObject:
+    stored: dict[str, Any] = {
+        "name": step.name,
+        "title": step.title,
+        "kind": str(step.kind),
+        "operation": step.operation,
+        "config": step.config,
     }
-    origin = one.origin
+    origin = step.origin
     if origin is None:
-        return kept
+        return stored
     retry = None if origin.retry is None else {"tries": origin.retry.tries, "wait_ms": origin.retry.wait_ms}
-    return kept | {
+    return stored | {
         "source_type": origin.source_type,
         "source_version": origin.source_version,
         "needs": origin.needs,
@@ -93,69 +95,69 @@ def _step(one: PlanStep) -> JsonObject:
     }
 
 
-def from_kept(kept: Mapping[str, Any]) -> Plan:
+def from_kept(stored: Mapping[str, Any]) -> Plan:
     """A plan as it was kept. Raises ValueError for a format this service does not know."""
-    if kept.get("plan_format") != FORMAT:
-        raise ValueError(f"plan_format {kept.get('plan_format')} is not known")
+    if stored.get("plan_format") != FORMAT:
+        raise ValueError(f"plan_format {stored.get('plan_format')} is not known")
     return Plan(
-        steps=tuple(_read_step(one) for one in kept["steps"]),
-        edges=tuple(Edge(*one) for one in kept["edges"]),
-        source=kept["source"],
-        source_sha256=kept["source_sha256"],
-        name=kept["name"],
-        timezone=kept["timezone"],
-        mode=None if kept["mode"] is None else DataMode(kept["mode"]),
-        triggers=tuple(_read_trigger(one) for one in kept["triggers"]),
-        variables=tuple(_read_variable(*one) for one in kept["variables"]),
-        inner={name: from_kept(one) for name, one in kept["inner"].items()},
+        steps=tuple(_read_step(part) for part in stored["steps"]),
+        edges=tuple(Edge(*part) for part in stored["edges"]),
+        source=stored["source"],
+        source_sha256=stored["source_sha256"],
+        name=stored["name"],
+        timezone=stored["timezone"],
+        mode=None if stored["mode"] is None else DataMode(stored["mode"]),
+        triggers=tuple(_read_trigger(part) for part in stored["triggers"]),
+        variables=tuple(_read_variable(*part) for part in stored["variables"]),
+        inner={name: from_kept(part) for name, part in stored["inner"].items()},
     )
 
 
-def _read_trigger(kept: Mapping[str, Any]) -> PlanTrigger:
+def _read_trigger(stored: Mapping[str, Any]) -> PlanTrigger:
     return PlanTrigger(
-        name=kept["name"],
-        kind=kept["kind"],
-        schedule=kept["schedule"],
-        topics=tuple(kept["topics"]),
-        replaced=kept["replaced"],
-        place=(kept["place"][0], kept["place"][1]),
+        name=stored["name"],
+        kind=stored["kind"],
+        schedule=stored["schedule"],
+        topics=tuple(stored["topics"]),
+        replaced=stored["replaced"],
+        place=(stored["place"][0], stored["place"][1]),
     )
 
 
-def _read_step(kept: Mapping[str, Any]) -> PlanStep:
+def _read_step(stored: Mapping[str, Any]) -> PlanStep:
     origin = None
-    if "source_type" in kept:
-        retry = kept["retry"]
+    if "source_type" in stored:
+        retry = stored["retry"]
         origin = Origin(
-            source_type=kept["source_type"],
-            source_version=kept["source_version"],
-            needs=kept["needs"],
-            target=kept["target"],
-            alias=kept["alias"],
-            on_error=OnError(kept["on_error"]),
+            source_type=stored["source_type"],
+            source_version=stored["source_version"],
+            needs=stored["needs"],
+            target=stored["target"],
+            alias=stored["alias"],
+            on_error=OnError(stored["on_error"]),
             retry=None if retry is None else Retry(retry["tries"], retry["wait_ms"]),
-            once=kept["once"],
-            always_output=kept["always_output"],
-            disabled=kept["disabled"],
-            supported=kept["supported"],
-            reachable=kept["reachable"],
-            inputs=kept["inputs"],
-            ports=tuple(kept["ports"]),
-            place=(kept["place"][0], kept["place"][1]),
+            once=stored["once"],
+            always_output=stored["always_output"],
+            disabled=stored["disabled"],
+            supported=stored["supported"],
+            reachable=stored["reachable"],
+            inputs=stored["inputs"],
+            ports=tuple(stored["ports"]),
+            place=(stored["place"][0], stored["place"][1]),
         )
     return PlanStep(
-        name=kept["name"],
-        title=kept["title"],
-        kind=StepKind(kept["kind"]),
-        operation=kept["operation"],
-        config=kept["config"],
+        name=stored["name"],
+        title=stored["title"],
+        kind=StepKind(stored["kind"]),
+        operation=stored["operation"],
+        config=stored["config"],
         origin=origin,
     )
 
 
-def plan_sha256(kept: JsonObject) -> str:
+def plan_sha256(stored: JsonObject) -> str:
     """SHA-256 of a plan as kept: the same file gives the same plan (imports 1 rule 6)."""
-    text = json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(stored, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -175,10 +175,10 @@ class Plan:
     def entry(self, kind: str | None = None) -> PlanTrigger | None:
         """The trigger a run begins at: the first of `kind`, else the proposed one (imports 9)."""
         order = ("schedule", "event", "manual")
-        wanted = (kind, *order) if kind is not None else order
-        for one in wanted:
+        kinds = (kind, *order) if kind is not None else order
+        for trigger_kind in kinds:
             for trigger in self.triggers:
-                if trigger.kind == one:
+                if trigger.kind == trigger_kind:
                     return trigger
         return None
 

@@ -65,20 +65,20 @@ class Schedule:
         }
 
     @classmethod
-    def from_wire(cls, kept: JsonObject | Mapping[str, object]) -> "Schedule":
+    def from_wire(cls, wire: JsonObject | Mapping[str, object]) -> "Schedule":
         """A schedule the service wrote itself; one from outside goes through scheduling/shape.py.
 
         Raises ValueError when it is not of this shape.
         """
-        days = kept.get("days")
+        days = wire.get("days")
         return cls(
-            cadence=Cadence(str(kept["cadence"])),
-            time_of_day=_text(kept.get("run_at")),
-            day_of_week=_number(kept.get("day_of_week")),
-            day_of_month=_number(kept.get("day_of_month")),
-            date=_text(kept.get("date")),
+            cadence=Cadence(str(wire["cadence"])),
+            time_of_day=_text(wire.get("run_at")),
+            day_of_week=_number(wire.get("day_of_week")),
+            day_of_month=_number(wire.get("day_of_month")),
+            date=_text(wire.get("date")),
             days=None if days is None else _numbers(days),
-            week_of_month=_number(kept.get("week_of_month")),
+            week_of_month=_number(wire.get("week_of_month")),
         )
 
 

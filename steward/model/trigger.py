@@ -73,11 +73,11 @@ class EventTrigger:
 Trigger = ScheduleTrigger | EventTrigger
 
 
-def trigger_from_kept(kept: Mapping[str, object]) -> Trigger:
+def trigger_from_kept(stored: Mapping[str, object]) -> Trigger:
     """The trigger `to_kept` wrote. Raises ValueError when it is not of that shape."""
-    if TriggerKind(str(kept["kind"])) is TriggerKind.SCHEDULE:
+    if TriggerKind(str(stored["kind"])) is TriggerKind.SCHEDULE:
         return ScheduleTrigger()
-    topics = kept["topics"]
+    topics = stored["topics"]
     if not isinstance(topics, list | tuple):
         raise ValueError(f"a kept trigger holds {topics!r} where topics belong")
     return EventTrigger(tuple(str(topic) for topic in topics))

@@ -33,20 +33,20 @@ def hash_password(password: str, cost: Cost) -> str:
     return _hasher(cost).hash(_normal(password))
 
 
-def verify_password(kept: str, password: str) -> bool:
+def verify_password(password_hash: str, password: str) -> bool:
     """Whether `password` is the one kept. Slow as hashing; a damaged hash is a no."""
-    if not kept.startswith("$argon2id$"):
+    if not password_hash.startswith("$argon2id$"):
         return False
     try:
-        return PasswordHasher().verify(kept, _normal(password))
+        return PasswordHasher().verify(password_hash, _normal(password))
     except (VerificationError, InvalidHashError):
         return False
 
 
-def needs_rehash(kept: str, cost: Cost) -> bool:
+def needs_rehash(password_hash: str, cost: Cost) -> bool:
     """Whether a parameter of `kept` is below the cost asked for now."""
     try:
-        return _hasher(cost).check_needs_rehash(kept)
+        return _hasher(cost).check_needs_rehash(password_hash)
     except InvalidHashError:
         return True
 
@@ -66,8 +66,8 @@ def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | N
     if folded in _common() or folded.rstrip("0123456789!?.") in _common():
         return "This password is among the most common ones. Choose another."
     for word in refused_words:
-        found = _normal(word).casefold().strip()
-        if len(found) >= 4 and found in folded:
+        refused_word = _normal(word).casefold().strip()
+        if len(refused_word) >= 4 and refused_word in folded:
             return "Leave your name and the organisation's name out of the password."
     return None
 

@@ -41,9 +41,9 @@ def hash_client_secret(secret: str, pepper: bytes) -> bytes:
     return hmac.new(pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 
-def matches(secret: str, pepper: bytes, kept: bytes) -> bool:
+def matches(secret: str, pepper: bytes, secret_hash: bytes) -> bool:
     """Whether `secret` is the one kept; takes the same time whichever byte differs."""
-    return hmac.compare_digest(hash_client_secret(secret, pepper), kept)
+    return hmac.compare_digest(hash_client_secret(secret, pepper), secret_hash)
 
 
 def new_value() -> str:
@@ -56,9 +56,9 @@ def hash_value(value: str) -> bytes:
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).digest()
 
 
-def same(left: str | bytes, right: str | bytes) -> bool:
+def same(first: str | bytes, second: str | bytes) -> bool:
     """Equality in constant time."""
-    return hmac.compare_digest(_bytes(left), _bytes(right))
+    return hmac.compare_digest(_bytes(first), _bytes(second))
 
 
 def _bytes(value: str | bytes) -> bytes:

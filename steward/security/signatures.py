@@ -17,16 +17,16 @@ class Signed:
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the body."""
-        for made in self._made:
-            made.update(piece)
+        for digest in self._made:
+            digest.update(piece)
 
     def matches(self, signature: str) -> bool:
         """Whether `signature`, in base64, is right under one of the secrets; without a secret never.
 
         Every secret is compared, in constant time (safety 9 rules 1 and 2).
         """
-        given = _decoded(signature)
-        results = [hmac.compare_digest(made.digest(), given) for made in self._made]
+        received = _decoded(signature)
+        results = [hmac.compare_digest(digest.digest(), received) for digest in self._made]
         return any(results)
 
 
@@ -37,10 +37,10 @@ def sign(body: bytes, secret: bytes) -> str:
 
 def _decoded(signature: str) -> bytes:
     try:
-        found = base64.b64decode(signature.encode("ascii"), validate=True)
+        raw = base64.b64decode(signature.encode("ascii"), validate=True)
     except (binascii.Error, UnicodeEncodeError, ValueError):
         return b""
     # One spelling only: base64 with other spare bits would be a second signature for one body.
-    if len(found) != _DIGEST or base64.b64encode(found).decode("ascii") != signature:
+    if len(raw) != _DIGEST or base64.b64encode(raw).decode("ascii") != signature:
         return b""
-    return found
+    return raw

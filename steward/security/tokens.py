@@ -90,14 +90,14 @@ def load_signing_key(kid: str, der: bytes) -> SigningKey:
 
 def jwks(keys: Sequence[SigningKey]) -> dict[str, list[dict[str, str]]]:
     """The public keys as `{"keys": [...]}` (contract 5.5)."""
-    found: list[dict[str, str]] = []
+    public_keys: list[dict[str, str]] = []
     for key in keys:
         numbers = key.private.public_key().public_numbers()
         x, y = (_encoded(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
-        found.append(
+        public_keys.append(
             {"kty": "EC", "crv": "P-256", "use": "sig", "alg": ALGORITHM, "kid": key.kid, "x": x, "y": y}
         )
-    return {"keys": found}
+    return {"keys": public_keys}
 
 
 class Signer:
@@ -246,10 +246,10 @@ def _whole(value: object) -> int:
 
 
 def _object(text: bytes) -> dict[str, object]:
-    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
-        if len({name for name, _ in found}) != len(found):
+    def pairs(members: list[tuple[str, object]]) -> dict[str, object]:
+        if len({name for name, _ in members}) != len(members):
             raise BadToken("repeated")
-        return dict(found)
+        return dict(members)
 
     try:
         decoded = json.loads(text.decode("utf-8"), object_pairs_hook=pairs)

@@ -40,9 +40,9 @@ class Secret(str):
     _value: str
 
     def __new__(cls, value: str) -> "Secret":
-        made = super().__new__(cls, MASK)
-        made._value = value
-        return made
+        secret = super().__new__(cls, MASK)
+        secret._value = value
+        return secret
 
     def reveal(self) -> str:
         """The value; called by the guarded client and the verifier of store events alone."""
@@ -86,7 +86,7 @@ def without_credentials(text: str) -> str:
 
 def forms(value: str) -> set[str]:
     """The ways a secret may appear in text: plain, base64 at any offset, URL- and JSON-escaped."""
-    found = {
+    variants = {
         value,
         quote(value, safe=""),
         quote(value),
@@ -100,10 +100,10 @@ def forms(value: str) -> set[str]:
         padded = b"\0" * offset + raw
         whole = padded[: len(padded) // 3 * 3]
         coded = base64.b64encode(whole)[(0, 2, 3)[offset] :].decode("ascii")
-        found |= {coded, coded.replace("+", "-").replace("/", "_")}
-    found.add(base64.b64encode(raw).decode("ascii"))
-    found.add(base64.urlsafe_b64encode(raw).decode("ascii"))
-    return {form for form in found if len(form) >= _SHORTEST}
+        variants |= {coded, coded.replace("+", "-").replace("/", "_")}
+    variants.add(base64.b64encode(raw).decode("ascii"))
+    variants.add(base64.urlsafe_b64encode(raw).decode("ascii"))
+    return {form for form in variants if len(form) >= _SHORTEST}
 
 
 class Register:
@@ -119,8 +119,8 @@ class Register:
 
     def add(self, *values: str) -> None:
         """Enters secrets; those under eight characters are left out, the oldest beyond 20,000 forgotten."""
-        for given in values:
-            value = given.reveal() if isinstance(given, Secret) else given
+        for secret in values:
+            value = secret.reveal() if isinstance(secret, Secret) else secret
             if len(value) < _SHORTEST:
                 continue
             if value in self._known:
@@ -138,12 +138,12 @@ class Register:
         if not spans:
             return text
         pieces: list[str] = []
-        kept = 0
+        position = 0
         for start, end in sorted(spans):
-            if start >= kept and (start > kept or not pieces):
-                pieces += [text[kept:start], REDACTED]
-            kept = max(kept, end)
-        return "".join([*pieces, text[kept:]])
+            if start >= position and (start > position or not pieces):
+                pieces += [text[position:start], REDACTED]
+            position = max(position, end)
+        return "".join([*pieces, text[position:]])
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
         spans: list[tuple[int, int]] = []
@@ -154,9 +154,9 @@ class Register:
                     spans.append((start, end))
         return spans
 
-    def _forget(self, value: str, known: tuple[str, ...]) -> None:
-        for form in known:
-            left = self._by_end[form[-_SHORTEST:]]
-            left.remove(form)
-            if not left:
+    def _forget(self, value: str, variants: tuple[str, ...]) -> None:
+        for form in variants:
+            remaining = self._by_end[form[-_SHORTEST:]]
+            remaining.remove(form)
+            if not remaining:
                 del self._by_end[form[-_SHORTEST:]]

@@ -57,15 +57,15 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     automation = AutomationId(call.ids["automation_id"])
     await automations.get(tx, call.actor.org, automation)
     key = paging.after(call)
-    found = await history.find(
+    entries = await history.find(
         tx,
         call.actor.org,
         automation,
         limit=query.limit + 1,
         before=None if key is None else str(key[0]),
     )
-    page = found[: query.limit]
-    cursor = paging.next_cursor(call, [page[-1].id]) if len(found) > query.limit else None
+    page = entries[: query.limit]
+    cursor = paging.next_cursor(call, [page[-1].id]) if len(entries) > query.limit else None
     return HistoryAnswer([_record(entry) for entry in page], cursor)
 
 

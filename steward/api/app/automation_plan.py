@@ -31,15 +31,15 @@ class AutomationPlanAnswer(msgspec.Struct):
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
-    kept = None
+    stored_plan = None
     if automation.kind is Kind.WORKFLOW:
-        kept = await plans.newest(tx, automation.org, automation.id)
-    if kept is None:
+        stored_plan = await plans.newest(tx, automation.org, automation.id)
+    if stored_plan is None:
         return AutomationPlanAnswer(_NONE, [], [])
-    plan = kept_plan.from_kept(kept.plan)
+    plan = kept_plan.from_kept(stored_plan.plan)
     idle = [
         step.name
         for step in plan.steps
         if step.origin is not None and (step.origin.disabled or not step.origin.reachable)
     ]
-    return AutomationPlanAnswer(shown_plan(kept.plan), bindable(plan), idle)
+    return AutomationPlanAnswer(shown_plan(stored_plan.plan), bindable(plan), idle)

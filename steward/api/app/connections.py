@@ -116,7 +116,7 @@ class RenameBody(RequestBody):
 
 async def kinds(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/connections/kinds`: every kind with the schema of its settings."""
-    found = sorted(call.context.connectors.items())
+    connectors = sorted(call.context.connectors.items())
     return KindsAnswer(
         [
             KindRecord(
@@ -126,7 +126,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 [str(auth) for auth in connector.facts.auth],
                 connector.facts.settings_schema,
             )
-            for kind, connector in found
+            for kind, connector in connectors
         ]
     )
 
@@ -171,10 +171,10 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
     context, vault = call.context, vault_of(call)
 
     async def look(tx: Tx) -> tuple[Connection, Secrets]:
-        found = await _get(tx, org=call.actor.org, integration=_integration(call))
-        if found.state is ConnectionState.DISCONNECTED:
+        connection = await _get(tx, org=call.actor.org, integration=_integration(call))
+        if connection.state is ConnectionState.DISCONNECTED:
             raise WrongState("This connection is disconnected. Reconnect it first.")
-        return found, await open_secrets(tx, vault, found)
+        return connection, await open_secrets(tx, vault, connection)
 
     connection, opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
     return connection.version, await connecting.look_again(vault, connection, opened)
@@ -207,16 +207,16 @@ async def unsubscribe(call: ApiCall) -> None:
     integration = _integration(call)
 
     async def look(tx: Tx) -> tuple[Connection, Secrets] | None:
-        found = await connections.get(tx, call.actor.org, integration)
-        if found is None or found.state is ConnectionState.DISCONNECTED:
+        connection = await connections.get(tx, call.actor.org, integration)
+        if connection is None or connection.state is ConnectionState.DISCONNECTED:
             return None
-        return found, await open_secrets(tx, vault, found)
+        return connection, await open_secrets(tx, vault, connection)
 
     try:
-        found = await context.engine.read(context.clock.now(), look, org=call.actor.org)
-        if found is not None:
+        opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
+        if opened is not None:
             async with asyncio.timeout(UNSUBSCRIBE_SECONDS):
-                await listen.unsubscribe(vault, *found, base_url=context.rules.base_url)
+                await listen.unsubscribe(vault, *opened, base_url=context.rules.base_url)
     except (CallError, CannotOpen, TimeoutError):
         context.log.info("store_not_unsubscribed", org=call.actor.org, integration=integration)
 
@@ -236,7 +236,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/connections`: as the API's list, with how many automations need each."""
     query: ConnectionsQuery = call.query
     key = paging.after(call)
-    found = await connections.find(
+    rows = await connections.find(
         tx,
         call.actor.org,
         kind=query.kind,
@@ -244,7 +244,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         after=IntegrationId(int(str(key[0]))) if key else None,
         limit=query.limit + 1,
     )
-    page = found[: query.limit]
+    page = rows[: query.limit]
     used = await _used(tx, call)
     records = []
     for connection in page:
@@ -252,24 +252,30 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         fields = {name: getattr(record, name) for name in record.__struct_fields__}
         count = used.get(connection.integration_id, 0)
         records.append(UsedConnectionRecord(**fields, used_by=count))
-    more = len(found) > query.limit
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [page[-1].integration_id]) if more else None
     return UsedConnectionsAnswer(records, cursor)
 
 
 async def _used(tx: Tx, call: ApiCall) -> Counter[IntegrationId]:
     """How many automations that are not archived need each connection."""
-    wanted = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
-    found = await automations.find(tx, call.actor.org, wanted, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS)
+    not_archived = AutomationFilter(states=[state for state in AutomationState if state != "archived"])
+    automations_of_org = await automations.find(
+        tx, call.actor.org, not_archived, sort=Sort.OLDEST, limit=MOST_AUTOMATIONS
+    )
     templates = call.context.templates
-    return Counter(one for each in found for one in readiness.connections_of(each, templates))
+    return Counter(
+        integration
+        for automation in automations_of_org
+        for integration in readiness.connections_of(automation, templates)
+    )
 
 
 async def _get(tx: Tx, *, org: OrgId, integration: IntegrationId) -> Connection:
-    found = await connections.get(tx, org, integration)
-    if found is None:
+    connection = await connections.get(tx, org, integration)
+    if connection is None:
         raise NotFound
-    return found
+    return connection
 
 
 def _integration(call: ApiCall) -> IntegrationId:

@@ -53,10 +53,10 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 async def change(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /app/organization`: the owner's; whether automations are on is the operator's."""
     body: OrganizationBody = call.body
-    given = body.model_fields_set
+    sent_fields = body.model_fields_set
     ask = ChangeOrganization(
-        name=body.name if "name" in given else None,
-        zone=body.timezone if "timezone" in given else None,
-        send_without_approval=body.send_without_approval if "send_without_approval" in given else None,
+        name=body.name if "name" in sent_fields else None,
+        zone=body.timezone if "timezone" in sent_fields else None,
+        send_without_approval=body.send_without_approval if "send_without_approval" in sent_fields else None,
     )
     return OrganizationAnswer(record(await organizations.change(tx, call.actor, ask)))

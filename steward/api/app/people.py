@@ -120,10 +120,10 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     query: PageQuery = call.query
     key: list[Any] | None = paging.after(call)
     after = (at(int(key[0])), PersonId(int(key[1]))) if key else None
-    found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
-    page = found[: query.limit]
+    rows_found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
+    page = rows_found[: query.limit]
     more = None
-    if len(found) > len(page):
+    if len(rows_found) > len(page):
         more = paging.next_cursor(call, [ms(page[-1].added_at), page[-1].id])
     return PeopleAnswer([record(member) for member in page], more)
 

@@ -114,9 +114,9 @@ async def post(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 async def get(tx: Tx, call: ApiCall) -> SessionAnswer:
     """The session of this cookie."""
-    here = seen(call)
-    found = await accounts_sessions.memberships(tx, here.session.person.id)
-    return SessionAnswer(_wire(call, here.session, found, cookie=here.cookie))
+    current = seen(call)
+    memberships = await accounts_sessions.memberships(tx, current.session.person.id)
+    return SessionAnswer(_wire(call, current.session, memberships, cookie=current.cookie))
 
 
 async def delete(tx: Tx, call: ApiCall) -> AnswerWithHeaders:

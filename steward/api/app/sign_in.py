@@ -73,35 +73,35 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
     context = call.context
     if context.rules.sign_in is None or query.state is None:
         return "state"
-    way = Way(context.engine, context.clock, vault_of(call), context.rules.sign_in)
+    exchange = Way(context.engine, context.clock, vault_of(call), context.rules.sign_in)
     code = None if query.error is not None else query.code
     session = seen(call).session.session_hash
     try:
-        return await way.finish(call.actor, session, state=query.state, code=code)
+        return await exchange.finish(call.actor, session, state=query.state, code=code)
     except Failed as failure:
         return failure.code
 
 
 async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`GET /app/connections/sign-in/callback`: 303 to the page of connections, whatever came of it."""
-    done: Any = call.prepared
-    if isinstance(done, str):
-        return _back(call, failed=done)
-    signed: SignedIn = done
+    outcome: Any = call.prepared
+    if isinstance(outcome, str):
+        return _back(call, failed=outcome)
+    signed: SignedIn = outcome
     try:
         if signed.integration is None:
-            made = await connecting.connect(
+            connected = await connecting.connect(
                 tx, call.actor, signed.name, tried=signed.tried, vault=vault_of(call)
             )
         else:
-            made = await connecting.reconnect(
+            connected = await connecting.reconnect(
                 tx, call.actor, signed.integration, tried=signed.tried, vault=vault_of(call)
             )
     except Refusal:
         return _back(call, failed="exchange")
-    return _back(call, connected=str(made.connection.integration_id))
+    return _back(call, connected=str(connected.connection.integration_id))
 
 
-def _back(call: ApiCall, **told: str) -> AnswerWithHeaders:
-    target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(told)}"
+def _back(call: ApiCall, **query: str) -> AnswerWithHeaders:
+    target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(query)}"
     return AnswerWithHeaders(EmptyAnswer(), status=303, headers=((b"location", target.encode("ascii")),))

@@ -13,18 +13,18 @@ def source(peer: str | None, forwarded: Sequence[bytes], proxies: Sequence[IPv4N
 
     `forwarded` holds the values of X-Forwarded-For; some proxies write the client's port behind its address.
     """
-    here = peer or UNKNOWN
-    if not proxies or not is_among(here, proxies):
-        return _counted(here)
-    named = b",".join(forwarded).decode("latin-1").split(",")
-    for entry in reversed(named):
+    address = peer or UNKNOWN
+    if not proxies or not is_among(address, proxies):
+        return _counted(address)
+    forwarded_addresses = b",".join(forwarded).decode("latin-1").split(",")
+    for entry in reversed(forwarded_addresses):
         text = _without_port(entry.strip())
         if _address(text) is None:
             break
-        here = text
+        address = text
         if not is_among(text, proxies):
             break
-    return _counted(here)
+    return _counted(address)
 
 
 def is_among(text: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
@@ -44,8 +44,8 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def _without_port(text: str) -> str:
-    found = _WITH_PORT.fullmatch(text)
-    return text if found is None else found[1] or found[2]
+    match = _WITH_PORT.fullmatch(text)
+    return text if match is None else match[1] or match[2]
 
 
 def _counted(text: str) -> str:

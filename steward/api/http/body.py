@@ -110,26 +110,26 @@ def _check_bounds(body: bytes, most_values: int) -> None:
         and (len(body) <= LONGEST_NUMBER or not _LONG_NUMBER.search(body))
     ):
         return
-    depth = found = 0
+    depth = value_count = 0
     for match in _TOKEN.finditer(body):
         token = match[0]
         first = token[:1]
         if first in (b"[", b"{"):
             depth += 1
-            found += 1
+            value_count += 1
         elif first in (b"]", b"}"):
             depth -= 1
         elif first == b":":
-            found -= 1  # the text before it was a key, not a value
+            value_count -= 1  # the text before it was a key, not a value
         else:
-            found += 1
+            value_count += 1
             if first != b'"' and len(token) > LONGEST_NUMBER and _digits(token) > LONGEST_NUMBER:
                 raise Malformed(f"A number has more than {LONGEST_NUMBER} digits.")
         if depth > DEEPEST:
             raise Malformed(f"The body is nested more than {DEEPEST} deep.")
-        if found > most_values + 1:
+        if value_count > most_values + 1:
             break
-    if found > most_values:
+    if value_count > most_values:
         raise Malformed(f"The body holds more than {most_values} values.")
 
 
@@ -138,10 +138,10 @@ def _digits(token: bytes) -> int:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise Malformed("An object holds one name twice.")
-    return made
+    return members
 
 
 def _no_constant(name: str) -> Any:

@@ -223,8 +223,8 @@ class RawRequest:
 
     def header(self, name: bytes) -> str | None:
         """The header `name` (lower case), or None; several are joined by commas."""
-        found = [value for key, value in self.headers if key == name]
-        return b", ".join(found).decode("latin-1") if found else None
+        values = [value for key, value in self.headers if key == name]
+        return b", ".join(values).decode("latin-1") if values else None
 
 
 @dataclass(slots=True)  # a frozen one takes twice as long to make

@@ -30,8 +30,8 @@ def after(call: ApiCall) -> list[JsonValue] | None:
         raise ValidationFailed(
             errors={"cursor": ["Take the cursor from the page before, with the same filters."]}
         )
-    found: list[JsonValue] = json.loads(key)
-    return found
+    sort_key: list[JsonValue] = json.loads(key)
+    return sort_key
 
 
 def next_cursor(call: ApiCall, key: Sequence[JsonValue]) -> str:
@@ -44,5 +44,5 @@ def _seal(call: ApiCall, key: bytes) -> bytes:
     filters = call.query.model_dump(mode="json", exclude={"limit", "cursor"})
     about = [call.actor.org, call.path, filters]
     text = json.dumps(about, sort_keys=True, separators=(",", ":"))
-    told = hashlib.sha256(text.encode("utf-8")).digest()
-    return hmac.digest(call.context.keys.cursor, told + key, "sha256")[:_TAG]
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return hmac.digest(call.context.keys.cursor, digest + key, "sha256")[:_TAG]

@@ -34,9 +34,9 @@ _WORDS: Mapping[str, str] = {
 
 def query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
     """The query's parameters; repeated and unreadable ones are put into `errors`."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     if not query_string:
-        return found
+        return parameters
     for part in query_string.split(b"&"):
         if not part:
             continue
@@ -47,10 +47,10 @@ def query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
         except UnicodeDecodeError:
             errors.setdefault(raw_name.decode("latin-1"), []).append("Give UTF-8 text, percent-encoded.")
             continue
-        if name in found:
+        if name in parameters:
             errors.setdefault(name, []).append("Give this parameter once.")
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | None:
@@ -58,14 +58,14 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
     if model is not None and len(query_string) <= _SHORT:
         good: Any = _good(model, query_string)
         if good is not None:
-            known: M = good
-            return known
-    found = query_fields(query_string, errors)
+            checked: M = good
+            return checked
+    parameters = query_fields(query_string, errors)
     if model is None:
-        for name in found:
+        for name in parameters:
             errors.setdefault(name, []).append("This parameter is not known here.")
         return None
-    return _checked(model, found, errors)
+    return _checked(model, parameters, errors)
 
 
 @lru_cache(maxsize=2048)  # who polls asks the same again and again
@@ -89,16 +89,20 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
 
     Naming each of 50,000 takes a second, for every request that is made to.
     """
-    long = [name for name, one in value.items() if type(one) is dict and len(one) > MOST_NAMED]
+    long = [
+        name
+        for name, field_value in value.items()
+        if type(field_value) is dict and len(field_value) > MOST_NAMED
+    ]
     if len(value) <= MOST_NAMED and not long:
         return value
-    known = _known(model)
-    kept = {name: one for name, one in value.items() if name in known}
-    kept |= dict(islice(value.items(), MOST_NAMED))
+    known_fields = _known(model)
+    thinned = {name: field_value for name, field_value in value.items() if name in known_fields}
+    thinned |= dict(islice(value.items(), MOST_NAMED))
     for name in long:
-        if name in kept and not known.get(name, False):
-            kept[name] = dict(islice(kept[name].items(), MOST_NAMED))
-    return kept
+        if name in thinned and not known_fields.get(name, False):
+            thinned[name] = dict(islice(thinned[name].items(), MOST_NAMED))
+    return thinned
 
 
 @lru_cache(maxsize=256)
@@ -124,20 +128,22 @@ def _checked(model: type[M], value: Any, errors: Errors) -> M | None:
 
 def _path(detail: ErrorDetails, value: Any) -> str:
     """The dotted path of a fault in the request: without the names pydantic adds for unions."""
-    kept: list[str] = []
-    here = value
+    parts: list[str] = []
+    current = value
     location = detail["loc"]
     for position, part in enumerate(location):
-        if isinstance(here, dict) and part in here:  # noqa: SIM114 - mypy narrows each apart
-            here = here[part]
-        elif isinstance(here, list) and isinstance(part, int) and part < len(here):
-            here = here[part]
-        elif not (position == len(location) - 1 and isinstance(here, dict) and detail["type"] == "missing"):
+        if isinstance(current, dict) and part in current:  # noqa: SIM114 - mypy narrows each apart
+            current = current[part]
+        elif isinstance(current, list) and isinstance(part, int) and part < len(current):
+            current = current[part]
+        elif not (
+            position == len(location) - 1 and isinstance(current, dict) and detail["type"] == "missing"
+        ):
             continue
-        kept.append(str(part))
+        parts.append(str(part))
     if detail["type"].startswith("union_tag_"):
-        kept.append(detail["ctx"]["discriminator"].strip("'"))
-    return ".".join(kept) or "body"
+        parts.append(detail["ctx"]["discriminator"].strip("'"))
+    return ".".join(parts) or "body"
 
 
 def _words(detail: ErrorDetails) -> str:

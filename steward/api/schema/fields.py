@@ -106,10 +106,10 @@ def _id(value: Any) -> Any:
 
 
 def _timestamp(value: Any) -> datetime:
-    at = read_time(value) if type(value) is str else None
-    if at is None:
+    instant = read_time(value) if type(value) is str else None
+    if instant is None:
         raise wrong("Give a time such as 2026-11-20T07:00:00Z, with Z or an offset.")
-    return at
+    return instant
 
 
 def _boolean(value: Any) -> Any:

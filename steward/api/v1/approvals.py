@@ -152,7 +152,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         ends = read_time(str(key[0]))
         assert ends is not None
         after = (ends, ApprovalId(str(key[1])))
-    found = await approvals.find(
+    rows = await approvals.find(
         tx,
         call.actor.org,
         statuses=query.status,
@@ -161,8 +161,8 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         limit=query.limit + 1,
         after=after,
     )
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    page = rows[: query.limit]
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [wire_time(page[-1].expires_at), page[-1].id]) if more else None
     return ApprovalsAnswer([record(approval, tx.now) for approval in page], cursor)
 
@@ -171,12 +171,12 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /approvals/{approvalId}`: with the first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
     answer = record(approval, tx.now)
-    found = await changes.shown(
+    first_changes = await changes.shown(
         tx, call.actor.org, approval.run_id, round_=approval.round, limit=CHANGES_SHOWN
     )
-    answer.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in found]
+    answer.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in first_changes]
     total = approval.counts["total"]
-    answer.changes_total = total if isinstance(total, int) else len(found)
+    answer.changes_total = total if isinstance(total, int) else len(first_changes)
     return ApprovalAnswer(answer)
 
 

@@ -170,21 +170,21 @@ def record(automation: Automation) -> AutomationRecord:
 
 async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
     """The same with what answers about one workflow automation say besides (contract 2.3)."""
-    shown = record(automation)
+    answer = record(automation)
     if automation.kind is not Kind.WORKFLOW:
-        return shown
+        return answer
     state = await workflows.state_of(tx, automation)
-    missing = [] if state is None else [one.wire() for one in state.unconfigured]
+    missing = [] if state is None else [step.wire() for step in state.unconfigured]
     is_ready = state is not None and state.is_ready
-    shown.readiness = {"ready": is_ready, "missing": [], "unconfigured": missing}
+    answer.readiness = {"ready": is_ready, "missing": [], "unconfigured": missing}
     if not is_new:
-        shown.send_mode_allowed = state is not None and state.may_send
-    return shown
+        answer.send_mode_allowed = state is not None and state.may_send
+    return answer
 
 
-def current(_: ApiCall, found: Mapping[str, object]) -> Mapping[str, object]:
+def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:
     """What a stale refusal answers: the occurrence or null, and the automation (interface 2.1)."""
-    occurrence, automation = found.get("occurrence"), found.get("automation")
+    occurrence, automation = records.get("occurrence"), records.get("automation")
     return {
         "occurrence": occurrence.to_wire() if isinstance(occurrence, Occurrence) else None,
         "automation": record(automation) if isinstance(automation, Automation) else None,
@@ -321,19 +321,19 @@ class AutomationsQuery(PageQuery):
     sort: Sort = Sort.NEWEST
 
 
-def _bound(given: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
-    return tuple(AutomationConnection(IntegrationId(one.integration_id), one.kind) for one in given)
+def _bound(bodies: list[ConnectionBody]) -> tuple[AutomationConnection, ...]:
+    return tuple(AutomationConnection(IntegrationId(body.integration_id), body.kind) for body in bodies)
 
 
-def trigger_ask(given: ScheduleTriggerBody | EventTriggerBody) -> TriggerAsk:
+def trigger_ask(body: ScheduleTriggerBody | EventTriggerBody) -> TriggerAsk:
     """The trigger a body asks for."""
-    if isinstance(given, EventTriggerBody):
-        return TriggerAsk(TriggerKind.EVENT, tuple(given.topics))
+    if isinstance(body, EventTriggerBody):
+        return TriggerAsk(TriggerKind.EVENT, tuple(body.topics))
     return BY_SCHEDULE
 
 
-def _integration(given: int | None) -> IntegrationId | None:
-    return None if given is None else IntegrationId(given)
+def _integration(number: int | None) -> IntegrationId | None:
+    return None if number is None else IntegrationId(number)
 
 
 # Endpoints -------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def _integration(given: int | None) -> IntegrationId | None:
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET `: automations by filter and sort; what is another organisation's matches nothing."""
     query: AutomationsQuery = call.query
-    wanted = AutomationFilter(
+    filters = AutomationFilter(
         states=query.state,
         kind=query.kind,
         template_id=query.template_id,
@@ -353,11 +353,11 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         q=query.q,
         updated_since=query.updated_since,
     )
-    found = await automations.find(
-        tx, call.actor.org, wanted, sort=query.sort, limit=query.limit + 1, after=_after(call)
+    rows = await automations.find(
+        tx, call.actor.org, filters, sort=query.sort, limit=query.limit + 1, after=_after(call)
     )
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    page = rows[: query.limit]
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, automations.sort_key(page[-1], query.sort)) if more else None
     return AutomationsAnswer([record(automation) for automation in page], cursor)
 
@@ -385,35 +385,35 @@ async def create(tx: Tx, call: ApiCall) -> Answer:
         trigger=trigger_ask(body.trigger),
         idempotency_key=body.idempotency_key or None,
     )
-    made = await setup.create(tx, call.actor, ask, rules=rules_of(call.context))
-    answer = AutomationAnswer(record(made.automation))
-    return replayed(answer) if made.replayed else answer
+    created = await setup.create(tx, call.actor, ask, rules=rules_of(call.context))
+    answer = AutomationAnswer(record(created.automation))
+    return replayed(answer) if created.replayed else answer
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /{automationId}`."""
-    found = await automations.get(tx, call.actor.org, _id(call))
-    return AutomationAnswer(await whole_record(tx, found))
+    automation = await automations.get(tx, call.actor.org, _id(call))
+    return AutomationAnswer(await whole_record(tx, automation))
 
 
 async def update(tx: Tx, call: ApiCall) -> Answer:
     """`PATCH /{automationId}`: each given field replaces the whole field, under the version last read."""
     body: UpdateBody = call.body
-    given = body.model_fields_set
+    sent_fields = body.model_fields_set
     ask = UpdateAsk(
         automation=_id(call),
         version=body.version,
-        name=body.name if "name" in given else None,
-        inputs=body.inputs if "inputs" in given else None,
-        schedule=body.schedule.sent if "schedule" in given else None,
-        timezone=body.timezone if "timezone" in given else None,
+        name=body.name if "name" in sent_fields else None,
+        inputs=body.inputs if "inputs" in sent_fields else None,
+        schedule=body.schedule.sent if "schedule" in sent_fields else None,
+        timezone=body.timezone if "timezone" in sent_fields else None,
         integration_id=_integration(body.integration_id),
-        is_integration_given="integration_id" in given,
-        connections=_bound(body.connections) if "connections" in given else None,
-        trigger=trigger_ask(body.trigger) if "trigger" in given else None,
-        template_version=body.template_version if "template_version" in given else None,
-        bindings=body.bindings if "bindings" in given else None,
-        send_mode=body.send_mode if "send_mode" in given else None,
+        is_integration_given="integration_id" in sent_fields,
+        connections=_bound(body.connections) if "connections" in sent_fields else None,
+        trigger=trigger_ask(body.trigger) if "trigger" in sent_fields else None,
+        template_version=body.template_version if "template_version" in sent_fields else None,
+        bindings=body.bindings if "bindings" in sent_fields else None,
+        send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, ask, rules=rules_of(call.context))
     return AutomationAnswer(await whole_record(tx, changed))

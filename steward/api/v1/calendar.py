@@ -157,8 +157,8 @@ def _key(page: CalendarPage) -> list[JsonValue]:
     return [ms(run_at), ms(slot_at), automation, ms(page.since), ms(page.until)]
 
 
-def _instant(kept: JsonValue) -> datetime:
-    return at(int(str(kept)))
+def _instant(milliseconds: JsonValue) -> datetime:
+    return at(int(str(milliseconds)))
 
 
 async def move(tx: Tx, call: ApiCall) -> Answer:

@@ -182,8 +182,8 @@ async def find_templates(tx: Tx, call: ApiCall) -> Answer:
     query: TemplatesQuery = call.query
     key = paging.after(call)
     last = str(key[0]) if key else ""
-    found = [template for name, template in sorted(call.context.templates.items()) if name > last]
-    listed = [template for template in found if _is_asked_for(template, query)]
+    following = [template for name, template in sorted(call.context.templates.items()) if name > last]
+    listed = [template for template in following if _is_asked_for(template, query)]
     page = listed[: query.limit]
     connected = await _connected(tx, call.actor.org)
     more = paging.next_cursor(call, [page[-1].template_id]) if len(listed) > len(page) else None
@@ -203,7 +203,7 @@ async def get_template(tx: Tx, call: ApiCall) -> Answer:
 async def find_stores(tx: Tx, call: ApiCall) -> Answer:
     """`GET /stores`: by integration id."""
     query: StoresQuery = call.query
-    found = await connections.find(
+    rows = await connections.find(
         tx,
         call.actor.org,
         kind=query.platform,
@@ -212,15 +212,15 @@ async def find_stores(tx: Tx, call: ApiCall) -> Answer:
         after=_last(paging.after(call)),
         limit=query.limit + 1,
     )
-    page = found[: query.limit]
-    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    page = rows[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(rows) > len(page) else None
     return StoresAnswer([store_record(store, _topics(call, store)) for store in page], more)
 
 
 async def find_connections(tx: Tx, call: ApiCall) -> Answer:
     """`GET /connections`: all, stores included, by integration id."""
     query: ConnectionsQuery = call.query
-    found = await connections.find(
+    rows = await connections.find(
         tx,
         call.actor.org,
         kind=query.kind,
@@ -228,8 +228,8 @@ async def find_connections(tx: Tx, call: ApiCall) -> Answer:
         after=_last(paging.after(call)),
         limit=query.limit + 1,
     )
-    page = found[: query.limit]
-    more = paging.next_cursor(call, [page[-1].integration_id]) if len(found) > len(page) else None
+    page = rows[: query.limit]
+    more = paging.next_cursor(call, [page[-1].integration_id]) if len(rows) > len(page) else None
     return ConnectionsAnswer([connection_record(connection) for connection in page], more)
 
 
@@ -243,8 +243,8 @@ def _is_asked_for(template: Template, query: TemplatesQuery) -> bool:
 
 
 async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
-    found = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MOST_CONNECTIONS)
-    return Counter(connection.kind for connection in found)
+    connected = await connections.find(tx, org, states=[ConnectionState.CONNECTED], limit=_MOST_CONNECTIONS)
+    return Counter(connection.kind for connection in connected)
 
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:

@@ -68,13 +68,17 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     query: DestinationsQuery = call.query
     last = paging.after(call)
     read: tuple[Destination, ...] = call.prepared
-    wanted = query.q.casefold() if query.q else ""
-    found = sorted((each for each in read if wanted in each.name.casefold()), key=_place)
+    search_text = query.q.casefold() if query.q else ""
+    matching = sorted(
+        (destination for destination in read if search_text in destination.name.casefold()), key=_place
+    )
     if last is not None:
-        found = [each for each in found if _place(each) > tuple(str(part) for part in last)]
-    page = found[: query.limit]
-    more = paging.next_cursor(call, _place(page[-1])) if len(found) > len(page) else None
-    return DestinationsAnswer([record(each) for each in page], more)
+        matching = [
+            destination for destination in matching if _place(destination) > tuple(str(part) for part in last)
+        ]
+    page = matching[: query.limit]
+    more = paging.next_cursor(call, _place(page[-1])) if len(matching) > len(page) else None
+    return DestinationsAnswer([record(destination) for destination in page], more)
 
 
 def record(destination: Destination) -> DestinationRecord:
@@ -96,6 +100,6 @@ def record(destination: Destination) -> DestinationRecord:
 
 def _place(destination: Destination) -> tuple[str, str]:
     """Where a destination stands in the list: by name, two of one name by their ids."""
-    told = f"{destination.kind}/{destination.parent}/{destination.id}"
-    digest = hashlib.sha256(told.encode("utf-8")).hexdigest()[:16]
+    identity = f"{destination.kind}/{destination.parent}/{destination.id}"
+    digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:16]
     return destination.name.casefold()[:_NAME_IN_CURSOR], digest

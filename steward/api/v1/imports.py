@@ -162,25 +162,27 @@ class ImportsQuery(PageQuery):
     supported: QueryFlag | None = None
 
 
-def record(kept: Import, *, with_plan: bool = False) -> ImportRecord:
+def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
     """The import as answered."""
-    report: Mapping[str, Any] = kept.report
+    report: Mapping[str, Any] = stored_import.report
     return ImportRecord(
-        id=kept.id,
-        name=kept.name,
-        source=kept.source,
-        sha256=kept.sha256,
-        bytes=kept.bytes,
+        id=stored_import.id,
+        name=stored_import.name,
+        source=stored_import.source,
+        sha256=stored_import.sha256,
+        bytes=stored_import.bytes,
         step_count=report["step_count"],
-        supported=kept.supported,
+        supported=stored_import.supported,
         issues=list(report["issues"]),
         needs=list(report["needs"]),
         trigger=report["trigger"],
-        created_at=wire_time(kept.created_at),
-        created_by=kept.maker.created_by,
-        created_via=kept.maker.created_via,
-        api_client_id=kept.maker.api_client_id,
-        plan=keeping.shown_plan(kept.plan) if with_plan and kept.plan is not None else UNSET,
+        created_at=wire_time(stored_import.created_at),
+        created_by=stored_import.maker.created_by,
+        created_via=stored_import.maker.created_via,
+        api_client_id=stored_import.maker.api_client_id,
+        plan=keeping.shown_plan(stored_import.plan)
+        if with_plan and stored_import.plan is not None
+        else UNSET,
     )
 
 
@@ -199,18 +201,18 @@ async def prepare_keep(call: ApiCall) -> Prepared:
 async def keep(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports`: a new import, or the one of equal content."""
     body: KeepBody = call.body
-    kept = await keeping.keep(
+    stored = await keeping.keep(
         tx, call.actor, body.source, body.name, call.prepared, call.context.rules.imports_kept
     )
-    answer = ImportAnswer(record(kept.record, with_plan=True))
-    return replayed(answer) if kept.replayed else answer
+    answer = ImportAnswer(record(stored.record, with_plan=True))
+    return replayed(answer) if stored.replayed else answer
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /imports`: newest first."""
     query: ImportsQuery = call.query
     after = paging.after(call)
-    found = await imports.listed(
+    rows = await imports.listed(
         tx,
         call.actor.org,
         source=query.source,
@@ -218,10 +220,10 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         after=None if after is None else (int(str(after[0])), str(after[1])),
         limit=query.limit + 1,
     )
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    page = rows[: query.limit]
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, (ms(page[-1].created_at), page[-1].id)) if more else None
-    return ImportsAnswer([record(one) for one in page], cursor)
+    return ImportsAnswer([record(row) for row in page], cursor)
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
@@ -244,16 +246,16 @@ async def prepare_preview(call: ApiCall) -> Prepared:
 async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/preview`: nothing is kept."""
     prepared: Prepared = call.prepared
-    issues = [one.wire() for one in prepared.reading.report.findings]
+    issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = kept_plan.to_kept(prepared.reading.plan)
     return _shown(await preview(tx, call.actor, plan, issues, _ask(call)))
 
 
 async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/{importId}/preview`."""
-    kept = await imports.get(tx, call.actor.org, call.ids["import_id"])
-    report: Mapping[str, Any] = kept.report
-    return _shown(await preview(tx, call.actor, kept.plan or {}, report["issues"], _ask(call)))
+    stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
+    report: Mapping[str, Any] = stored_import.report
+    return _shown(await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _ask(call)))
 
 
 def _ask(call: ApiCall) -> PreviewAsk:
@@ -280,7 +282,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )
-    made = await run_as(tx, call.actor, ask, rules=rules_of(call.context))
-    shown = await automation_answers.whole_record(tx, made.automation, is_new=True)
-    answer = AutomationAnswer(shown)
-    return replayed(answer) if made.replayed else answer
+    created = await run_as(tx, call.actor, ask, rules=rules_of(call.context))
+    automation = await automation_answers.whole_record(tx, created.automation, is_new=True)
+    answer = AutomationAnswer(automation)
+    return replayed(answer) if created.replayed else answer

@@ -139,11 +139,11 @@ async def _count(
 ) -> None:
     """Counts the attempt before any field is checked (contract 1.6)."""
     keys: dict[AttemptKind, str] = {"address": raw_request.address}
-    given = fields.get("client_id")
+    client_id = fields.get("client_id")
     if readings:
         keys["client"] = readings[0][0]
-    elif isinstance(given, str) and given:
-        keys["client"] = given
+    elif isinstance(client_id, str) and client_id:
+        keys["client"] = client_id
     await attempts.count(context.engine, context.clock.now(), keys, most=context.rules.limit_login)
 
 
@@ -153,8 +153,8 @@ def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic
         return
     if is_basic and (not is_form or any(name in fields for name in _CLIENT)):
         errors.setdefault("client_id", []).append(_TWO_WAYS)
-    wanted = _NAMES if is_basic else (*_NAMES, *_CLIENT)
-    for name in wanted:
+    required = _NAMES if is_basic else (*_NAMES, *_CLIENT)
+    for name in required:
         fault = _fault(fields.get(name))
         if fault is not None:
             errors.setdefault(name, []).append(fault)
@@ -164,9 +164,9 @@ def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic
     elif "grant_type" in fields and grant != "client_credentials":
         errors.setdefault("grant_type", []).append("Give client_credentials.")
     if not is_form:
-        known = {*_NAMES, *_CLIENT, "grant_type", "scope"}
+        accepted = {*_NAMES, *_CLIENT, "grant_type", "scope"}
         for name in fields:
-            if name not in known:
+            if name not in accepted:
                 errors.setdefault(name, []).append("This field is not known here.")
 
 

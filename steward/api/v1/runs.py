@@ -252,7 +252,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs`: newest first; another organisation's automation matches nothing."""
     query: RunsQuery = call.query
     key = paging.after(call)
-    wanted = RunFilter(
+    filters = RunFilter(
         automation=AutomationId(query.automation_id) if query.automation_id else None,
         statuses=query.status or (),
         mode=query.mode,
@@ -261,9 +261,9 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         until=query.until,
     )
     after = (_instant(key[0]), RunId(str(key[1]))) if key else None
-    found = await runs.find(tx, call.actor.org, wanted, limit=query.limit + 1, after=after)
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    rows = await runs.find(tx, call.actor.org, filters, limit=query.limit + 1, after=after)
+    page = rows[: query.limit]
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
     return RunsAnswer([shown(row) for row in page], cursor)
 
@@ -272,12 +272,12 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
-    found, rows = await runs.shown(
+    found, step_rows = await runs.shown(
         tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_AT_ONCE + 1
     )
     answer = shown(found)
-    answer.more_steps = len(rows) > STEPS_AT_ONCE
-    log = rows[:STEPS_AT_ONCE]
+    answer.more_steps = len(step_rows) > STEPS_AT_ONCE
+    log = step_rows[:STEPS_AT_ONCE]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     if names:
@@ -299,7 +299,7 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
     run = RunId(call.ids["run_id"])
     await runs.automation_of(tx, call.actor.org, run)
     key = paging.after(call)
-    found = await changes.shown(
+    rows = await changes.shown(
         tx,
         call.actor.org,
         run,
@@ -309,8 +309,8 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
         by_id=True,
         limit=query.limit + 1,
     )
-    page = found[: query.limit]
-    more = len(found) > query.limit
+    page = rows[: query.limit]
+    more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [page[-1].seq, page[-1].id]) if more else None
     return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
 
@@ -322,6 +322,6 @@ async def cancel(tx: Tx, call: ApiCall) -> Answer:
 
 def _instant(text: object) -> datetime:
     """An instant of a signed cursor."""
-    at = read_time(str(text))
-    assert at is not None
-    return at
+    instant = read_time(str(text))
+    assert instant is not None
+    return instant

@@ -52,17 +52,17 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
     body: PreviewBody = call.body
     errors: dict[str, list[str]] = {}
     name = await _zone_name(tx, call, errors)
-    place = zone(name)
-    assert place is not None
+    local_zone = zone(name)
+    assert local_zone is not None
     since = body.since if "since" in body.model_fields_set else tx.now
-    schedule: Schedule | FieldErrors = read_schedule(body.schedule.sent, zone=place, now=since)
+    schedule: Schedule | FieldErrors = read_schedule(body.schedule.sent, zone=local_zone, now=since)
     if not isinstance(schedule, Schedule):
         errors |= {path: list(words) for path, words in schedule.items()}
     if errors or not isinstance(schedule, Schedule):
         raise ValidationFailed(errors=errors)
     runs = [
         PreviewRunRecord(wire_time(run.slot_at), run.local, None if run.note is None else run.note.value)
-        for run in preview(schedule, place, after=since)
+        for run in preview(schedule, local_zone, after=since)
     ]
     words = spread_words(call.context.rules.spread_max)
     return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
@@ -71,9 +71,9 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
     """The zone given; else the store's, else the organisation's, else UTC (schedule.md 4)."""
     body: PreviewBody = call.body
-    given = body.model_fields_set
-    name = body.timezone if "timezone" in given else None
-    if "integration_id" in given:
+    sent_fields = body.model_fields_set
+    name = body.timezone if "timezone" in sent_fields else None
+    if "integration_id" in sent_fields:
         integration = IntegrationId(body.integration_id)
         connection = await connections.get(tx, call.actor.org, integration)
         if connection is None:

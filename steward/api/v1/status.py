@@ -57,7 +57,7 @@ class StatusAnswer(msgspec.Struct):
 async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
     """How the service stands, for the caller's organisation."""
     rules = call.context.rules
-    found = await stats.counts(tx, call.actor.org)
+    counts = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
     return StatusAnswer(
         service_version=rules.service_version,
@@ -65,7 +65,7 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
         time=wire_time(tx.now),
         tzdata_version=tzdata_version(),
         automations_enabled=True,  # a caller of another organisation was refused before
-        counts=Counts(found.active, found.paused, found.waiting_approvals, found.queued_runs),
+        counts=Counts(counts.active, counts.paused, counts.waiting_approvals, counts.queued_runs),
         limits=Limits(
             imports_kept=await imports.count(tx, call.actor.org),
             imports_allowed=rules.imports_kept,
@@ -114,10 +114,10 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
     for at_minute, counted in scheduler.minutes:
         if minute - 60 < at_minute <= minute:
             totals = [total + count for total, count in zip(totals, counted, strict=False)]
-    wanted = _SHARE * sum(totals)
-    if not wanted:
+    target = _SHARE * sum(totals)
+    if not target:
         return None
-    step = next(step for step, passed in enumerate(accumulate(totals)) if passed >= wanted)
+    step = next(step for step, passed in enumerate(accumulate(totals)) if passed >= target)
     return float(DELAY_STEPS[min(step, len(DELAY_STEPS) - 1)])
 
 

@@ -37,7 +37,7 @@ async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
 
     Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.
     """
-    kept: list[bytes] = []
+    chunks: list[bytes] = []
     size = 0
     hashed = hashlib.sha256()
     began = asyncio.get_running_loop().time()
@@ -48,7 +48,7 @@ async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
                 raise ClientDisconnected
             part: bytes = message.get("body", b"")
             if size < LARGEST:
-                kept.append(part[: LARGEST - size])
+                chunks.append(part[: LARGEST - size])
             size += len(part)
             if size > MOST_READ:
                 raise TooLarge
@@ -57,4 +57,4 @@ async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
             if not message.get("more_body", False):
                 break
             bound.reschedule(began + PATIENCE_SECONDS + size / SLOWEST)
-    return RawBody(b"".join(kept), size, hashed.hexdigest(), signed)
+    return RawBody(b"".join(chunks), size, hashed.hexdigest(), signed)
