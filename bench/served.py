@@ -15,7 +15,7 @@ from typing import Any
 import uvloop
 
 from bench.service import wire
-from steward.cli.edge import Edge
+from steward.cli.edge import ConnectionLimits
 from steward.cli.serve import bounded, spare_collector
 from steward.clock import SystemClock
 
@@ -49,11 +49,11 @@ async def main(handle: int, what: str, folder: str) -> None:
     """Serves until the process is ended."""
     listening = socket.socket(fileno=handle)
     if what == "bare":
-        await bounded(telling(bare), Edge()).serve(sockets=[listening])
+        await bounded(telling(bare), ConnectionLimits()).serve(sockets=[listening])
         return
     house = await wire(what, Path(folder), clock=SystemClock())
     spare_collector()
-    await bounded(telling(house.service.gate), Edge()).serve(sockets=[listening])
+    await bounded(telling(house.service.gate), ConnectionLimits()).serve(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
 from steward.startup import master_keys, open_engine
-from steward.telemetry.log import Level, Log
+from steward.telemetry.log import Log, LogLevel
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
 from steward.templates.base import Template
@@ -172,7 +172,7 @@ def make_log(settings: Settings, clock: Clock, write: Callable[[str], object] = 
     """The one log of a process; it knows the secrets among the settings."""
     register = Register()
     register.add(*_secrets(settings))
-    level = Level[settings.log_level.upper()]
+    level = LogLevel[settings.log_level.upper()]
     if settings.log_format == "text":
         return Log(write, clock, register, level=level, form="text")
     return Log(write, clock, register, level=level)

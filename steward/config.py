@@ -47,12 +47,12 @@ class Form(NamedTuple):
     read: Callable[[str], object]
     in_test: "Form | None" = None
 
-    def at(self, environment: Environment) -> "Form":
+    def for_environment(self, environment: Environment) -> "Form":
         """The form that holds in this environment: some lower bounds fall in tests."""
         return self.in_test if self.in_test and environment is Environment.TEST else self
 
 
-class Known(NamedTuple):
+class SettingSpec(NamedTuple):
     """What is known of a variable beside its name: the metadata of a field of Settings."""
 
     form: Form
@@ -62,7 +62,7 @@ class Known(NamedTuple):
 
 
 def _setting(form: Form, default: str | None, meaning: str, *, secret: bool = False) -> Any:
-    return field(repr=not secret, metadata={"known": Known(form, default, meaning, secret)})
+    return field(repr=not secret, metadata={"spec": SettingSpec(form, default, meaning, secret)})
 
 
 def _whole(lowest: int, highest: int, *, test_floor: int | None = None) -> Form:
@@ -329,8 +329,8 @@ class Settings:
     shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
 
 
-def _known(setting: "Field[Any]") -> Known:
-    spec: Known = setting.metadata["known"]
+def _spec_of(setting: "Field[Any]") -> SettingSpec:
+    spec: SettingSpec = setting.metadata["spec"]
     return spec
 
 
@@ -344,7 +344,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     texts: dict[str, str | None] = {}
     for setting in fields(Settings):
         try:
-            texts[setting.name] = _given(environ, setting)
+            texts[setting.name] = _text_of(environ, setting)
         except ValueError as problem:
             problems.append(str(problem))
     try:
@@ -355,7 +355,7 @@ def read(environ: Mapping[str, str]) -> Settings:
     for setting in fields(Settings):
         if setting.name not in texts:
             continue
-        form, text = _known(setting).form.at(environment), texts[setting.name]
+        form, text = _spec_of(setting).form.for_environment(environment), texts[setting.name]
         try:
             values[setting.name] = None if text is None else form.read(text)
         except ValueError:
@@ -374,7 +374,7 @@ def read(environ: Mapping[str, str]) -> Settings:
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:
     names = {_variable(setting.name) for setting in fields(Settings)}
-    files = {f"{_variable(setting.name)}_FILE" for setting in fields(Settings) if _known(setting).secret}
+    files = {f"{_variable(setting.name)}_FILE" for setting in fields(Settings) if _spec_of(setting).secret}
     problems = []
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in names | files:
@@ -384,9 +384,9 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
     return problems
 
 
-def _given(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
+def _text_of(environ: Mapping[str, str], setting: "Field[Any]") -> str | None:
     """The text of one setting: its variable, the file it names, or its default."""
-    name, spec = _variable(setting.name), _known(setting)
+    name, spec = _variable(setting.name), _spec_of(setting)
     text, file = environ.get(name), environ.get(f"{name}_FILE") if spec.secret else None
     if text is not None and file is not None:
         raise ValueError(f"{name} and {name}_FILE are both given; give one of them.")
@@ -477,7 +477,7 @@ def settings_page() -> str:
         "| - | - | - | - |",
     ]
     for setting in fields(Settings):
-        spec = _known(setting)
+        spec = _spec_of(setting)
         default = "unset" if spec.default is None else f"`{spec.default}`" if spec.default else "empty"
         mark = " (S)" if spec.secret else ""
         lines.append(f"| {_variable(setting.name)}{mark} | {spec.form.words} | {default} | {spec.meaning} |")

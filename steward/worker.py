@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from steward.connections import health
-from steward.connections.health import Upkeep
+from steward.connections.health import ConnectionChecks
 from steward.database import due_rows as ticks_kept
 from steward.database.engine.base import AtOnce, Tx
 from steward.database.engine.disk_space import RETRY_SECONDS
@@ -146,7 +146,7 @@ def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tic
 async def check_connections(worker: Worker) -> bool:
     """Looks at the connections whose turn it is (connectors 10, Health)."""
     ctx = worker.ctx
-    return await health.check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+    return await health.check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
 
 
 async def heartbeat(worker: Worker) -> bool:

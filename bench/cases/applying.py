@@ -103,7 +103,7 @@ async def _waiting(house: House, shop: Mapping[str, Any]) -> Run:
     """A run that would hide and tag every product of the shop, waiting for its approval."""
     vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
     given = {name: shop[name] for name in KEYS}
-    tried = await connect.try_settings(vault, owner.org, "woocommerce", given=given, now=clock.now())
+    tried = await connect.try_settings(vault, owner.org, "woocommerce", submitted=given, now=clock.now())
     keep = partial(connect.connect, actor=owner, name="The shop", tried=tried, vault=vault)
     store = (await house.write(keep)).connection.integration_id
     ask = CreateAsk(

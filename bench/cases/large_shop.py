@@ -187,7 +187,7 @@ async def _connected(house: House, worlds: list[Mapping[str, Any]]) -> dict[str,
     vault, owner, clock = house.service.context.vault, house.owner, house.service.clock
     numbers: dict[str, int] = {}
     for name, kind, given in asked:
-        tried = await connect.try_settings(vault, owner.org, kind, given=given, now=clock.now())
+        tried = await connect.try_settings(vault, owner.org, kind, submitted=given, now=clock.now())
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
         numbers[name] = (await house.write(keep)).connection.integration_id
     return numbers

@@ -15,12 +15,12 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, most: int) -> None:
+async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, limit: int) -> None:
     """Counts one attempt under every key. Raises RateLimited, counting nothing, when one is full."""
     key_hashes = {kind: hashed(key) for kind, key in keys.items()}
 
     async def act(tx: Tx) -> int | None:
-        return await limits.attempt(tx, key_hashes, most)
+        return await limits.attempt(tx, key_hashes, limit)
 
     wait = await engine.write(now, act)
     if wait is not None:

@@ -7,7 +7,7 @@ from steward.accounts import attempts
 from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import new_password_fault
-from steward.accounts.sessions import Opened, memberships, open_for
+from steward.accounts.sessions import OpenedSession, memberships, open_for
 from steward.database.accounts import audit, invitations, members, organizations, people
 from steward.database.accounts.invitations import Invitation
 from steward.database.accounts.people import Known
@@ -18,14 +18,14 @@ from steward.model.refusals import Unavailable, ValidationFailed
 from steward.security.secrets import hash_value, new_value
 
 LIFE = timedelta(days=7)
-TAKEN = (
+ACCOUNT_EXISTS = (
     "There is an account with this e-mail address already. Give its password; the operator can set a new one."
 )
 INVALID = "This invitation is unknown, used or has expired. Ask an owner for a new link."
 
 
 @dataclass(frozen=True, slots=True)
-class InviteAsk:
+class InvitePerson:
     """Who is invited; the names are the owner's words until the person accepts."""
 
     email: str
@@ -44,7 +44,7 @@ class Invited:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptAsk:
+class AcceptInvitation:
     """What the invited person gives: names for a new account, always a password."""
 
     token: str
@@ -54,7 +54,7 @@ class AcceptAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class InvitationOffer:
     """What a link leads to: the address invited, its account if there is one, and the organisation."""
 
     email: str
@@ -63,7 +63,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepting:
+class PreparedAcceptance:
     """An acceptance whose password was compared or hashed; the account must still be as it was found."""
 
     token_hash: str
@@ -74,7 +74,7 @@ class Accepting:
     last_name: str = ""
 
 
-async def invite(tx: Tx, actor: Actor, ask: InviteAsk) -> Invited:
+async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
     """Invites a person for seven days; an earlier open invitation of theirs ends.
 
     Raises ValidationFailed (`email`) for somebody who is a member already (contract 6.6).
@@ -121,8 +121,8 @@ async def invite(tx: Tx, actor: Actor, ask: InviteAsk) -> Invited:
 
 
 async def prepare_acceptance(
-    engine: Engine, now: datetime, hashing: Hashing, ask: AcceptAsk, *, most_attempts: int
-) -> Accepting:
+    engine: Engine, now: datetime, hashing: Hashing, ask: AcceptInvitation, *, most_attempts: int
+) -> PreparedAcceptance:
     """Looks the link up and compares or hashes the password, with no transaction open.
 
     Until the password is that of an account, or makes one, the same is done and told whether or not the
@@ -131,7 +131,7 @@ async def prepare_acceptance(
     """
     token_hash = _hashed(ask.token)
 
-    async def look(tx: Tx) -> Offer | None:
+    async def look(tx: Tx) -> InvitationOffer | None:
         invitation = await invitations.by_token(tx, token_hash)
         return None if invitation is None else await _offered(tx, invitation)
 
@@ -139,20 +139,22 @@ async def prepare_acceptance(
     if offer is None:
         raise ValidationFailed(INVALID, errors={"token": [INVALID]})
     email_norm, account = folded(offer.email), offer.account
-    await attempts.count(engine, now, {"email": email_norm}, most=most_attempts)
+    await attempts.count(engine, now, {"email": email_norm}, limit=most_attempts)
     is_theirs = await hashing.verify(ask.password, None if account is None else account.password_hash)
     if is_theirs and account is not None:
         if not account.person.active:
             raise ValidationFailed(INVALID, errors={"token": [INVALID]})
-        return Accepting(token_hash, email_norm, account)
+        return PreparedAcceptance(token_hash, email_norm, account)
     _check_new(ask, offer)
     if account is not None:
-        raise ValidationFailed(errors={"password": [TAKEN]})
+        raise ValidationFailed(errors={"password": [ACCOUNT_EXISTS]})
     new_hash = await hashing.hash(ask.password)
-    return Accepting(token_hash, email_norm, None, new_hash, ask.first_name or "", ask.last_name or "")
+    return PreparedAcceptance(
+        token_hash, email_norm, None, new_hash, ask.first_name or "", ask.last_name or ""
+    )
 
 
-async def accept(tx: Tx, accepting: Accepting, *, address: str, agent: str) -> Opened:
+async def accept(tx: Tx, accepting: PreparedAcceptance, *, address: str, agent: str) -> OpenedSession:
     """Makes the invited person a member and signs them in there.
 
     Raises ValidationFailed (`token`) when the link was used or withdrawn meanwhile, Unavailable when the
@@ -181,7 +183,7 @@ async def accept(tx: Tx, accepting: Accepting, *, address: str, agent: str) -> O
     )
 
 
-async def _make_account(tx: Tx, person: PersonId, accepting: Accepting) -> None:
+async def _make_account(tx: Tx, person: PersonId, accepting: PreparedAcceptance) -> None:
     await people.claim(tx, person, email_norm=accepting.email_norm)
     await people.set_password_hash(tx, person, accepting.new_hash)
     await people.rename(
@@ -227,17 +229,17 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
     await audit.record(tx, org, entry)
 
 
-async def _offered(tx: Tx, invitation: Invitation) -> Offer | None:
+async def _offered(tx: Tx, invitation: Invitation) -> InvitationOffer | None:
     """What an open link leads to; None when nobody is invited by it any more."""
     await tx.enter([invitation.org])
     invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)
     if invited is None or organization is None:
         return None
-    return Offer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
+    return InvitationOffer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
 
 
-def _check_new(ask: AcceptAsk, offer: Offer) -> None:
+def _check_new(ask: AcceptInvitation, offer: InvitationOffer) -> None:
     faults: dict[str, list[str]] = {}
     for field, name in (("first_name", ask.first_name), ("last_name", ask.last_name)):
         if not name:

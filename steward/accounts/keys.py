@@ -15,7 +15,7 @@ from steward.model.refusals import NotConfigured
 from steward.security import tokens
 from steward.security.envelope import (
     MasterKey,
-    Place,
+    SealContext,
     new_data_key,
     open_sealed,
     seal,
@@ -220,18 +220,20 @@ def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) 
     )
 
 
-def _place(key_id: str) -> Place:
-    return Place(_NOBODY, None, f"service_key.{key_id}", 1, 0)
+def _seal_context(key_id: str) -> SealContext:
+    return SealContext(_NOBODY, None, f"service_key.{key_id}", 1, 0)
 
 
 def _wrapped(plain: bytes, key_id: str, masters: Sequence[MasterKey]) -> bytes:
     data_key = new_data_key()
-    return _joined(wrap(data_key, masters, org_id=_NOBODY, key_no=0), seal(plain, data_key, _place(key_id)))
+    return _joined(
+        wrap(data_key, masters, org_id=_NOBODY, key_no=0), seal(plain, data_key, _seal_context(key_id))
+    )
 
 
 def _opened(wrapped: bytes, key_id: str, masters: Sequence[MasterKey]) -> bytes:
     head, sealed = _parts(wrapped)
-    return open_sealed(sealed, unwrap(head, masters, org_id=_NOBODY, key_no=0), _place(key_id))
+    return open_sealed(sealed, unwrap(head, masters, org_id=_NOBODY, key_no=0), _seal_context(key_id))
 
 
 def _joined(head: bytes, sealed: bytes) -> bytes:

@@ -22,7 +22,7 @@ _NO_PEPPER = bytes(secrets.PEPPER_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class LoginAsk:
+class LoginRequest:
     """The five values; Basic may give two readings of client id and secret (contract 5.2)."""
 
     username: str
@@ -56,7 +56,7 @@ class _Candidate:
     record: LoginRecord | None
 
 
-async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginAsk) -> LoggedIn:
+async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest) -> LoggedIn:
     """A token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
     Every reading costs the same two queries, one HMAC and one comparison, whatever is known (safety 3.1).
@@ -94,7 +94,7 @@ async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candid
     return _Candidate(client_id, secret, org, record)
 
 
-def _is_good(candidate: _Candidate, ask: LoginAsk, ring: KeyRing) -> bool:
+def _is_good(candidate: _Candidate, ask: LoginRequest, ring: KeyRing) -> bool:
     record = candidate.record
     pepper = ring.pepper(record.pepper) if record else None
     secret_hash = bytes.fromhex(record.secret_hmac) if record and pepper else _NO_HASH

@@ -7,7 +7,7 @@ from steward.accounts import attempts
 from steward.accounts.names import folded
 from steward.accounts.passwords import Hashing
 from steward.accounts.people import new_password_fault
-from steward.accounts.sessions import Opened, memberships, renew
+from steward.accounts.sessions import OpenedSession, memberships, renew
 from steward.database.accounts import audit, people, sessions
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Membership
@@ -30,7 +30,7 @@ async def prepare(
     *,
     session: Session,
     current: str,
-    wanted: str,
+    new: str,
     most_attempts: int,
 ) -> Renewed:
     """Compares the current password and hashes the new one.
@@ -39,7 +39,7 @@ async def prepare(
     `new_password`), RateLimited, Unavailable when too many wait.
     """
     person = session.person
-    await attempts.count(engine, now, {"email": folded(person.email)}, most=most_attempts)
+    await attempts.count(engine, now, {"email": folded(person.email)}, limit=most_attempts)
 
     async def look(tx: Tx) -> tuple[people.Known | None, tuple[Membership, ...]]:
         return await people.known(tx, person.id), await memberships(tx, person.id)
@@ -51,16 +51,16 @@ async def prepare(
     if not await hashing.verify(current, account.password_hash):
         faults["current_password"] = ["This is not your password."]
     fault = new_password_fault(
-        wanted, person.email, [membership.organization_name for membership in memberships_of_person]
+        new, person.email, [membership.organization_name for membership in memberships_of_person]
     )
     if fault is not None:
         faults["new_password"] = [fault]
     if faults:
         raise ValidationFailed(errors=faults)
-    return Renewed(account.password_hash, await hashing.hash(wanted))
+    return Renewed(account.password_hash, await hashing.hash(new))
 
 
-async def change(tx: Tx, session: Session, renewed: Renewed) -> Opened:
+async def change(tx: Tx, session: Session, renewed: Renewed) -> OpenedSession:
     """Keeps the new password, ends the person's other sessions and renews this one.
 
     Raises Unavailable when the password was changed meanwhile, Unauthenticated when the session ended.

@@ -10,8 +10,8 @@ from steward.security.passwords import Cost, hash_password, needs_rehash, verify
 
 T = TypeVar("T")
 
-AT_ONCE = 2
-WAITING = 20
+MAX_CONCURRENT = 2
+MAX_WAITING = 20
 
 
 class Hashing:
@@ -19,8 +19,8 @@ class Hashing:
 
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
-        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="steward-password")
-        self._taken = 0
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="steward-password")
+        self._in_use = 0
         self._nobody: str | None = None
 
     async def hash(self, password: str) -> str:
@@ -47,10 +47,10 @@ class Hashing:
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Contract 6.2: 503 when two run and twenty wait already."""
-        if self._taken >= AT_ONCE + WAITING:
+        if self._in_use >= MAX_CONCURRENT + MAX_WAITING:
             raise Unavailable("Too many people are signing in. Try again shortly.", retry_after=1)
-        self._taken += 1
+        self._in_use += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
-            self._taken -= 1
+            self._in_use -= 1

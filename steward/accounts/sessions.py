@@ -29,7 +29,7 @@ class Lifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedSession:
     """A session as answered, with the cookie that opens it."""
 
     cookie: str
@@ -72,7 +72,7 @@ async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedPassword:
     """A person whose password was right, the hash it was compared with, and a better one when due."""
 
     person: Person
@@ -81,7 +81,9 @@ class Verified:
     new_hash: str | None
 
 
-async def verify(engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str) -> Verified:
+async def verify(
+    engine: Engine, now: datetime, hashing: Hashing, *, email: str, password: str
+) -> VerifiedPassword:
     """Compares a password outside any transaction, with the same work whether or not there is such a person.
 
     Raises InvalidCredentials, and Unavailable when too many wait (contract 6.2).
@@ -97,10 +99,10 @@ async def verify(engine: Engine, now: datetime, hashing: Hashing, *, email: str,
     if account is None or password_hash is None or not is_right:
         raise InvalidCredentials
     new_hash = await hashing.hash(password) if hashing.is_outdated(password_hash) else None
-    return Verified(account.person, email_norm, password_hash, new_hash)
+    return VerifiedPassword(account.person, email_norm, password_hash, new_hash)
 
 
-async def sign_in(tx: Tx, verified: Verified, *, address: str, agent: str) -> Opened:
+async def sign_in(tx: Tx, verified: VerifiedPassword, *, address: str, agent: str) -> OpenedSession:
     """Opens a session; with exactly one organisation it is chosen. Ends the oldest beyond ten.
 
     Raises InvalidCredentials when the person was switched off or the password changed meanwhile.
@@ -124,7 +126,7 @@ async def open_for(
     org: OrgId | None,
     address: str,
     agent: str,
-) -> Opened:
+) -> OpenedSession:
     """Opens a session of a person who has proved who they are; `found` are their memberships."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
@@ -133,7 +135,7 @@ async def open_for(
     for membership in memberships_of_person:
         entry = audit.Entry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)
-    return Opened(cookie, await _written(tx, session_hash), memberships_of_person)
+    return OpenedSession(cookie, await _written(tx, session_hash), memberships_of_person)
 
 
 async def sign_out(tx: Tx, session: Session) -> None:
@@ -141,7 +143,7 @@ async def sign_out(tx: Tx, session: Session) -> None:
     await sessions.end(tx, session.session_hash)
 
 
-async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:
+async def choose(tx: Tx, session: Session, org: OrgId) -> OpenedSession:
     """Works in `org` from now on, under a new cookie. Raises NotFound for anything but an own one."""
     memberships_of_person = await memberships(tx, session.person.id)
     if org not in {membership.org for membership in memberships_of_person}:
@@ -151,13 +153,13 @@ async def choose(tx: Tx, session: Session, org: OrgId) -> Opened:
 
 async def renew(
     tx: Tx, session: Session, memberships_of_person: tuple[Membership, ...], *, org: OrgId | None
-) -> Opened:
+) -> OpenedSession:
     """The same session under a new cookie, working in `org`. Raises Unauthenticated when it has ended."""
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     if await sessions.renew(tx, session.session_hash, session_hash, org) == 0:
         raise Unauthenticated
-    return Opened(cookie, await _written(tx, session_hash), memberships_of_person)
+    return OpenedSession(cookie, await _written(tx, session_hash), memberships_of_person)
 
 
 async def touch(tx: Tx, session: Session) -> None:

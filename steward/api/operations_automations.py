@@ -8,7 +8,7 @@ from steward.model.account import Role, Scope
 from steward.model.refusals import KeyReused, NotConnected, NotReady, StaleVersion, WrongState
 
 PREFIX = "/v1/automations"
-ONE = f"{PREFIX}/{{automation_id}}"
+AUTOMATION = f"{PREFIX}/{{automation_id}}"
 
 AUTOMATIONS = [
     Operation(
@@ -35,7 +35,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="GET",
-        path=ONE,
+        path=AUTOMATION,
         scope=Scope.READ,
         function=automations.get,
         answer=automations.AutomationAnswer,
@@ -44,7 +44,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="PATCH",
-        path=ONE,
+        path=AUTOMATION,
         scope=Scope.WRITE,
         function=automations.update,
         body=automations.UpdateBody,
@@ -57,7 +57,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/pause",
+        path=f"{AUTOMATION}/pause",
         scope=Scope.WRITE,
         function=automations.pause,
         body=automations.PauseBody,
@@ -70,7 +70,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/resume",
+        path=f"{AUTOMATION}/resume",
         scope=Scope.WRITE,
         function=automations.resume,
         body=automations.StateBody,
@@ -83,7 +83,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/archive",
+        path=f"{AUTOMATION}/archive",
         scope=Scope.WRITE,
         function=automations.archive,
         body=automations.StateBody,
@@ -96,7 +96,7 @@ AUTOMATIONS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/restore",
+        path=f"{AUTOMATION}/restore",
         scope=Scope.WRITE,
         function=automations.restore,
         body=automations.StateBody,

@@ -7,7 +7,7 @@ from steward.model.account import Scope
 from steward.model.refusals import AllowanceSpent, KeyReused, NotConnected
 
 PREFIX = "/v1/automations/imports"
-ONE = f"{PREFIX}/{{import_id}}"
+IMPORT = f"{PREFIX}/{{import_id}}"
 
 IMPORTS = [
     Operation(
@@ -48,7 +48,7 @@ IMPORTS = [
     ),
     Operation(
         method="GET",
-        path=ONE,
+        path=IMPORT,
         scope=Scope.READ,
         function=imports.get,
         answer=imports.ImportAnswer,
@@ -56,7 +56,7 @@ IMPORTS = [
     ),
     Operation(
         method="DELETE",
-        path=ONE,
+        path=IMPORT,
         scope=Scope.WRITE,
         function=imports.delete,
         answer=EmptyAnswer,
@@ -65,7 +65,7 @@ IMPORTS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/preview",
+        path=f"{IMPORT}/preview",
         scope=Scope.READ,
         function=imports.preview_kept,
         body=imports.PreviewKeptBody,
@@ -74,7 +74,7 @@ IMPORTS = [
     ),
     Operation(
         method="POST",
-        path=f"{ONE}/automations",
+        path=f"{IMPORT}/automations",
         scope=Scope.WRITE,
         function=imports.run_as_automation,
         body=imports.RunAsBody,

@@ -16,7 +16,7 @@ from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.account import Actor
-from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection, Connection
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -70,7 +70,7 @@ async def update(tx: Tx, actor: Actor, ask: UpdateAsk, *, rules: AutomationRules
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
     wanted = await _check_world(tx, ask, before, wanted, rules=rules)
-    if before.kind is Kind.WORKFLOW:
+    if before.kind is AutomationKind.WORKFLOW:
         wanted = await _check_workflow(tx, ask, before, wanted, rules=rules)
     if wanted == before:
         return before
@@ -142,11 +142,11 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
     if ask.timezone is not None:
         checks.check_timezone(faults, ask.timezone)
         wanted = replace(wanted, timezone=ask.timezone)
-    if before.kind is Kind.TEMPLATE:
+    if before.kind is AutomationKind.TEMPLATE:
         for name, given in (("bindings", ask.bindings), ("send_mode", ask.send_mode)):
             if given is not None:
                 faults.add(name, "Only automations of imported workflows have this.")
-    if before.kind is Kind.WORKFLOW:
+    if before.kind is AutomationKind.WORKFLOW:
         return _check_workflow_shapes(faults, ask, wanted)
     if template is None:
         for name, is_given in (
@@ -188,7 +188,7 @@ def _check_workflow_shapes(faults: Faults, ask: UpdateAsk, wanted: Automation) -
 
 def _check_start(faults: Faults, ask: UpdateAsk, wanted: Automation, template: Template | None) -> Automation:
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
-    if ask.trigger is not None and wanted.kind is Kind.WORKFLOW:
+    if ask.trigger is not None and wanted.kind is AutomationKind.WORKFLOW:
         trigger = from_plan.trigger_of(faults, ask.trigger)
         wanted = wanted if trigger.to_kept() == wanted.trigger.to_kept() else replace(wanted, trigger=trigger)
     elif ask.trigger is not None and template is None:

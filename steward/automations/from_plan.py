@@ -17,7 +17,7 @@ from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.account import Actor, maker
-from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
@@ -204,7 +204,7 @@ def _built(
         org=actor.org,
         id=automation_id,
         version=1,
-        kind=Kind.WORKFLOW,
+        kind=AutomationKind.WORKFLOW,
         import_id=ask.import_id,
         template_id=WORKFLOW_TEMPLATE,
         template_version=1,

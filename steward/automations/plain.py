@@ -18,7 +18,7 @@ from steward.automations.rules import AutomationRules
 from steward.database.engine.base import Row, Tx, at
 from steward.database.runs import fast_slots as plain_slots
 from steward.database.runs.fast_slots import PlainStart
-from steward.model.automation import AutomationState, Kind
+from steward.model.automation import AutomationKind, AutomationState
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
 from steward.model.schedule import Schedule
 from steward.scheduling import slots
@@ -73,7 +73,7 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
     """
     if (
         row["state"] != AutomationState.ACTIVE
-        or row["kind"] != Kind.TEMPLATE
+        or row["kind"] != AutomationKind.TEMPLATE
         or row["holder"] is not None
         or row["stored"]
         or not row["automations_on"]

@@ -3,7 +3,7 @@
 from steward.automations.checks import Faults
 from steward.model import kept_plan
 from steward.model.connection import Connection
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanStep
 from steward.steps.shopify_flow.hydrate import UNREAD
 from steward.steps.shopify_flow.types import FLOW_TYPES
@@ -39,13 +39,13 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
         stores = _stores(step.origin.source_type) if step.origin is not None else None
         if stores is not None and platform not in stores:
             words = f"It has no counterpart in {name}. Run it on another store, or remove the step."
-            found.append(Finding(step.name, Level.ERROR, "node_type", words))
+            found.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
     paths = _unread(plan, platform)
     if paths:
         named = ", ".join(f"“{path[:80]}”" for path in paths[:MOST_NAMED])
         more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
         words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
-        found.append(Finding(None, Level.ERROR, "parameter", words))
+        found.append(Finding(None, FindingLevel.ERROR, "parameter", words))
     return found
 
 

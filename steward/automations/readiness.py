@@ -7,7 +7,7 @@ from steward.automations import workflows
 from steward.automations.rules import Templates as Templates
 from steward.database.accounts import connections, organizations
 from steward.database.engine.base import Tx
-from steward.model.automation import Automation, Kind
+from steward.model.automation import Automation, AutomationKind
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
@@ -40,7 +40,7 @@ async def obstacles(
     found: dict[AutomationId, Obstacle] = {}
     for automation in wanted:
         what = _obstacle(automation, templates, known, is_on=is_on)
-        if what is None and automation.kind is Kind.WORKFLOW:
+        if what is None and automation.kind is AutomationKind.WORKFLOW:
             what = await _unready(tx, automation)
         if what is not None:
             found[automation.id] = what
@@ -87,7 +87,7 @@ async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None
 
 def is_clear(automation: Automation, templates: Templates, connected: Collection[IntegrationId]) -> bool:
     """Whether it is of a template on offer, and every connection it needs is among `connected`."""
-    if automation.kind is not Kind.TEMPLATE or is_withdrawn(automation, templates):
+    if automation.kind is not AutomationKind.TEMPLATE or is_withdrawn(automation, templates):
         return False
     return all(one in connected for one in connections_of(automation, templates))
 
@@ -103,7 +103,7 @@ def why_unusable(connection: Connection | None) -> str | None:
 
 def is_withdrawn(automation: Automation, templates: Templates) -> bool:
     """Whether the automation's template is no longer among those of the service."""
-    return automation.kind is Kind.TEMPLATE and automation.template_id not in templates
+    return automation.kind is AutomationKind.TEMPLATE and automation.template_id not in templates
 
 
 def connections_of(automation: Automation, templates: Templates) -> tuple[IntegrationId, ...]:

@@ -15,7 +15,7 @@ from steward.database.automations import schedules
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.model.account import Actor, maker
-from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection, Connection
 from steward.model.ids import AutomationId, IntegrationId, new_id
 from steward.model.json import JsonObject, JsonValue
@@ -211,7 +211,7 @@ def _build(
         org=actor.org,
         id=automation_id,
         version=1,
-        kind=Kind.TEMPLATE,
+        kind=AutomationKind.TEMPLATE,
         import_id=None,
         template_id=checked.template.template_id,
         template_version=checked.template.facts.template_version,

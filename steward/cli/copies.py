@@ -16,7 +16,7 @@ from steward.database.engine.backup import Copy, NotACopy
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, migrations, sqlite_path
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import SqliteEngine, take_lock
-from steward.database.operator import restored as kept
+from steward.database.operator import restored as restored_rows
 from steward.model.instants import wire_time
 from steward.platforms import operations
 from steward.runs import restored
@@ -88,7 +88,7 @@ async def _prepare(args: CliArgs, settings: Settings, fresh: Path, copy: Copy) -
         now, masters = args.now(), master_keys(settings)
         await open_ring(engine, now, masters, issuer=settings.auth_url, audience=settings.base_url)
         operations_by_name = operations(settings)
-        await engine.write(now, kept.end_workers)
+        await engine.write(now, restored_rows.end_workers)
         return sum(
             [
                 await engine.write(now, partial(restored.check_first, org=org, operations=operations_by_name))

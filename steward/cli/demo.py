@@ -38,7 +38,7 @@ from steward.runs import start
 from steward.runs.start import RunNow
 
 ORGANIZATION = "Demo Shop"
-KEPT = "demo.json"
+FACTS_FILE = "demo.json"
 WAIT_SECONDS = 4.0
 PEOPLE = (
     (Role.OWNER, "owner@demo.example", "Olive", "Owner"),
@@ -48,7 +48,7 @@ PEOPLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class DemoAsk:
+class DemoOptions:
     """Where the demo listens and keeps its data; `reset` begins anew."""
 
     host: str = "127.0.0.1"
@@ -57,43 +57,43 @@ class DemoAsk:
     reset: bool = False
 
 
-async def demo(ask: DemoAsk, *, ready: Ready) -> None:
+async def demo(options: DemoOptions, *, ready: Ready) -> None:
     """Serves the demo until a signal. Raises CannotServe, AlreadyServed."""
-    if ask.reset:
-        shutil.rmtree(ask.folder, ignore_errors=True)
-    make_folder(ask.folder)
-    listening = serve.listen(ask.host, ask.port)
-    async with _sandbox(ask) as sandbox:
-        settings = _settings(ask, sandbox)
+    if options.reset:
+        shutil.rmtree(options.folder, ignore_errors=True)
+    make_folder(options.folder)
+    listening = serve.listen(options.host, options.port)
+    async with _sandbox(options) as sandbox:
+        settings = _settings(options, sandbox)
         await migrate(settings.database_url, SystemClock().now())
         service = await app.build(settings, clock=SystemClock(), log=serve.open_log(settings))
         try:
-            facts = await _world(service, ask, sandbox)
+            facts = await _world(service, options, sandbox)
             await serve.run_service(
                 service,
                 listening,
                 serve.stop_on_signals(),
                 with_worker=True,
                 started=lambda: ready(facts),
-                beside=partial(_first_run, service, ask, facts),
+                beside=partial(_first_run, service, options, facts),
             )
         finally:
             await service.close()
 
 
 @contextlib.asynccontextmanager
-async def _sandbox(ask: DemoAsk) -> AsyncIterator[Mapping[str, Any]]:
+async def _sandbox(options: DemoOptions) -> AsyncIterator[Mapping[str, Any]]:
     """The pretend world in a process of its own, ended with this one; gives what it says of itself."""
-    command = [sys.executable, "-m", "steward", "sandbox", "--json", "--host", ask.host]
+    command = [sys.executable, "-m", "steward", "sandbox", "--json", "--host", options.host]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
     child = await asyncio.create_subprocess_exec(
-        *command, "--port", str(ask.port + 1), stdout=subprocess.PIPE, env=environ
+        *command, "--port", str(options.port + 1), stdout=subprocess.PIPE, env=environ
     )
     try:
         assert child.stdout is not None
         line = await child.stdout.readline()
         if not line or "url" not in json.loads(line):
-            raise CannotServe(f"The pretend world could not start on port {ask.port + 1}.")
+            raise CannotServe(f"The pretend world could not start on port {options.port + 1}.")
         yield json.loads(line)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -101,17 +101,17 @@ async def _sandbox(ask: DemoAsk) -> AsyncIterator[Mapping[str, Any]]:
         await child.wait()
 
 
-def _settings(ask: DemoAsk, sandbox: Mapping[str, Any]) -> Settings:
-    address = f"http://{ask.host}:{ask.port}"
-    pretend = f"{ask.host}:{ask.port + 1}"
+def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
+    address = f"http://{options.host}:{options.port}"
+    pretend = f"{options.host}:{options.port + 1}"
     sheets = sandbox["spreadsheet"]
     return read(
         {
             "STEWARD_ENV": "demo",
-            "STEWARD_DATABASE_URL": f"sqlite:///{ask.folder / 'steward.db'}",
-            "STEWARD_DATA_DIR": str(ask.folder),
+            "STEWARD_DATABASE_URL": f"sqlite:///{options.folder / 'steward.db'}",
+            "STEWARD_DATA_DIR": str(options.folder),
             "STEWARD_BASE_URL": address,
-            "STEWARD_LISTEN": f"{ask.host}:{ask.port}",
+            "STEWARD_LISTEN": f"{options.host}:{options.port}",
             "STEWARD_METRICS_LISTEN": "off",
             "STEWARD_SPREAD_MAX": "0",
             "STEWARD_LOG_LEVEL": "warning",
@@ -125,9 +125,9 @@ def _settings(ask: DemoAsk, sandbox: Mapping[str, Any]) -> Settings:
     )
 
 
-async def _world(service: app.Wired, ask: DemoAsk, sandbox: Mapping[str, Any]) -> dict[str, Any]:
+async def _world(service: app.Wired, options: DemoOptions, sandbox: Mapping[str, Any]) -> dict[str, Any]:
     """What the demo consists of: made at the first start, read back at every other."""
-    file = ask.folder / KEPT
+    file = options.folder / FACTS_FILE
     stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
     settings = service.settings
     return {
@@ -135,7 +135,7 @@ async def _world(service: app.Wired, ask: DemoAsk, sandbox: Mapping[str, Any]) -
         "auth_url": settings.auth_url,
         "web_url": settings.web_origin,
         "sandbox_url": sandbox["url"],
-        "data_dir": str(ask.folder),
+        "data_dir": str(options.folder),
         **stored,
     }
 
@@ -210,7 +210,9 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
     connections = []
     vault = service.context.vault
     for kind, name, settings in accounts:
-        tried = await connect.try_settings(vault, owner.org, kind, given=settings, now=service.clock.now())
+        tried = await connect.try_settings(
+            vault, owner.org, kind, submitted=settings, now=service.clock.now()
+        )
         keep = partial(connect.connect, actor=owner, name=name, tried=tried, vault=vault)
         connected = await service.engine.write(service.clock.now(), keep, org=owner.org)
         number = connected.connection.integration_id
@@ -258,7 +260,7 @@ async def _automations(
     return automations
 
 
-async def _first_run(service: app.Wired, ask: DemoAsk, facts: Mapping[str, Any]) -> None:
+async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[str, Any]) -> None:
     """At the first start one automation runs, so that something waits for approval when people come."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 # For the database, the log, outgoing calls and the pipes of confined children.
-OWN: Final = 40
+RESERVED: Final = 40
 MOST_CONNECTIONS: Final = 1_000
 LONGEST_QUEUE: Final = 1_024
 _FEWEST: Final = 4
@@ -27,7 +27,7 @@ class Descriptors:
 
 def share(limit: int) -> Descriptors:
     """Divides `limit` descriptors so that a flood of connections leaves the service what it needs itself."""
-    rest = limit - OWN
+    rest = limit - RESERVED
     queue = max(_FEWEST, min(LONGEST_QUEUE, rest // 8))
     return Descriptors(max(_FEWEST, min(MOST_CONNECTIONS, rest - _BURSTS * queue)), queue)
 

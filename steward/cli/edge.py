@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from steward.api.http import envelope as answers
 from steward.api.http.address import is_among, source
 from steward.api.http.operation import Reply
-from steward.api.http.request import AT_ONCE
+from steward.api.http.request import WRITE_WHOLE
 from steward.cli import upgrades
 from steward.clock import Clock, SystemClock
 from steward.model.ids import new_id
@@ -52,7 +52,7 @@ def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 @dataclass(slots=True, kw_only=True)
-class Edge:
+class ConnectionLimits:
     """The bounds of one listening process, and what it holds at the moment.
 
     Connections of trusted proxies count together only: everybody comes by them.
@@ -60,14 +60,14 @@ class Edge:
 
     head_seconds: float = 10.0
     unread_seconds: float = 15.0  # in which a KiB for each must be taken of an answer that waits
-    most: int = 1_000
-    most_of_one: int = 100
+    max_connections: int = 1_000
+    max_per_address: int = 100
     proxies: Sequence[IPv4Network | IPv6Network] = ()
     metrics: Metrics = field(default_factory=Metrics)
     clock: Clock = field(default_factory=SystemClock)
     record: Callable[[float], None] = field(init=False)
-    _own_of: list[tuple[bytes, bytes]] = field(default_factory=list)
-    _own: bytes = b""
+    _server_headers_of: list[tuple[bytes, bytes]] = field(default_factory=list)
+    _server_headers: bytes = b""
     held: int = 0
     by_address: Counter[str] = field(default_factory=Counter)
 
@@ -78,7 +78,9 @@ class Edge:
         """Counts a connection: the name it counts under, None when there are too many."""
         name = source(peer, (), ())
         is_shared = peer is not None and is_among(peer, self.proxies)
-        if self.held >= self.most or (not is_shared and self.by_address[name] >= self.most_of_one):
+        if self.held >= self.max_connections or (
+            not is_shared and self.by_address[name] >= self.max_per_address
+        ):
             self.metrics.count("steward_connections_refused_total")
             return None
         self.held += 1
@@ -86,11 +88,11 @@ class Edge:
         self.metrics.set("steward_connections", self.held)
         return name
 
-    def own(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+    def server_headers(self, headers: list[tuple[bytes, bytes]]) -> bytes:
         """The server's own headers as they are sent: the date, made anew each second."""
-        if headers is not self._own_of:
-            self._own_of, self._own = headers, lines(headers)
-        return self._own
+        if headers is not self._server_headers_of:
+            self._server_headers_of, self._server_headers = headers, lines(headers)
+        return self._server_headers
 
     def leave(self, name: str) -> None:
         """One connection less."""
@@ -104,14 +106,14 @@ class Edge:
 class _Guarded(HttpToolsProtocol):
     """uvicorn's protocol within the bounds of an edge."""
 
-    edge: ClassVar[Edge]
+    edge: ClassVar[ConnectionLimits]
     _name: str | None = None
     _head: TimerHandle | None = None
     _head_bytes = 0
     _is_whole = False  # the head in the data just received
     _asked_at = 0.0
     _unread: TimerHandle | None = None
-    _left = 0
+    _unread_bytes = 0
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(cast("Transport", transport))
@@ -182,7 +184,7 @@ class _Guarded(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        extensions: dict[str, Any] = {AT_ONCE: partial(_answer, self.edge, cycle)}
+        extensions: dict[str, Any] = {WRITE_WHOLE: partial(_answer, self.edge, cycle)}
         cycle.scope["extensions"] = extensions
         super()._start_asgi_task(cycle, app)
 
@@ -217,12 +219,12 @@ class _Guarded(HttpToolsProtocol):
     timeout_keep_alive_handler = _end_idle  # as uvicorn calls it
 
     def _watch_reader(self) -> None:
-        self._left = self.transport.get_write_buffer_size()
+        self._unread_bytes = self.transport.get_write_buffer_size()
         self._unread = self.loop.call_later(self.edge.unread_seconds, self._look_at_reader)
 
     def _look_at_reader(self) -> None:
         self._unread = None
-        if self._left - self.transport.get_write_buffer_size() >= 1024 * self.edge.unread_seconds:
+        if self._unread_bytes - self.transport.get_write_buffer_size() >= 1024 * self.edge.unread_seconds:
             self._watch_reader()
         else:
             self.edge.metrics.count("steward_connections_slow_total")
@@ -239,7 +241,9 @@ class _Guarded(HttpToolsProtocol):
         self.transport.close()
 
 
-def _answer(edge: Edge, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes) -> bool:
+def _answer(
+    edge: ConnectionLimits, cycle: RequestResponseCycle, status: int, head: bytes, body: bytes
+) -> bool:
     """Writes a whole answer, as uvicorn's two messages would; False where these are needed for it."""
     if (
         cycle.flow.write_paused
@@ -250,14 +254,14 @@ def _answer(edge: Edge, cycle: RequestResponseCycle, status: int, head: bytes, b
         return False
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    server_headers = edge.own(cycle.default_headers)
+    server_headers = edge.server_headers(cycle.default_headers)
     cycle.transport.write(b"".join((STATUS_LINE[status], server_headers, head, b"\r\n", body)))
     cycle.message_event.set()
     cycle.on_response()
     return True
 
 
-def protocol(edge: Edge) -> type[HttpToolsProtocol]:
+def protocol(edge: ConnectionLimits) -> type[HttpToolsProtocol]:
     """The protocol of a server within the bounds of `edge`."""
     return type("Guarded", (_Guarded,), {"edge": edge})
 

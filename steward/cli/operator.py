@@ -21,9 +21,7 @@ _ROLES = [str(role) for role in Role]
 
 async def create_org(args: CliArgs) -> Facts:
     """A new organisation."""
-    command = CreateOrganization(
-        args.options.name, args.options.timezone, args.options.automations == "on"
-    )
+    command = CreateOrganization(args.options.name, args.options.timezone, args.options.automations == "on")
     async with desk(args) as open_desk:
         organization = await open_desk.write(lambda tx: organizations.create(tx, command))
     return {"organization": _organization(organization)}
@@ -142,9 +140,7 @@ async def rotate(args: CliArgs) -> Facts:
     """A new secret for the same client id."""
     async with desk(args) as open_desk:
         ring = await open_desk.ring()
-        return _issued(
-            await open_desk.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id))
-        )
+        return _issued(await open_desk.write(lambda tx: credentials.rotate(tx, ring, args.options.client_id)))
 
 
 async def enable(args: CliArgs) -> Facts:

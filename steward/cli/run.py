@@ -99,8 +99,8 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
             subparser.add_argument(*argument.names, **argument.options)
         subparser.set_defaults(command=command)
     options = parser.parse_args(argv)
-    found: Command = options.command
-    return found, options
+    chosen: Command = options.command
+    return chosen, options
 
 
 def _group(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from steward.cli import demo, serve
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
-from steward.cli.demo import DemoAsk
-from steward.cli.serve import CannotServe, ServeAsk
+from steward.cli.demo import DemoOptions
+from steward.cli.serve import CannotServe, ServeOptions
 from steward.fake_platforms import serve as sandbox
 from steward.fake_platforms.slow import span
 from steward.fake_platforms.world import create
@@ -17,7 +17,7 @@ LOOPBACK = "127.0.0.1"
 async def run_serve(args: CliArgs) -> None:
     """API, web app and one worker, until a signal."""
     options = args.options
-    ask = ServeAsk(options.host, options.port, options.processes, not options.no_worker, options.handle)
+    ask = ServeOptions(options.host, options.port, options.processes, not options.no_worker, options.handle)
     try:
         await serve.serve(args.settings, ask, ready=args.ready)
     except CannotServe as error:
@@ -39,7 +39,7 @@ async def run_worker(args: CliArgs) -> None:
 async def run_demo(args: CliArgs) -> None:
     """The service beside a pretend world, until a signal; takes no settings but its arguments."""
     options = args.options
-    ask = DemoAsk(options.host, options.port, Path(options.dir), options.reset)
+    ask = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
     try:
         await demo.demo(ask, ready=args.ready)
     except CannotServe as error:

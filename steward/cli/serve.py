@@ -18,7 +18,7 @@ import uvicorn
 from steward import app, worker
 from steward.cli.confining import tell_of_walls
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
-from steward.cli.edge import Edge, protocol
+from steward.cli.edge import ConnectionLimits, protocol
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
@@ -37,7 +37,7 @@ class CannotServe(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ServeAsk:
+class ServeOptions:
     """How to serve: where, and with or without a worker; `handle` is a listening socket of a parent."""
 
     host: str | None = None
@@ -55,22 +55,22 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
+async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> None:
     """Serves until a signal. Raises CannotServe, AlreadyServed."""
-    if is_sqlite(settings.database_url) and not ask.with_worker:
+    if is_sqlite(settings.database_url) and not options.with_worker:
         raise CannotServe("On SQLite one process serves the file: leave --no-worker out.")
     descriptors = share(raise_limit())
     log = open_log(settings)
     if descriptors.few:
         log.warning("few_descriptors", connections=descriptors.connections)
     await refuse_pending(settings)
-    listening = _listen(settings, ask, descriptors)
+    listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
-    if ask.handle is None:
+    if options.handle is None:
         await tell_of_walls(settings, service.ctx.children, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
-    with _more_processes(settings, ask, listening):
+    with _more_processes(settings, options, listening):
         try:
             facts = {
                 "base_url": settings.base_url,
@@ -83,7 +83,7 @@ async def serve(settings: Settings, ask: ServeAsk, *, ready: Ready) -> None:
                 service,
                 listening,
                 stop,
-                with_worker=ask.with_worker,
+                with_worker=options.with_worker,
                 started=lambda: ready(facts),
                 descriptors=descriptors,
             )
@@ -105,8 +105,10 @@ async def run_service(
 
     The worker is registered first: what waits to connect must not take the descriptors it needs for that.
     """
-    edge = Edge(
-        most=descriptors.connections, proxies=service.settings.trusted_proxies, metrics=service.metrics
+    edge = ConnectionLimits(
+        max_connections=descriptors.connections,
+        proxies=service.settings.trusted_proxies,
+        metrics=service.metrics,
     )
     servers = [bounded(service.gate, edge, queue=descriptors.queue), *_figures(service, descriptors)]
     service.share_hints(listens=with_worker)
@@ -198,11 +200,11 @@ async def refuse_pending(settings: Settings) -> None:
         raise CannotServe(f"Migrations are pending ({names}). Run `steward migrate` first.")
 
 
-def _listen(settings: Settings, ask: ServeAsk, descriptors: Descriptors) -> socket.socket:
-    if ask.handle is not None:
-        return socket.socket(fileno=ask.handle)
-    host = ask.host or settings.listen.host
-    port = settings.listen.port if ask.port is None else ask.port
+def _listen(settings: Settings, options: ServeOptions, descriptors: Descriptors) -> socket.socket:
+    if options.handle is not None:
+        return socket.socket(fileno=options.handle)
+    host = options.host or settings.listen.host
+    port = settings.listen.port if options.port is None else options.port
     return listen(host, port, queue=descriptors.queue)
 
 
@@ -229,7 +231,7 @@ def spare_collector() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
-def bounded(application: Any, edge: Edge, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
+def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
     """A server of an application within the bounds of an edge (safety 6)."""
     config = uvicorn.Config(
         application,
@@ -261,7 +263,7 @@ def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Serve
         await send({"type": "http.response.start", "status": 200 if is_metrics else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    server = bounded(answer, Edge(most=descriptors.queue), queue=descriptors.queue)
+    server = bounded(answer, ConnectionLimits(max_connections=descriptors.queue), queue=descriptors.queue)
     server.config.host, server.config.port = address.host, address.port
     return [server]
 
@@ -282,9 +284,9 @@ def stop_on_signals() -> asyncio.Event:
 
 
 @contextlib.contextmanager
-def _more_processes(settings: Settings, ask: ServeAsk, listening: socket.socket) -> Iterator[None]:
+def _more_processes(settings: Settings, options: ServeOptions, listening: socket.socket) -> Iterator[None]:
     """Further API processes on the same socket; ended with this one."""
-    process_count = ask.processes or settings.processes
+    process_count = options.processes or settings.processes
     if process_count > 1 and is_sqlite(settings.database_url):
         raise CannotServe("More than one process needs PostgreSQL.")
     handle = listening.fileno()

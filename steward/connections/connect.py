@@ -56,7 +56,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CheckedSettings:
     """Settings that were checked against the account, ready to be kept."""
 
     kind: str
@@ -73,7 +73,9 @@ class Connected:
     check: Check
 
 
-async def try_settings(vault: Vault, org: OrgId, kind: str, *, given: JsonObject, now: datetime) -> Tried:
+async def try_settings(
+    vault: Vault, org: OrgId, kind: str, *, submitted: JsonObject, now: datetime
+) -> CheckedSettings:
     """Checks settings against the account itself; nothing is kept.
 
     Raises ValidationFailed (`kind`, `settings.<field>`) when they are wrong or the account says no, and
@@ -84,14 +86,14 @@ async def try_settings(vault: Vault, org: OrgId, kind: str, *, given: JsonObject
         kinds = ", ".join(sorted(vault.connectors))
         raise ValidationFailed(errors={"kind": [f"There is no such kind. Kinds are {kinds}."]})
     try:
-        settings = connector.settings(given)
+        settings = connector.settings(submitted)
     except BadSettings as error:
         raise _bad(error.errors) from error
     secrets = Secrets(_NOBODY_YET, settings.plain, settings.sealed)
     health = await _look(vault, org, connector, secrets, integration=None)
     if health.error is not None and not health.ok:
         raise _refused(health, settings)
-    return Tried(kind, settings, health, now)
+    return CheckedSettings(kind, settings, health, now)
 
 
 async def look(vault: Vault, org: OrgId, kind: str, secrets: Secrets) -> Health:
@@ -132,7 +134,7 @@ def _refused(health: Health, settings: Settings) -> Exception:
     return _bad({field: [error.message]})
 
 
-async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault) -> Connected:
+async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, vault: Vault) -> Connected:
     """Keeps a new connection that was tried. Raises ValidationFailed when it is connected already."""
     names = _names(tried.settings.subject, tried.health.facts)
     for other in await connections.find(tx, actor.org, kind=tried.kind):
@@ -145,7 +147,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: Tried, vault: Vault
             raise _bad({next(iter(tried.settings.plain), ""): [words]})
     integration = await connections.new_integration_id(tx, actor.org)
     connector = vault.connectors[tried.kind]
-    connection = _found(
+    connection = _with_health(
         Connection(
             org=actor.org,
             integration_id=integration,
@@ -185,7 +187,7 @@ def _names(subject: object, facts: JsonObject) -> set[object]:
 
 
 async def reconnect(
-    tx: Tx, actor: Actor, integration: IntegrationId, *, tried: Tried, vault: Vault
+    tx: Tx, actor: Actor, integration: IntegrationId, *, tried: CheckedSettings, vault: Vault
 ) -> Connected:
     """Gives a connection new keys for the same account.
 
@@ -199,7 +201,7 @@ async def reconnect(
         words = "This leads to another account than before. Connect that one as a new connection."
         raise _bad({next(iter(tried.settings.plain), ""): [words]})
     version = before.version + 1
-    after = _found(
+    after = _with_health(
         replace(before, state=ConnectionState.CONNECTED, connected_at=tx.now, version=version),
         tried.health,
         settings=tried.settings,
@@ -207,7 +209,7 @@ async def reconnect(
     )
     await subscriptions.look_again_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
-    replaced_secrets = await _left(tx, vault, before)
+    replaced_secrets = await _replaced_secrets(tx, vault, before)
     await vaults.keep(
         tx, vault, actor.org, integration=integration, version=version, sealed=tried.settings.sealed
     )
@@ -221,7 +223,7 @@ async def reconnect(
     return Connected(after, report(tried.health, tried.checked_at))
 
 
-async def _left(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
+async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
     """What still counts for a while after new keys: the secrets events were signed with, and the address
     they went to, so that the store's old subscriptions can be found."""
     connector = vault.connectors.get(before.kind)
@@ -235,13 +237,13 @@ async def _left(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
     return {f"{name}{vaults.BEFORE}": sealed[name] for name in names if name in sealed}
 
 
-async def look_again(vault: Vault, connection: Connection, secrets: Secrets) -> Health:
+async def check_again(vault: Vault, connection: Connection, secrets: Secrets) -> Health:
     """Checks a connection with the keys it has; keeps nothing."""
     connector = vault.connectors[connection.kind]
     return await _look(vault, connection.org, connector, secrets, integration=connection.integration_id)
 
 
-async def checked(
+async def record_check(
     tx: Tx, org: OrgId, integration: IntegrationId, *, health: Health, lasting: bool = False
 ) -> Connected:
     """Keeps what a check found: a good one heals, one that says the key is bad asks for reconnecting.
@@ -262,7 +264,7 @@ async def checked(
     else:
         state = before.state
     changed = replace(before, state=state, version=before.version + 1)
-    after = _found(changed, health, settings=None, now=tx.now)
+    after = _with_health(changed, health, settings=None, now=tx.now)
     if after.state is not before.state:
         await subscriptions.look_again_if_listening(tx, org, integration)
     await _save(tx, after, was=before.version)
@@ -313,7 +315,9 @@ async def _save(tx: Tx, after: Connection, *, was: int) -> None:
         raise StaleVersion("The connection was changed meanwhile. Load the page again.")
 
 
-def _found(connection: Connection, health: Health, *, settings: Settings | None, now: datetime) -> Connection:
+def _with_health(
+    connection: Connection, health: Health, *, settings: Settings | None, now: datetime
+) -> Connection:
     """The connection with what a check found; without an answer the facts of the last good one stay."""
     facts: dict[str, JsonValue] = dict(connection.facts)
     if settings is not None:
@@ -340,7 +344,7 @@ def _found(connection: Connection, health: Health, *, settings: Settings | None,
     )
 
 
-def report(health: Health, at: datetime) -> Check:
+def report(health: Health, checked_at: datetime) -> Check:
     """The check in words: what is good, what is missing, what failed."""
     lines: list[Message] = []
     if health.ok:
@@ -349,4 +353,4 @@ def report(health: Health, at: datetime) -> Check:
     elif health.error is not None:
         lines.append(Message("error", health.error.message))
     lines += [Message("warning", warned.words) for warned in health.warnings]
-    return Check(health.ok, at, tuple(lines))
+    return Check(health.ok, checked_at, tuple(lines))

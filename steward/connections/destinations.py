@@ -19,14 +19,14 @@ from steward.outbound import errors
 from steward.outbound.turns import Urgency
 from steward.security.envelope import CannotOpen
 
-KEPT_SECONDS = 300.0
+CACHE_SECONDS = 300.0
 SILENT_SECONDS = 10.0
-MOST_KEPT = 1000
+MAX_CACHED = 1000
 _Key = tuple[OrgId, IntegrationId, int, str | None]
 
 
 @dataclass(slots=True)
-class KeptDestinations:
+class DestinationCache:
     """What accounts answered lately, by organisation, connection, its version and the parent asked for."""
 
     held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
@@ -35,7 +35,7 @@ class KeptDestinations:
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """The answer of at most five minutes ago."""
         cached = self.held.get(key)
-        if cached is None or now - cached[0] >= KEPT_SECONDS:
+        if cached is None or now - cached[0] >= CACHE_SECONDS:
             return None
         return cached[1]
 
@@ -43,18 +43,18 @@ class KeptDestinations:
         """Keeps an answer; beyond the most the oldest goes."""
         self.held.pop(key, None)
         self.held[key] = now, destinations
-        while len(self.held) > MOST_KEPT:
+        while len(self.held) > MAX_CACHED:
             self.held.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class DestinationReader:
     """Where destinations are asked for, and what was answered lately."""
 
     engine: Engine
     clock: Clock
     vault: Vault
-    kept: KeptDestinations
+    cache: DestinationCache
 
     async def destinations(
         self, org: OrgId, integration: IntegrationId, *, parent: str | None
@@ -70,11 +70,11 @@ class Account:
             return ()
         connection, secrets = opened
         key = org, integration, connection.version, parent
-        lately = self.kept.get(key, self.clock.monotonic())
+        lately = self.cache.get(key, self.clock.monotonic())
         if lately is not None:
             return lately
         destinations = tuple(await self._ask(connection, secrets, parent))
-        self.kept.put(key, self.clock.monotonic(), destinations)
+        self.cache.put(key, self.clock.monotonic(), destinations)
         return destinations
 
     async def _ask(self, connection: Connection, secrets: Secrets, parent: str | None) -> list[Destination]:
@@ -86,7 +86,7 @@ class Account:
             http = self.vault.outbound.reading(
                 connection.org, connection.integration_id, link, urgency=Urgency.UPKEEP
             )
-            async with asyncio.timeout(self.kept.silent_s):
+            async with asyncio.timeout(self.cache.silent_s):
                 return await connector.destinations(http, secrets, parent)
         except TimeoutError as error:
             raise Unavailable(f"{connection.name} does not answer now.", retry_after=10) from error

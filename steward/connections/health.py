@@ -30,7 +30,7 @@ _MARKS = frozenset({_DOUBTED, _OTHER_SINCE})
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class ConnectionChecks:
     """What looking at connections takes."""
 
     engine: Engine
@@ -39,7 +39,7 @@ class Upkeep:
     log: Log
 
 
-async def check_due(upkeep: Upkeep) -> bool:
+async def check_due(upkeep: ConnectionChecks) -> bool:
     """Looks at the connections whose turn it is, one after the other; True when there were some."""
     due = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
     for org, integration in due:
@@ -47,10 +47,10 @@ async def check_due(upkeep: Upkeep) -> bool:
     return bool(due)
 
 
-async def check(upkeep: Upkeep, org: OrgId, integration: IntegrationId) -> None:
+async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId) -> None:
     """Asks one account and keeps what it said; keys it refuses are asked for only after a second no."""
     engine, clock = upkeep.engine, upkeep.clock
-    claim = partial(_begin, vault=upkeep.vault, org=org, integration=integration)
+    claim = partial(_claim_check, vault=upkeep.vault, org=org, integration=integration)
     try:
         opened = await engine.write(clock.now(), claim, org=org)
     except CannotOpen as error:
@@ -59,14 +59,14 @@ async def check(upkeep: Upkeep, org: OrgId, integration: IntegrationId) -> None:
     if opened is None:
         return
     connection, secrets = opened
-    health = await connecting.look_again(upkeep.vault, connection, secrets)
+    health = await connecting.check_again(upkeep.vault, connection, secrets)
     try:
-        await engine.write(clock.now(), partial(_keep, was=connection, health=health), org=org)
+        await engine.write(clock.now(), partial(_record_result, was=connection, health=health), org=org)
     except (NotFound, StaleVersion, WrongState):
         return  # somebody changed it meanwhile: it is looked at again at its time
 
 
-async def _begin(
+async def _claim_check(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
 ) -> tuple[Connection, Secrets] | None:
     """Its turn is taken first: what cannot be opened or asked is not tried again and again."""
@@ -75,12 +75,12 @@ async def _begin(
     return None if connection is None else (connection, await open_secrets(tx, vault, connection))
 
 
-async def _keep(tx: Tx, *, was: Connection, health: Health) -> None:
+async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
     org, integration = was.org, was.integration_id
     refused = not health.ok and isinstance(health.error, Unauthorized | WrongAddress)
     if refused and health.error is not None and await _is_doubted(tx, was, health.error):
         return
-    recorded = await connecting.checked(
+    recorded = await connecting.record_check(
         tx, org, integration, health=_worded(was, health, tx.now), lasting=True
     )
     if not health.ok and not refused:

@@ -8,7 +8,7 @@ from steward.database.accounts import audit, connections
 from steward.database.accounts.connections import DataKey, SealedField
 from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId, OrgId
-from steward.security.envelope import MasterKey, Place, new_data_key, open_sealed, seal, unwrap, wrap
+from steward.security.envelope import MasterKey, SealContext, new_data_key, open_sealed, seal, unwrap, wrap
 
 _DONE = "encryption_rotated"
 
@@ -66,7 +66,7 @@ async def new_key(tx: Tx, org: OrgId, masters: Sequence[MasterKey]) -> int | Non
 async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: Sealed, number: int) -> int:
     """Seals one secret under data key `number`; 0 when it was replaced or erased meanwhile."""
     field = held.secret
-    context_of = partial(Place, org, held.integration, field.field, field.version)
+    context_of = partial(SealContext, org, held.integration, field.field, field.version)
     before = await connections.data_key(tx, org, field.key_no)
     after = await connections.data_key(tx, org, number)
     if before is None or after is None:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from steward.clock import Clock
 from steward.connections import connect as connecting
 from steward.connections import vault as vaults
-from steward.connections.connect import Tried
+from steward.connections.connect import CheckedSettings
 from steward.connections.vault import Vault
 from steward.connectors.base.settings import Secrets, Settings
 from steward.database.accounts import connections, sign_ins
@@ -31,7 +31,7 @@ _SCOPES = "openid email https://www.googleapis.com/auth/spreadsheets"
 _NEW = IntegrationId(0)
 
 
-class Failed(Exception):
+class SignInFailed(Exception):
     """Why the way back did not end in a connection: denied, state or exchange (contract 6.5)."""
 
     def __init__(self, code: str) -> None:
@@ -56,10 +56,10 @@ class SignedIn:
 
     name: str
     integration: IntegrationId | None
-    tried: Tried
+    tried: CheckedSettings
 
 
-async def begin(
+async def start_sign_in(
     tx: Tx,
     actor: Actor,
     *,
@@ -107,7 +107,7 @@ async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SignInExchange:
     """What the way back needs."""
 
     engine: Engine
@@ -123,14 +123,14 @@ class Way:
         take = partial(self._take, actor=actor, state=state)
         pending = await self.engine.write(self.clock.now(), take, org=actor.org)
         if pending is None or not secrets.compare_digest(pending[0].session_hash, session_hash):
-            raise Failed("state")
+            raise SignInFailed("state")
         if code is None:
-            raise Failed("denied")
+            raise SignInFailed("denied")
         begun, verifier = pending
         try:
             refresh, label = await self._exchange(actor, code, verifier)
         except CallError as error:
-            raise Failed("exchange") from error
+            raise SignInFailed("exchange") from error
         return SignedIn(begun.name, begun.integration, await self._tried(actor, begun, refresh, label))
 
     async def _take(self, tx: Tx, *, actor: Actor, state: str) -> tuple[sign_ins.SignIn, str] | None:
@@ -166,7 +166,9 @@ class Way:
         self.vault.register.add(refresh, str(token_response.get("access_token", "")))
         return Secret(refresh), _address(token_response.get("id_token"))
 
-    async def _tried(self, actor: Actor, begun: sign_ins.SignIn, refresh: Secret, label: str | None) -> Tried:
+    async def _tried(
+        self, actor: Actor, begun: sign_ins.SignIn, refresh: Secret, label: str | None
+    ) -> CheckedSettings:
         look = partial(_subject, org_actor=actor, begun=begun)
         subject = await self.engine.read(self.clock.now(), look, org=actor.org)
         plain = {"sign_in": "google"} | ({"account": label} if label else {})
@@ -174,8 +176,8 @@ class Way:
         opened = Secrets(begun.integration or _NEW, settings.plain, settings.sealed)
         health = await connecting.look(self.vault, actor.org, KIND, opened)
         if not health.ok:
-            raise Failed("exchange")
-        return Tried(KIND, settings, health, self.clock.now())
+            raise SignInFailed("exchange")
+        return CheckedSettings(KIND, settings, health, self.clock.now())
 
 
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:

@@ -15,7 +15,7 @@ from steward.outbound.client import Outbound
 from steward.security.envelope import (
     CannotOpen,
     MasterKey,
-    Place,
+    SealContext,
     new_data_key,
     open_sealed,
     seal,
@@ -68,7 +68,7 @@ async def add(
     """Seals further secrets of a connection and keeps them beside those there are; `until` then at most."""
     key_no, data_key = await _data_key(tx, vault, org)
     for field, secret in sealed.items():
-        context = Place(org, integration, field, version, key_no)
+        context = SealContext(org, integration, field, version, key_no)
         value = seal(secret.reveal().encode("utf-8"), data_key, context)
         field_to_store = SealedField(field, version, key_no, value, until)
         await connections.put_secret(tx, org, integration, sealed=field_to_store)
@@ -88,7 +88,7 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
         if wrapped is None:
             continue
         data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
-        context = Place(org, integration, field.field, field.version, field.key_no)
+        context = SealContext(org, integration, field.field, field.version, field.key_no)
         opened[field.field] = Secret(open_sealed(field.sealed, data_key, context).decode("utf-8"))
     vault.register.add(*opened.values())
     account_facts = connection.currency, connection.zone, connection.facts
@@ -104,7 +104,7 @@ def plain(connection: Connection) -> dict[str, str]:
 async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) -> tuple[int, bytes]:
     """Seals a text that belongs to no connection; the number of the data key, and what to keep."""
     key_no, data_key = await _data_key(tx, vault, org)
-    return key_no, seal(text.encode("utf-8"), data_key, Place(org, IntegrationId(0), field, 1, key_no))
+    return key_no, seal(text.encode("utf-8"), data_key, SealContext(org, IntegrationId(0), field, 1, key_no))
 
 
 async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:
@@ -113,7 +113,7 @@ async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int
     if wrapped is None:
         raise CannotOpen
     data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
-    return open_sealed(sealed, data_key, Place(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
+    return open_sealed(sealed, data_key, SealContext(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:

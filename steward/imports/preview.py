@@ -14,7 +14,7 @@ from steward.imports import keep
 from steward.model import kept_plan
 from steward.model.account import Actor
 from steward.model.connection import Connection
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, StepKind
@@ -76,7 +76,7 @@ def _untold(plan: Plan, store: Connection, ask: PreviewAsk) -> list[Finding]:
     told = ask.topics_of(store)
     words = "{} cannot send {}, which starts it. Choose another start when you set it up."
     return [
-        Finding(entry.name, Level.WARNING, "foreign_trigger", words.format(store.name, topic))
+        Finding(entry.name, FindingLevel.WARNING, "foreign_trigger", words.format(store.name, topic))
         for topic in entry.topics
         if topic not in told
     ]

@@ -13,7 +13,7 @@ from steward.imports.report import Report
 from steward.imports.store_flow import read as store_flow
 from steward.imports.workflow_tool import read as workflow_tool
 from steward.model import kept_plan
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, OnError, Plan, PlanStep
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import EXPRESSION, raw_parameters
@@ -53,7 +53,7 @@ async def read_export(
     if found.plan.mode is DataMode.ITEMS:
         for step_name, place in _references(found.plan):
             words = f"It asks for the step “{place[:80]}”, which is not there. Correct the name in the tool."
-            findings.append(Finding(step_name, Level.ERROR, "expression_feature", words))
+            findings.append(Finding(step_name, FindingLevel.ERROR, "expression_feature", words))
     if evaluator is not None:
         findings += await _compiled(found.plan, evaluator)
     plan = _marked(found.plan, findings)
@@ -75,7 +75,7 @@ def _check_characters(reading: Reading) -> None:
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:
     """Steps with an error are not supported."""
-    blocked = {one.step for one in findings if one.level is Level.ERROR}
+    blocked = {one.step for one in findings if one.level is FindingLevel.ERROR}
     steps = tuple(
         replace(step, origin=replace(step.origin, supported=False))
         if step.name in blocked and step.origin is not None
@@ -149,7 +149,7 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
         )
     except CodeStopped as stopped:
         words = f"Its expressions could not be checked: {stopped.message}"
-        return [Finding(None, Level.ERROR, "expression_feature", words)]
+        return [Finding(None, FindingLevel.ERROR, "expression_feature", words)]
     found: list[Finding] = []
     told = [*checked.templates, *checked.liquid]
     for (step, path, _), problems in zip([*asked, *liquid], told, strict=True):
@@ -171,10 +171,15 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
 
 
 def _finding(step: PlanStep, problem: Problem, where: str) -> Finding:
-    level = Level(problem.level)
+    level = FindingLevel(problem.level)
     # What is no JavaScript at all fails here as there; a tolerated failure goes on as the origin's does.
-    if problem.syntax and level is Level.ERROR and step.origin and step.origin.on_error is not OnError.STOP:
-        level = Level.WARNING
+    if (
+        problem.syntax
+        and level is FindingLevel.ERROR
+        and step.origin
+        and step.origin.on_error is not OnError.STOP
+    ):
+        level = FindingLevel.WARNING
     words = f"{problem.message} ({where[:120]}, column {problem.column}) {problem.what_to_do}"
     return Finding(step.name, level, problem.code, words)
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from steward.imports.workflow_tool import graph
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
 MOST_FINDINGS = 500
-_ORDER = {Level.ERROR: 0, Level.WARNING: 1, Level.NOTE: 2}
+_ORDER = {FindingLevel.ERROR: 0, FindingLevel.WARNING: 1, FindingLevel.NOTE: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Report:
     @property
     def supported(self) -> bool:
         """Whether nothing keeps it from running."""
-        return not any(one.level is Level.ERROR for one in self.findings)
+        return not any(one.level is FindingLevel.ERROR for one in self.findings)
 
 
 def report_of(plan: Plan, found: Iterable[Finding]) -> Report:
@@ -36,8 +36,8 @@ def report_of(plan: Plan, found: Iterable[Finding]) -> Report:
     if len(ordered) > MOST_FINDINGS:
         rest = len(ordered) - MOST_FINDINGS
         words = f"{rest} more findings are not shown. Mend those shown and import again."
-        ordered = [*ordered[:MOST_FINDINGS], Finding(None, Level.NOTE, "parameter", words)]
-    blocked = {one.step for one in ordered if one.level is Level.ERROR}
+        ordered = [*ordered[:MOST_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
+    blocked = {one.step for one in ordered if one.level is FindingLevel.ERROR}
     bound = sum(
         step.origin is not None and step.origin.needs in ("spreadsheet", "teams") for step in plan.steps
     )
@@ -66,7 +66,9 @@ class Survey:
         if report.supported:
             self.supported += 1
             self.as_it_starts += not any(one.code == "foreign_trigger" for one in report.findings)
-        blocked = {one.step for one in report.findings if one.level is Level.ERROR and one.code in _TYPES}
+        blocked = {
+            one.step for one in report.findings if one.level is FindingLevel.ERROR and one.code in _TYPES
+        }
         kinds = {step.origin.source_type for step in plan.steps if step.name in blocked and step.origin}
         self.missing.update(kinds)
 

@@ -21,7 +21,7 @@ class AutomationState(StrEnum):
     ARCHIVED = "archived"
 
 
-class Kind(StrEnum):
+class AutomationKind(StrEnum):
     """Interface 2.3."""
 
     TEMPLATE = "template"
@@ -42,7 +42,7 @@ class Automation:
     org: OrgId
     id: AutomationId
     version: int
-    kind: Kind
+    kind: AutomationKind
     import_id: str | None
     template_id: str
     template_version: int

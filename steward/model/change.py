@@ -164,7 +164,7 @@ class Batch:
     key: str
 
 
-def shown(value: JsonValue) -> tuple[JsonValue, bool]:
+def truncated_value(value: JsonValue) -> tuple[JsonValue, bool]:
     """A before or after value cut to 4 KiB of JSON, and whether it was cut (contract 3.4)."""
     if _size(value) <= SHOWN_BYTES:
         return value, False
@@ -257,6 +257,6 @@ __all__ = [
     "canonical",
     "effect_key",
     "request_hash",
-    "shown",
+    "truncated_value",
     "worst",
 ]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """How much a finding matters."""
 
     ERROR = "error"  # cannot run
@@ -17,7 +17,7 @@ class Finding:
     """`code` is one of contract 3.6; `step` None: it concerns the whole file."""
 
     step: str | None
-    level: Level
+    level: FindingLevel
     code: str
     message: str
 
@@ -28,4 +28,4 @@ class Finding:
     @classmethod
     def from_wire(cls, wire: dict[str, str | None]) -> "Finding":
         """As stored."""
-        return cls(wire["step"], Level(str(wire["level"])), str(wire["code"]), str(wire["message"]))
+        return cls(wire["step"], FindingLevel(str(wire["level"])), str(wire["code"]), str(wire["message"]))

@@ -8,15 +8,15 @@ from typing import Any
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import (
     DataMode,
-    Edge,
     OnError,
-    Origin,
     Patched,
     Plan,
+    PlanEdge,
     PlanStep,
     PlanTrigger,
     Retry,
     StepKind,
+    StepSource,
     Variable,
 )
 
@@ -101,7 +101,7 @@ def from_kept(stored: Mapping[str, Any]) -> Plan:
         raise ValueError(f"plan_format {stored.get('plan_format')} is not known")
     return Plan(
         steps=tuple(_read_step(part) for part in stored["steps"]),
-        edges=tuple(Edge(*part) for part in stored["edges"]),
+        edges=tuple(PlanEdge(*part) for part in stored["edges"]),
         source=stored["source"],
         source_sha256=stored["source_sha256"],
         name=stored["name"],
@@ -128,7 +128,7 @@ def _read_step(stored: Mapping[str, Any]) -> PlanStep:
     origin = None
     if "source_type" in stored:
         retry = stored["retry"]
-        origin = Origin(
+        origin = StepSource(
             source_type=stored["source_type"],
             source_version=stored["source_version"],
             needs=stored["needs"],

@@ -52,7 +52,7 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class StepSource:
     """What an imported step was in its file, and how the tool's settings of the step read (imports 9).
 
     `ports` names its outputs by number, the error output last where it has one.
@@ -84,11 +84,11 @@ class PlanStep:
     kind: StepKind
     operation: str
     config: JsonObject = field(default_factory=dict)
-    origin: Origin | None = None
+    origin: StepSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class PlanEdge:
     """From one step's port to another step's input."""
 
     source: str
@@ -140,7 +140,7 @@ class Plan:
     """
 
     steps: tuple[PlanStep, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[PlanEdge, ...]
     source: str | None = None
     source_sha256: str | None = None
     name: str = ""
@@ -149,15 +149,15 @@ class Plan:
     triggers: tuple[PlanTrigger, ...] = ()
     variables: tuple[Variable, ...] = ()
     inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
-    _into: Mapping[str, tuple[Edge, ...]] = field(init=False, repr=False, compare=False)
+    _into: Mapping[str, tuple[PlanEdge, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        into: dict[str, tuple[Edge, ...]] = {}
+        into: dict[str, tuple[PlanEdge, ...]] = {}
         for edge in self.edges:
             into[edge.target] = (*into.get(edge.target, ()), edge)
         object.__setattr__(self, "_into", into)
 
-    def before(self, name: str) -> tuple[Edge, ...]:
+    def before(self, name: str) -> tuple[PlanEdge, ...]:
         """The edges into the step `name`."""
         return self._into.get(name, ())
 
@@ -185,4 +185,4 @@ class Plan:
 
 def in_line(steps: tuple[PlanStep, ...]) -> Plan:
     """A plan whose steps follow one another."""
-    return Plan(steps, tuple(Edge(first.name, "out:0", second.name) for first, second in pairwise(steps)))
+    return Plan(steps, tuple(PlanEdge(first.name, "out:0", second.name) for first, second in pairwise(steps)))

@@ -32,7 +32,7 @@ class SlotNote(StrEnum):
 FIELDS = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
 
 # Cadences with at most one slot a day: their skips outlive a change of schedule (schedule.md 6).
-ONE_A_DAY = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
+DAILY_OR_RARER = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
 
 # Cadences whose whole schedule cannot be moved by one run (interface 4.2 "not for hourly cadences").
 SEVERAL_A_DAY = frozenset({Cadence.HOURLY, Cadence.EVERY_6_HOURS})

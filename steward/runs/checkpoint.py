@@ -14,7 +14,7 @@ from steward.database.runs import transitions as run_queue
 from steward.database.runs.checkpoints import MARK, Point
 from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
-from steward.model.change import Change, shown
+from steward.model.change import Change, truncated_value
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject, JsonValue
@@ -148,8 +148,8 @@ def change_wire(change: Change) -> JsonObject:
     proposal = change.proposal
     fields: list[dict[str, JsonValue]] = []
     for field in proposal.fields:
-        before, before_cut = shown(field.before)
-        after, after_cut = shown(field.after)
+        before, before_cut = truncated_value(field.before)
+        after, after_cut = truncated_value(field.after)
         wire: dict[str, JsonValue] = {
             "field": field.field,
             "label": field.label,

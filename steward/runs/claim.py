@@ -22,7 +22,7 @@ from steward.database.runs.fast_runs import Beginning, Leased
 from steward.database.runs.steps import StepValue, ValueState
 from steward.database.runs.transitions import Lease, RunState
 from steward.failpoint import failpoint
-from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
@@ -199,12 +199,14 @@ async def _fresh(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Auto
         await runs.take_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
         run = replace(run, automation_version=versions[0], template_version=versions[1])
     started = _start(automation)
-    if automation.kind is Kind.WORKFLOW:  # a run keeps the send mode it started with (contract 2.3)
+    if automation.kind is AutomationKind.WORKFLOW:  # a run keeps the send mode it started with (contract 2.3)
         organization = await organizations.get(tx, lease.org)
         may = organization is not None and organization.send_without_approval
         started["asks"] = not may or automation.send_mode != "send"
     if run.event is not None:
-        started["event"] = await _event(tx, run, run.event, is_workflow=automation.kind is Kind.WORKFLOW)
+        started["event"] = await _event(
+            tx, run, run.event, is_workflow=automation.kind is AutomationKind.WORKFLOW
+        )
     value = StepValue(START, "", 0, ValueState.DONE, started)
     await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
     started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)

@@ -12,7 +12,7 @@ from steward.connectors.base.queries import Page, ReadOp
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
 from steward.database.automations import memory
-from steward.model.automation import Automation, Kind
+from steward.model.automation import Automation, AutomationKind
 from steward.model.change import Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -101,7 +101,7 @@ async def open_connections(ctx: WorkerContext, taken: ClaimedRun) -> Opened:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = taken.automation
     named = readiness.connections_of(automation, ctx.templates)
-    if not named and automation.kind is not Kind.WORKFLOW:
+    if not named and automation.kind is not AutomationKind.WORKFLOW:
         return Opened({}, {}, None, {})
     look = partial(connections.among, org=automation.org, integrations=named)
     found = dict(await ctx.engine.read(ctx.clock.now(), look, org=automation.org)) if named else {}
@@ -117,7 +117,7 @@ async def open_connections(ctx: WorkerContext, taken: ClaimedRun) -> Opened:
             store = StoreAccess(connection, reader, changes)
         else:
             access[integration] = AccountAccess(connection, reader, changes)
-    if automation.kind is Kind.WORKFLOW:
+    if automation.kind is AutomationKind.WORKFLOW:
         found[NO_CONNECTION] = _nowhere(automation.org, ctx)
     return Opened(found, access, store, touched)
 
@@ -168,7 +168,7 @@ def step_context(
         accounts=opened.access,
         outputs=outputs,
         memory=Remembered(ctx, run.org, run.automation_id),
-        web=_web(ctx, taken) if automation.kind is Kind.WORKFLOW else None,
+        web=_web(ctx, taken) if automation.kind is AutomationKind.WORKFLOW else None,
         reads=tuple(one.integration_id for one in automation.connections),
         automation_created_at=automation.created_at,
         outcomes=outcomes,

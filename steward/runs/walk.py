@@ -15,7 +15,7 @@ from steward.database.runs import transitions as run_queue
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.transitions import Lease
 from steward.failpoint import failpoint
-from steward.model.automation import Kind
+from steward.model.automation import AutomationKind
 from steward.model.change import Outcome
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind, StepStatus
@@ -109,7 +109,7 @@ def _end_at_start(ctx: WorkerContext, taken: ClaimedRun) -> Callable[[Walk], End
 
 
 async def _begin(ctx: WorkerContext, taken: ClaimedRun, opened: context.Opened) -> Walk:
-    is_workflow = taken.automation.kind is Kind.WORKFLOW
+    is_workflow = taken.automation.kind is AutomationKind.WORKFLOW
     template = None if is_workflow else ctx.templates[taken.run.template_id]
     walk = Walk(
         ctx=ctx,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from steward.model.schedule import ONE_A_DAY, Schedule
+from steward.model.schedule import DAILY_OR_RARER, Schedule
 from steward.scheduling.moves import Moved
 from steward.scheduling.slots import Slot, next_slots, slot_on, slots
 
@@ -55,7 +55,7 @@ def skips_after_change(
     Only when both cadences have at most one slot a day (schedule.md 6, update of schedule, zone or
     trigger); what is absent from the answer is dropped. `zone` is the zone after the change.
     """
-    if old.cadence not in ONE_A_DAY or new.cadence not in ONE_A_DAY:
+    if old.cadence not in DAILY_OR_RARER or new.cadence not in DAILY_OR_RARER:
         return {}
     found: dict[datetime, Slot] = {}
     for slot_at, local_key in skipped.items():

@@ -36,7 +36,7 @@ class MasterKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SealContext:
     """Where a value belongs; a value moved to another row, field or version does not open."""
 
     org_id: int
@@ -90,16 +90,16 @@ def wrapping_key_id(wrapped: bytes) -> str:
         raise CannotOpen("this is no wrapped key") from None
 
 
-def seal(value: bytes, data_key: bytes, place: Place) -> bytes:
+def seal(value: bytes, data_key: bytes, context: SealContext) -> bytes:
     """`value` encrypted for `place`, with a random 96-bit nonce of its own."""
-    return _FORMAT + _seal(data_key, value, place.aad())
+    return _FORMAT + _seal(data_key, value, context.aad())
 
 
-def open_sealed(sealed: bytes, data_key: bytes, place: Place) -> bytes:
+def open_sealed(sealed: bytes, data_key: bytes, context: SealContext) -> bytes:
     """The value sealed for exactly `place`. Raises CannotOpen."""
     if sealed[:1] != _FORMAT:
         raise CannotOpen("this is no sealed value")
-    return _open(data_key, sealed[1:], place.aad())
+    return _open(data_key, sealed[1:], context.aad())
 
 
 def _wrapping(org_id: int, key_no: int, head: bytes) -> bytes:

@@ -13,11 +13,11 @@ class Signed:
     """Signs a body while it streams, under each secret that counts: the present and the one before."""
 
     def __init__(self, secrets: Sequence[bytes]) -> None:
-        self._made = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]
+        self._digests = [hmac.new(secret, digestmod=hashlib.sha256) for secret in secrets if secret]
 
     def feed(self, piece: bytes) -> None:
         """The next bytes of the body."""
-        for digest in self._made:
+        for digest in self._digests:
             digest.update(piece)
 
     def matches(self, signature: str) -> bool:
@@ -26,7 +26,7 @@ class Signed:
         Every secret is compared, in constant time (safety 9 rules 1 and 2).
         """
         received = _decoded(signature)
-        results = [hmac.compare_digest(digest.digest(), received) for digest in self._made]
+        results = [hmac.compare_digest(digest.digest(), received) for digest in self._digests]
         return any(results)
 
 

@@ -29,7 +29,7 @@ LIFE_S = 3600
 SKEW_S = 5
 TOKEN_BYTES = 4096
 CACHED = 10_000
-_MOST = 2**53 - 1
+_MAX_INTEGER = 2**53 - 1
 _SIGNATURE_BYTES = 64
 # The order of P-256. With (r, s) a signature, (r, n - s) is one too: only the smaller s is taken, so that a
 # token has one signature.
@@ -209,7 +209,7 @@ class Verifier:
         if payload["iss"] != self._issuer or payload["aud"] != self._audience:
             raise BadToken("audience")
         sub, jti, cid, scope = (payload[name] for name in ("sub", "jti", "cid", "scope"))
-        if not isinstance(sub, str) or not _NUMBER.fullmatch(sub) or int(sub) > _MOST:
+        if not isinstance(sub, str) or not _NUMBER.fullmatch(sub) or int(sub) > _MAX_INTEGER:
             raise BadToken("subject")
         if not isinstance(jti, str) or not _JTI.fullmatch(jti) or not isinstance(cid, str) or not cid:
             raise BadToken("ids")
@@ -240,7 +240,7 @@ def _low_s(signature: bytes) -> bytes:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_INTEGER:
         raise BadToken("numbers")
     return value
 

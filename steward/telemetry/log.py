@@ -20,7 +20,7 @@ _LONGEST = 2_000
 _LONGEST_FOREIGN = 20_000  # of a library's text, of which the line then keeps `_LONGEST`
 
 
-class Level(IntEnum):
+class LogLevel(IntEnum):
     """How much a line matters: `error` is a bug or a lost promise."""
 
     DEBUG = 10
@@ -38,7 +38,7 @@ class Log:
         clock: Clock,
         register: Register,
         *,
-        level: Level = Level.INFO,
+        level: LogLevel = LogLevel.INFO,
         form: Literal["json", "text"] = "json",
     ) -> None:
         self._write = write
@@ -49,21 +49,21 @@ class Log:
 
     def debug(self, action: str, /, **fields: object) -> None:
         """For somebody looking for a fault."""
-        self.line(Level.DEBUG, action, fields)
+        self.line(LogLevel.DEBUG, action, fields)
 
     def info(self, action: str, /, **fields: object) -> None:
         """What happened."""
-        self.line(Level.INFO, action, fields)
+        self.line(LogLevel.INFO, action, fields)
 
     def warning(self, action: str, /, **fields: object) -> None:
         """Somebody should look this week."""
-        self.line(Level.WARNING, action, fields)
+        self.line(LogLevel.WARNING, action, fields)
 
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:
         """A bug or a lost promise; `error` adds its traceback, without locals."""
         if error is not None:
             fields = {**fields, "traceback": self.traceback_of(error)}
-        self.line(Level.ERROR, action, fields)
+        self.line(LogLevel.ERROR, action, fields)
 
     def redacted(self, text: str) -> str:
         """Returns a library's text without live secrets and without what has the form of a credential.
@@ -77,12 +77,12 @@ class Log:
         return self.redacted("".join(traceback.format_exception(error))[-_LONGEST_FOREIGN:])
 
     def line(
-        self, level: Level, action: str, fields: dict[str, object], *, at: datetime | None = None
+        self, level: LogLevel, action: str, fields: dict[str, object], *, time: datetime | None = None
     ) -> None:
         """One line of `level`; `at` none: now."""
         if level < self._level:
             return
-        moment = (at or self._clock.now()).astimezone(UTC)
+        moment = (time or self._clock.now()).astimezone(UTC)
         entry: dict[str, object] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": level.name.lower(),
@@ -138,11 +138,11 @@ class LibraryLines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes one line with the record's own time. Never raises, as what is logged may be malformed."""
-        level = Level.ERROR if record.levelno >= logging.ERROR else Level.WARNING
+        level = LogLevel.ERROR if record.levelno >= logging.ERROR else LogLevel.WARNING
         with contextlib.suppress(Exception):
             self._write(record, level)
 
-    def _write(self, record: logging.LogRecord, level: Level) -> None:
+    def _write(self, record: logging.LogRecord, level: LogLevel) -> None:
         try:
             words = record.getMessage()
         except (TypeError, ValueError, LookupError):  # a format that does not fit its arguments
@@ -153,4 +153,4 @@ class LibraryLines(logging.Handler):
         }
         if record.exc_info and record.exc_info[1] is not None:
             fields["traceback"] = self._log.traceback_of(record.exc_info[1])
-        self._log.line(level, "library", fields, at=datetime.fromtimestamp(record.created, UTC))
+        self._log.line(level, "library", fields, time=datetime.fromtimestamp(record.created, UTC))

@@ -98,7 +98,7 @@ class Metrics:
                 for name, series in sorted(table.items()):
                     lines += _help(name)
                     lines.append(f"# TYPE {name} {kind}")
-                    lines += [f"{name}{_shown(key)} {value:g}" for key, value in sorted(series.items())]
+                    lines += [f"{name}{_label_text(key)} {value:g}" for key, value in sorted(series.items())]
             for name, rows in sorted(self._histograms.items()):
                 lines += _help(name)
                 lines.append(f"# TYPE {name} histogram")
@@ -110,10 +110,14 @@ class Metrics:
         edges = [*(f"{edge:g}" for edge in self._bounds[name]), "+Inf"]
         sums = accumulate(row[:-2])
         buckets = [
-            f"{name}_bucket{_shown((*key, ('le', edge)))} {value:g}"
+            f"{name}_bucket{_label_text((*key, ('le', edge)))} {value:g}"
             for edge, value in zip(edges, sums, strict=True)
         ]
-        return [*buckets, f"{name}_sum{_shown(key)} {row[-2]:g}", f"{name}_count{_shown(key)} {row[-1]:g}"]
+        return [
+            *buckets,
+            f"{name}_sum{_label_text(key)} {row[-2]:g}",
+            f"{name}_count{_label_text(key)} {row[-1]:g}",
+        ]
 
 
 def _help(name: str) -> list[str]:
@@ -145,5 +149,5 @@ def _sorted(labels: Labels) -> Labels:
     return tuple(sorted(labels))
 
 
-def _shown(labels: Labels) -> str:
+def _label_text(labels: Labels) -> str:
     return "{" + ",".join(f'{name}="{value}"' for name, value in labels) + "}" if labels else ""

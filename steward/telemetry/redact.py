@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
-_KEPT = 20_000
+_MAX_SECRETS = 20_000
 # Where texts of libraries hold what nobody told the register: `user:password@`, query strings, the value of
 # an Authorization header, and what stands behind a name such as `api_key=` or `b'x-token': b'`.
 _USER_PART = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
@@ -114,7 +114,7 @@ class Register:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._variants_by_secret: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._by_end: dict[str, list[str]] = {}
 
     def add(self, *values: str) -> None:
@@ -123,14 +123,14 @@ class Register:
             value = secret.reveal() if isinstance(secret, Secret) else secret
             if len(value) < _SHORTEST:
                 continue
-            if value in self._known:
-                self._known.move_to_end(value)
+            if value in self._variants_by_secret:
+                self._variants_by_secret.move_to_end(value)
                 continue
-            self._known[value] = tuple(forms(value))
-            for form in self._known[value]:
+            self._variants_by_secret[value] = tuple(forms(value))
+            for form in self._variants_by_secret[value]:
                 self._by_end.setdefault(form[-_SHORTEST:], []).append(form)
-            if len(self._known) > _KEPT:
-                self._forget(*self._known.popitem(last=False))
+            if len(self._variants_by_secret) > _MAX_SECRETS:
+                self._forget(*self._variants_by_secret.popitem(last=False))
 
     def clean(self, text: str) -> str:
         """`text` with every live secret replaced; of several that overlap nothing is left."""

@@ -13,7 +13,7 @@ from tests.fake_clock import FakeClock
 async def attempt(engine: Engine, clock: FakeClock, client: str, address: str) -> int | None:
     """The seconds to wait, or None when the attempt was counted."""
     try:
-        await count(engine, clock.now(), {"client": client, "address": address}, most=3)
+        await count(engine, clock.now(), {"client": client, "address": address}, limit=3)
     except RateLimited as refused:
         return refused.retry_after
     return None
@@ -67,6 +67,6 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
 async def test_a_limit_lowered_meanwhile_holds_at_once(engine: Engine, clock: FakeClock, most: int) -> None:
     """contract 8: STEWARD_LIMIT_LOGIN"""
     for _ in range(10):
-        await count(engine, clock.now(), {"client": "c"}, most=10)
+        await count(engine, clock.now(), {"client": "c"}, limit=10)
     with pytest.raises(RateLimited):
-        await count(engine, clock.now(), {"client": "c"}, most=most)
+        await count(engine, clock.now(), {"client": "c"}, limit=most)

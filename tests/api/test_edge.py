@@ -10,7 +10,7 @@ from ipaddress import ip_network
 import uvicorn
 
 from steward.cli import serve
-from steward.cli.edge import MOST_HEAD, Edge
+from steward.cli.edge import MOST_HEAD, ConnectionLimits
 from tests.people import Caller
 from tests.processes.running import eventually
 from tests.service import Service
@@ -21,7 +21,7 @@ Opened = Callable[[], "asyncio.Future[Streams]"]
 
 
 @asynccontextmanager
-async def listening(service: Service, edge: Edge) -> AsyncIterator[int]:
+async def listening(service: Service, edge: ConnectionLimits) -> AsyncIterator[int]:
     """The service on a loopback port within the bounds of an edge."""
     bound = serve.listen("127.0.0.1", 0)
     server = serve.bounded(service.gate, edge)
@@ -37,7 +37,7 @@ async def _started(server: uvicorn.Server) -> bool:
     return server.started
 
 
-async def _holds(edge: Edge, count: int) -> bool:
+async def _holds(edge: ConnectionLimits, count: int) -> bool:
     return edge.held == count
 
 
@@ -63,7 +63,7 @@ async def turned_away(port: int) -> None:
 
 async def test_connections_are_counted_in_all_and_by_address(service: Service) -> None:
     """safety 6: at the limit served, one past it 503; who leaves makes room; proxies count together only"""
-    edge = Edge(most=4, most_of_one=2)
+    edge = ConnectionLimits(max_connections=4, max_per_address=2)
     async with listening(service, edge) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         assert [await answered(streams) for streams in held] == [200, 200]
@@ -85,9 +85,9 @@ async def test_connections_are_counted_in_all_and_by_address(service: Service) -
 
 async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -> None:
     """safety 6: headers within 10 s, also of the next request on a kept connection, and never without end"""
-    assert Edge().head_seconds == 10.0
-    assert (Edge().most, Edge().most_of_one) == (1_000, 100)
-    edge = Edge(head_seconds=0.15)
+    assert ConnectionLimits().head_seconds == 10.0
+    assert (ConnectionLimits().max_connections, ConnectionLimits().max_per_address) == (1_000, 100)
+    edge = ConnectionLimits(head_seconds=0.15)
     async with listening(service, edge) as port:
         for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost:"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -100,7 +100,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
         assert await streams[0].read() == b""
         streams[1].close()
         assert edge.metrics.value("steward_connections_slow_total") == 3
-    async with listening(service, Edge()) as port:
+    async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * (MOST_HEAD + 1))
         assert await reader.read() == b""
@@ -109,8 +109,8 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
 
 async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
     """safety 6: answers that nobody takes end their connection, whatever else is asked on it"""
-    assert Edge().unread_seconds == 15.0
-    edge = Edge(unread_seconds=0.1)
+    assert ConnectionLimits().unread_seconds == 15.0
+    edge = ConnectionLimits(unread_seconds=0.1)
     asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
     async with listening(service, edge) as port:
         streams = await asyncio.open_connection("127.0.0.1", port, limit=1)
@@ -119,7 +119,7 @@ async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
         await eventually(partial(_holds, edge, 0))
         assert edge.metrics.value("steward_connections_slow_total") == 1
         streams[1].close()
-    async with listening(service, Edge()) as port:
+    async with listening(service, ConnectionLimits()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 1
@@ -159,7 +159,7 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
         b"HTTP/1.1\r\nHost: localhost/path",
         b"HTTP/1.1\r\nHost: localhost:port",
     ]
-    async with listening(service, Edge()) as port:
+    async with listening(service, ConnectionLimits()) as port:
         for path in (b"/healthz", b"http://localhost/healthz"):
             for head in good:
                 assert (await _told(port, b"GET " + path + b" " + head + b"\r\nConnection: close\r\n\r\n"))[

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward.cli.edge import Edge
+from steward.cli.edge import ConnectionLimits
 from tests.api.test_edge import listening
 from tests.service import Service
 
@@ -76,7 +76,7 @@ class Line:
 @pytest.fixture
 async def port(service: Service) -> AsyncIterator[int]:
     """Where the service listens."""
-    async with listening(service, Edge()) as number:
+    async with listening(service, ConnectionLimits()) as number:
         yield number
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from steward.api.operations import OPERATIONS
-from steward.connections.health import Upkeep, check_due
+from steward.connections.health import ConnectionChecks, check_due
 from steward.connections.vault import open_secrets
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.automation import Automation
@@ -90,9 +90,9 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     ended += [await shop.until_settled(await shop.run_now(one)) for one in made]
     assert {run.status for run in ended} == {RunStatus.FAILED}
     ctx, answered = shop.service.ctx, list[str]()
-    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+    await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     await shop.pass_time(hours=7)
-    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+    await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     for caller in (await whole.service.token("owner"), await whole.service.web("owner")):
         answered += [text async for text in told(caller, ended)]
     logged = capsys.readouterr().out

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.connections.health import Upkeep, check_due
+from steward.connections.health import ConnectionChecks, check_due
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.connectors.woocommerce.reach import why_not_reached
 from steward.database.accounts import connections
@@ -33,7 +33,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 async def looked(shop: Shop) -> Connection:
     """One tick, and the connection after it."""
     ctx = shop.service.ctx
-    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+    await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     number = shop.connections["woocommerce"].integration_id
     found = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))
     assert found is not None

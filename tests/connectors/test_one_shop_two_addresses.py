@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steward.connections import connect
-from steward.connections.health import Upkeep, check_due
+from steward.connections.health import ConnectionChecks, check_due
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.model.connection import Connection
@@ -72,7 +72,7 @@ async def test_a_shop_is_connected_again_under_another_spelling(bare: Shop) -> N
     await bare.write(disconnected)
     vault, now = bare.service.context.vault, bare.clock.now()
     org, given = bare.owner.org, _keys(bare, "/index.php")
-    tried = await connect.try_settings(vault, org, "woocommerce", given=given, now=now)
+    tried = await connect.try_settings(vault, org, "woocommerce", submitted=given, now=now)
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
     assert (await bare.write(again)).connection.facts["identity"] == kept.facts["identity"]
 
@@ -92,7 +92,7 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
     await bare.write(forgotten)
     await bare.clock.advance(6 * 3600)
     ctx = bare.service.ctx
-    await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+    await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     assert "connected already" in await _refused(bare, "")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from steward.connections import connect, sign_in
 from steward.connections.connect import Connected
-from steward.connections.sign_in import Failed, SignedIn, Way
+from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.connections.vault import open_secrets
 from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
 from steward.database.accounts import connections
@@ -49,8 +49,8 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
     vault = shop.service.context.vault
     address = await shop.write(
         partial(
-            sign_in.begin, actor=shop.owner, session_hash=SESSION, name="My sheets", integration=integration,
-            rules=rules(shop), vault=vault,
+            sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, name="My sheets",
+            integration=integration, rules=rules(shop), vault=vault,
         )
     )  # fmt: skip
     asked = parse_qs(urlsplit(address).query)
@@ -66,7 +66,7 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
 async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
     """The way back."""
     context = shop.service.context
-    way = Way(context.engine, context.clock, context.vault, rules(shop))
+    way = SignInExchange(context.engine, context.clock, context.vault, rules(shop))
     return await way.finish(shop.owner, session, state=back["state"], code=back.get("code"))
 
 
@@ -100,10 +100,10 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     found = await bare.read(look)
     assert found is not None
     opened = await bare.read(partial(open_secrets, vault=bare.service.context.vault, connection=found))
-    health = await connect.look_again(bare.service.context.vault, found, opened)
+    health = await connect.check_again(bare.service.context.vault, found, opened)
     assert not health.ok
     after = await bare.write(
-        partial(connect.checked, org=bare.owner.org, integration=made.integration_id, health=health)
+        partial(connect.record_check, org=bare.owner.org, integration=made.integration_id, health=health)
     )
     assert after.connection.state is ConnectionState.NEEDS_RECONNECTING
     signed = await finished(bare, await begun(bare, made.integration_id))
@@ -120,26 +120,26 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
 async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Shop) -> None:
     """contract 6.5: denied, state, exchange"""
     back = await begun(bare)
-    with pytest.raises(Failed, match="state"):
+    with pytest.raises(SignInFailed, match="state"):
         await finished(bare, back, session="6" * 64)
-    with pytest.raises(Failed, match="state"):  # taken by the wrong session, it is used up
+    with pytest.raises(SignInFailed, match="state"):  # taken by the wrong session, it is used up
         await finished(bare, back)
-    with pytest.raises(Failed, match="denied"):
+    with pytest.raises(SignInFailed, match="denied"):
         await finished(bare, {"state": (await begun(bare))["state"]})
     old = await begun(bare)
     await bare.clock.advance(601)
-    with pytest.raises(Failed, match="state"):
+    with pytest.raises(SignInFailed, match="state"):
         await finished(bare, old)
-    with pytest.raises(Failed, match="exchange"):
+    with pytest.raises(SignInFailed, match="exchange"):
         await finished(bare, {**await begun(bare), "code": "4/of-another"})
-    with pytest.raises(Failed, match="state"):
+    with pytest.raises(SignInFailed, match="state"):
         await finished(bare, {"state": "never-made", "code": "x"})
 
 
 async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
     """contract 6.5: 503 not_configured without the operator's app; the connection is one by sign-in"""
     vault, owner = bare.service.context.vault, bare.owner
-    begin = partial(sign_in.begin, actor=owner, session_hash=SESSION, name="x", vault=vault)
+    begin = partial(sign_in.start_sign_in, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):
         await bare.write(partial(begin, integration=None, rules=None))
     with pytest.raises(ValidationFailed):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from steward.connections.health import Upkeep, check_due
+from steward.connections.health import ConnectionChecks, check_due
 from steward.connectors.base.deliveries import CHANGED, ChangedAsk
 from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
 from steward.connectors.base.records import Product
@@ -177,7 +177,7 @@ async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None
     bare.world.state.shop.version = (10, 2, 9)
     assert (await bare.connect("woocommerce", keys)).facts["lists_variations"] is False
     ctx = bare.service.ctx
-    upkeep = Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log)
+    upkeep = ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log)
     number = bare.connections["woocommerce"].integration_id
     for version, listed in (((10, 3), True), ((10, 2), False), ((11, 0, 1), True)):
         bare.world.state.shop.version = version

@@ -74,7 +74,7 @@ class Shop:
         """Connects an account as the owner does in the web app."""
         vault = self.service.context.vault
         now = self.clock.now()
-        tried = await connect.try_settings(vault, self.owner.org, kind, given=settings, now=now)
+        tried = await connect.try_settings(vault, self.owner.org, kind, submitted=settings, now=now)
         kept = await self.write(
             partial(connect.connect, actor=self.owner, name=f"The {kind}", tried=tried, vault=vault)
         )

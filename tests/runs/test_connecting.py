@@ -35,7 +35,7 @@ def _keys(shop: Shop) -> dict[str, str]:
 async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) -> None:
     """connectors 10: the same store twice is refused within the organisation"""
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await connect.try_settings(vault, org, "woocommerce", given=_keys(bare), now=bare.clock.now())
+    tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
 
     async def ask() -> list[str]:
         keep = partial(connect.connect, actor=bare.owner, name="Shop", tried=tried, vault=vault)
@@ -54,7 +54,7 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
     """contract 4.5: any other pair answers wrong_state; a disconnected one keeps its number"""
     made = await bare.connect("woocommerce", _keys(bare))
     vault, org = bare.service.context.vault, bare.owner.org
-    tried = await connect.try_settings(vault, org, "woocommerce", given=_keys(bare), now=bare.clock.now())
+    tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
     number = made.integration_id
     again = partial(connect.reconnect, actor=bare.owner, integration=number, tried=tried, vault=vault)
     with pytest.raises(WrongState):

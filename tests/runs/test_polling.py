@@ -7,7 +7,7 @@ import pytest
 
 from steward.accounts import credentials, people
 from steward.accounts.people import CreatePerson
-from steward.api.v1.runs import CHANGES_SHOWN, STEPS_AT_ONCE
+from steward.api.v1.runs import CHANGES_SHOWN, STEPS_PER_ANSWER
 from steward.database.engine.base import Tx
 from steward.database.runs import steps
 from steward.database.runs.steps import StepRow
@@ -70,7 +70,7 @@ async def polled(reader: Caller, run: Run, after: int) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("rows", [STEPS_AT_ONCE, STEPS_AT_ONCE + 1, 2 * STEPS_AT_ONCE + 1])
+@pytest.mark.parametrize("rows", [STEPS_PER_ANSWER, STEPS_PER_ANSWER + 1, 2 * STEPS_PER_ANSWER + 1])
 async def test_polling_with_the_highest_seq_gives_every_step_once(
     shop: Shop, reader: Caller, rows: int
 ) -> None:
@@ -81,11 +81,11 @@ async def test_polling_with_the_highest_seq_gives_every_step_once(
     while True:
         answer = await polled(reader, run, seen[-1] if seen else 0)
         got = [step["seq"] for step in answer["steps"]]
-        assert len(got) <= STEPS_AT_ONCE
+        assert len(got) <= STEPS_PER_ANSWER
         seen += got
         if not answer["more_steps"]:
             break
-        assert len(got) == STEPS_AT_ONCE
+        assert len(got) == STEPS_PER_ANSWER
     assert seen == list(range(1, rows + 1))
     assert (await polled(reader, run, rows))["steps"] == []
     assert (await polled(reader, run, rows + 5))["more_steps"] is False

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from steward.security.envelope import (
     CannotOpen,
     MasterKey,
-    Place,
+    SealContext,
     new_data_key,
     open_sealed,
     seal,
@@ -19,7 +19,7 @@ from steward.security.envelope import (
 )
 
 FIRST, SECOND = MasterKey("2026-01", b"1" * 32), MasterKey("2025-07", b"2" * 32)
-PLACE = Place(1, 11, "consumer_secret", 3, 1)
+PLACE = SealContext(1, 11, "consumer_secret", 3, 1)
 KEY = new_data_key()
 
 
@@ -55,14 +55,14 @@ def test_two_rows_exchanged_do_not_open() -> None:
 def test_the_places_of_two_numbers_never_read_alike() -> None:
     """safety 3.4: 1|11 and 11|1, or a field with a bar, are not one place"""
     places = [
-        Place(1, 11, "a", 1, 1),
-        Place(11, 1, "a", 1, 1),
-        Place(1, None, "a", 1, 1),
-        Place(1, 1, "a", 11, 1),
+        SealContext(1, 11, "a", 1, 1),
+        SealContext(11, 1, "a", 1, 1),
+        SealContext(1, None, "a", 1, 1),
+        SealContext(1, 1, "a", 11, 1),
     ]
     assert len({place.aad() for place in places}) == len(places)
     with pytest.raises(ValueError):
-        Place(1, 1, "a|1", 1, 1).aad()
+        SealContext(1, 1, "a|1", 1, 1).aad()
 
 
 def test_every_changed_byte_is_noticed() -> None:

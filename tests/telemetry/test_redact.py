@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from steward.telemetry.log import Level, LibraryLines, Log
+from steward.telemetry.log import LibraryLines, Log, LogLevel
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
 from tests.fake_clock import FakeClock
@@ -98,7 +98,7 @@ def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) 
 
 def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: FakeClock) -> None:
     """contract 8: STEWARD_LOG_LEVEL, STEWARD_LOG_FORMAT"""
-    log, lines, _ = lines_of(clock, level=Level.WARNING, form="text")
+    log, lines, _ = lines_of(clock, level=LogLevel.WARNING, form="text")
     log.debug("a")
     log.info("b")
     log.warning("c", run="1\n2")

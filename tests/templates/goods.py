@@ -145,8 +145,8 @@ class Twin:
         """The store is checked once more, as the service does from time to time."""
         before, vault = self.shop.connections[self.platform], self.shop.service.context.vault
         secrets = await self.shop.read(partial(open_secrets, vault=vault, connection=before))
-        health = await connect.look_again(vault, before, secrets)
-        keep = partial(connect.checked, org=before.org, integration=before.integration_id, health=health)
+        health = await connect.check_again(vault, before, secrets)
+        keep = partial(connect.record_check, org=before.org, integration=before.integration_id, health=health)
         self.shop.connections[self.platform] = (await self.shop.write(keep)).connection
 
     def stock_event(self, title: str, sku: str) -> StoreEvent:

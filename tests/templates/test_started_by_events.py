@@ -10,7 +10,7 @@ from steward.automations import lifecycle, setup
 from steward.automations.checks import TriggerAsk
 from steward.automations.lifecycle import StateAsk
 from steward.automations.setup import CreateAsk
-from steward.connections.health import Upkeep, check_due
+from steward.connections.health import ConnectionChecks, check_due
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -171,5 +171,5 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Hea
     ctx = shop.service.ctx
     for seconds, expected in ((1, ConnectionState.CONNECTED), (60, ConnectionState.NEEDS_RECONNECTING)):
         await shop.pass_time(seconds=seconds)
-        await check_due(Upkeep(ctx.engine, ctx.clock, ctx.vault, ctx.log))
+        await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
         assert await state() is expected

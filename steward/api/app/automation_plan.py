@@ -10,7 +10,7 @@ from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.imports.keep import shown_plan
 from steward.model import kept_plan
-from steward.model.automation import Kind
+from steward.model.automation import AutomationKind
 from steward.model.ids import AutomationId
 
 _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
@@ -32,7 +32,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/automations/{automationId}/plan`."""
     automation = await automations.get(tx, call.actor.org, AutomationId(call.ids["automation_id"]))
     stored_plan = None
-    if automation.kind is Kind.WORKFLOW:
+    if automation.kind is AutomationKind.WORKFLOW:
         stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
         return AutomationPlanAnswer(_NONE, [], [])

@@ -16,7 +16,7 @@ from steward.api.v1.automations import rules_of
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
 from steward.automations import lifecycle, readiness
 from steward.connections import connect as connecting
-from steward.connections.connect import Check, Connected, Tried
+from steward.connections.connect import Check, CheckedSettings, Connected
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import Health, Kind
 from steward.connectors.base.settings import Secrets
@@ -131,35 +131,35 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
     )
 
 
-async def prepare_connect(call: ApiCall) -> Tried:
+async def prepare_connect(call: ApiCall) -> CheckedSettings:
     """Checks the settings against the account, with no transaction open."""
     body: ConnectBody = call.body
     return await connecting.try_settings(
-        vault_of(call), call.actor.org, body.kind, given=body.settings, now=call.context.clock.now()
+        vault_of(call), call.actor.org, body.kind, submitted=body.settings, now=call.context.clock.now()
     )
 
 
 async def connect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections`: keeps what was checked."""
     body: ConnectBody = call.body
-    tried: Tried = call.prepared
+    tried: CheckedSettings = call.prepared
     return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
 
 
-async def prepare_reconnect(call: ApiCall) -> Tried:
+async def prepare_reconnect(call: ApiCall) -> CheckedSettings:
     """Checks the new settings against the account."""
     body: ReconnectBody = call.body
     context = call.context
     look = partial(_get, org=call.actor.org, integration=_integration(call))
     before = await context.engine.read(context.clock.now(), look, org=call.actor.org)
     return await connecting.try_settings(
-        vault_of(call), call.actor.org, before.kind, given=body.settings, now=context.clock.now()
+        vault_of(call), call.actor.org, before.kind, submitted=body.settings, now=context.clock.now()
     )
 
 
 async def reconnect(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/{integrationId}/reconnect`: the same account with new keys."""
-    tried: Tried = call.prepared
+    tried: CheckedSettings = call.prepared
     integration = _integration(call)
     return _connected(
         await connecting.reconnect(tx, call.actor, integration, tried=tried, vault=vault_of(call))
@@ -177,7 +177,7 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
         return connection, await open_secrets(tx, vault, connection)
 
     connection, opened = await context.engine.read(context.clock.now(), look, org=call.actor.org)
-    return connection.version, await connecting.look_again(vault, connection, opened)
+    return connection.version, await connecting.check_again(vault, connection, opened)
 
 
 async def check(tx: Tx, call: ApiCall) -> Answer:
@@ -187,7 +187,7 @@ async def check(tx: Tx, call: ApiCall) -> Answer:
     before = await _get(tx, org=call.actor.org, integration=integration)
     if before.version != version:
         raise PreparedIsStale
-    return _connected(await connecting.checked(tx, call.actor.org, integration, health=health))
+    return _connected(await connecting.record_check(tx, call.actor.org, integration, health=health))
 
 
 async def rename(tx: Tx, call: ApiCall) -> Answer:

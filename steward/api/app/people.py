@@ -6,7 +6,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.accounts import attempts, invitations, members, own_password
-from steward.accounts.invitations import AcceptAsk, Accepting, InviteAsk
+from steward.accounts.invitations import AcceptInvitation, InvitePerson, PreparedAcceptance
 from steward.accounts.own_password import Renewed
 from steward.accounts.people import is_email
 from steward.api.app.session import answer_opened, seen
@@ -131,7 +131,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 async def invite(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/people`: a link valid for seven days; no e-mail is sent."""
     body: InviteBody = call.body
-    ask = InviteAsk(body.email, body.role, body.first_name or "", body.last_name or "")
+    ask = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
     invited = await invitations.invite(tx, call.actor, ask)
     url = f"{call.context.rules.web_origin}{_PAGE}#token={invited.token}"
     return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at))
@@ -162,7 +162,7 @@ async def prepare_password(call: ApiCall) -> Renewed:
         context.hashing,
         session=seen(call).session,
         current=body.current_password,
-        wanted=body.new_password,
+        new=body.new_password,
         most_attempts=context.rules.limit_login,
     )
 
@@ -177,24 +177,24 @@ async def count_acceptance(value: Any, client: Client, context: AppContext) -> N
     """Counts an acceptance like a sign-in from its address (contract 1.6)."""
     now = context.clock.now()
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
-    await attempts.count(context.engine, now, keys, most=context.rules.limit_login)
+    await attempts.count(context.engine, now, keys, limit=context.rules.limit_login)
 
 
-async def prepare_acceptance(call: ApiCall) -> Accepting:
+async def prepare_acceptance(call: ApiCall) -> PreparedAcceptance:
     """Looks the link up; compares the password of an account or hashes that of a new one."""
     context, body = call.context, call.body
     return await invitations.prepare_acceptance(
         context.engine,
         context.clock.now(),
         context.hashing,
-        AcceptAsk(body.token, body.password, body.first_name, body.last_name),
+        AcceptInvitation(body.token, body.password, body.first_name, body.last_name),
         most_attempts=context.rules.limit_login,
     )
 
 
 async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
     """`POST /app/invitations/accept`: signed in, in the organisation of the invitation."""
-    accepting: Accepting = call.prepared
+    accepting: PreparedAcceptance = call.prepared
     opened = await invitations.accept(tx, accepting, address=call.client.address, agent=call.client.agent)
     return answer_opened(call, opened)
 

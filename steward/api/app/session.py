@@ -9,7 +9,14 @@ from pydantic import Field
 from steward.accounts import attempts
 from steward.accounts import sessions as accounts_sessions
 from steward.accounts.names import folded
-from steward.accounts.sessions import Opened, Verified, cookie_name, csrf_token, ends, scopes_of
+from steward.accounts.sessions import (
+    OpenedSession,
+    VerifiedPassword,
+    cookie_name,
+    csrf_token,
+    ends,
+    scopes_of,
+)
 from steward.api.http.authentication import lifetimes_of
 from steward.api.http.operation import AnswerWithHeaders, ApiCall, AppContext, Client, EmptyAnswer
 from steward.api.schema.fields import Positive, RequestBody, Text
@@ -89,10 +96,10 @@ async def count_sign_in(value: Any, client: Client, context: AppContext) -> None
     email = value.get("email") if isinstance(value, dict) else None
     if isinstance(email, str) and email:
         keys["email"] = folded(email)
-    await attempts.count(context.engine, context.clock.now(), keys, most=context.rules.limit_login)
+    await attempts.count(context.engine, context.clock.now(), keys, limit=context.rules.limit_login)
 
 
-async def verify(call: ApiCall) -> Verified:
+async def verify(call: ApiCall) -> VerifiedPassword:
     """Compares the password, in a thread. Raises InvalidCredentials, Unavailable."""
     context, body = call.context, call.body
     try:
@@ -133,21 +140,21 @@ async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CurrentSession:
     """A session and the cookie it came by."""
 
     session: Session
     cookie: str
 
 
-def seen(call: ApiCall) -> Seen:
+def seen(call: ApiCall) -> CurrentSession:
     """The session of this call. Raises Unauthenticated."""
     if call.session is None or call.client.cookie is None:
         raise Unauthenticated
-    return Seen(call.session, call.client.cookie)
+    return CurrentSession(call.session, call.client.cookie)
 
 
-def answer_opened(call: ApiCall, opened: Opened) -> AnswerWithHeaders:
+def answer_opened(call: ApiCall, opened: OpenedSession) -> AnswerWithHeaders:
     """The session as answered, with the cookie that opens it from now on."""
     answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return AnswerWithHeaders(answer, headers=(_set_cookie(call, opened.cookie),))

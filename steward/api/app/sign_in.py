@@ -12,7 +12,7 @@ from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, Empty
 from steward.api.schema.fields import NameText, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
 from steward.connections import sign_in
-from steward.connections.sign_in import Failed, SignedIn, Way
+from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId
 from steward.model.refusals import Refusal, ValidationFailed
@@ -49,13 +49,13 @@ class CallbackQuery(QueryParameters):
     error_subtype: Text | None = None
 
 
-async def begin(tx: Tx, call: ApiCall) -> Answer:
+async def start(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/sign-in`: the address to sign in at."""
     body: AccountSignInBody = call.body
     if body.kind != sign_in.KIND:
         raise ValidationFailed(errors={"kind": ["Only a spreadsheet is connected by sign-in."]})
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
-    address = await sign_in.begin(
+    address = await sign_in.start_sign_in(
         tx,
         call.actor,
         session_hash=seen(call).session.session_hash,
@@ -73,12 +73,12 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
     context = call.context
     if context.rules.sign_in is None or query.state is None:
         return "state"
-    exchange = Way(context.engine, context.clock, vault_of(call), context.rules.sign_in)
+    exchange = SignInExchange(context.engine, context.clock, vault_of(call), context.rules.sign_in)
     code = None if query.error is not None else query.code
     session = seen(call).session.session_hash
     try:
         return await exchange.finish(call.actor, session, state=query.state, code=code)
-    except Failed as failure:
+    except SignInFailed as failure:
         return failure.code
 
 

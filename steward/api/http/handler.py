@@ -99,7 +99,7 @@ class RequestHandler:
         self.answered[reply.status] += 1
         if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
             head = answers.head(len(reply.body), request.id)
-            if request.at_once is not None and request.at_once(reply.status, head, reply.body):
+            if request.write_whole is not None and request.write_whole(reply.status, head, reply.body):
                 return
         headers = [
             *(answers.FIXED_HEADERS if not reply.has_own_headers else ()),

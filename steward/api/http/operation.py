@@ -12,7 +12,7 @@ from steward.accounts.keys import KeyRing
 from steward.accounts.passwords import Hashing
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
 from steward.clock import Clock
-from steward.connections.destinations import KeptDestinations
+from steward.connections.destinations import DestinationCache
 from steward.connections.sign_in import SignInRules
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.disk_space import Space
@@ -68,7 +68,7 @@ class AppContext:
     vault: Any = None
     children: Children = field(default_factory=lambda: Children(2))
     intake: Intake | None = None
-    destinations: KeptDestinations = field(default_factory=KeptDestinations)
+    destinations: DestinationCache = field(default_factory=DestinationCache)
     space: Space | None = None
     wake: Callable[[str], None] = lambda name: None
 

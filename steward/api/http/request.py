@@ -13,8 +13,8 @@ from steward.model.sessions import Session
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 # Writes a whole answer, given its status, its headers as they are sent and its body; False when it cannot.
-AtOnce = Callable[[int, bytes, bytes], bool]
-AT_ONCE = "steward.at_once"  # among a server's extensions, where it has one
+WriteWhole = Callable[[int, bytes, bytes], bool]
+WRITE_WHOLE = "steward.write_whole"  # among a server's extensions, where it has one
 
 LONGEST_TARGET = 8 * 1024
 MOST_HEADERS = 32 * 1024
@@ -36,7 +36,6 @@ class ApiRequest:
         "_context",
         "_received",
         "_scope",
-        "at_once",
         "call",
         "has_several_authorizations",
         "headers",
@@ -47,6 +46,7 @@ class ApiRequest:
         "query_string",
         "receive",
         "touched",
+        "write_whole",
     )
 
     def __init__(self, scope: Message, receive: Receive, context: AppContext) -> None:
@@ -54,7 +54,7 @@ class ApiRequest:
         self._context = context
         self.receive = receive
         extensions = scope.get("extensions")
-        self.at_once: AtOnce | None = extensions.get(AT_ONCE) if extensions else None
+        self.write_whole: WriteWhole | None = extensions.get(WRITE_WHOLE) if extensions else None
         self.call: ApiCall | None = None
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
@@ -83,12 +83,12 @@ class ApiRequest:
         """The operation's path for the log; never values from the outside."""
         return self.call.operation.path if self.call is not None else "-"
 
-    def size(self, most: int) -> int:
+    def size(self, maximum: int) -> int:
         """Bytes of the body as the caller tells them; `most` for one that comes without its length."""
         if b"transfer-encoding" in self.headers:
-            return most
+            return maximum
         told = self.headers.get(b"content-length", b"0")
-        return min(int(told), most) if told.isdigit() else most
+        return min(int(told), maximum) if told.isdigit() else maximum
 
     def client(self, cookie: str | None) -> Client:
         """Where the request comes from."""

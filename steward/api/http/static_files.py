@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "static"
 # Vite puts what carries its hash in the name here, and nothing else.
 HASHED = "/assets/"
 # What the build leaves for others to read; no page asks for it.
-_OWN = frozenset({"index.html", "manifest.json", "pages.json"})
+_NOT_SERVED = frozenset({"index.html", "manifest.json", "pages.json"})
 _PARAMETER = r"[A-Za-z0-9._-]{1,80}"
 _SMALLEST_WORTH_ZIPPING = 1024
 
@@ -78,7 +78,7 @@ class BuiltPages:
         self._files = {
             f"/{path.relative_to(folder).as_posix()}": _file(path)
             for path in folder.rglob("*")
-            if path.is_file() and path.name not in _OWN
+            if path.is_file() and path.name not in _NOT_SERVED
         }
         headers = dict(PAGE_HEADERS)
         if web_origin.startswith("https:"):

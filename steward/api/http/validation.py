@@ -96,7 +96,7 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
     ]
     if len(value) <= MOST_NAMED and not long:
         return value
-    known_fields = _known(model)
+    known_fields = _fields_of(model)
     thinned = {name: field_value for name, field_value in value.items() if name in known_fields}
     thinned |= dict(islice(value.items(), MOST_NAMED))
     for name in long:
@@ -106,7 +106,7 @@ def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _known(model: type[BaseModel]) -> dict[str, bool]:
+def _fields_of(model: type[BaseModel]) -> dict[str, bool]:
     """The body's fields, and whether each holds an object with whatever names."""
     return {
         field.alias or name: "dict[" in str(field.annotation) for name, field in model.model_fields.items()
@@ -159,15 +159,15 @@ def _words(detail: ErrorDetails) -> str:
     if kind == "union_tag_invalid":
         return f"Give one of these: {context['expected_tags']}."
     if kind in ("greater_than_equal", "greater_than"):
-        return f"Give at least {context.get('ge', context.get('gt'))}."
+        return f"Give at minimum {context.get('ge', context.get('gt'))}."
     if kind in ("less_than_equal", "less_than"):
         return f"Give at most {context.get('le', context.get('lt'))}."
     unit = "characters" if isinstance(detail.get("input"), str) else "items"
     if kind in ("string_too_long", "too_long"):
         return f"Give at most {context['max_length']} {unit}."
     if kind in ("string_too_short", "too_short"):
-        least = context["min_length"]
-        return "This must not be empty." if least == 1 else f"Give at least {least} {unit}."
+        minimum = context["min_length"]
+        return "This must not be empty." if minimum == 1 else f"Give at minimum {minimum} {unit}."
     if kind == "value_error":
         return str(context["error"])
     return f"{detail['msg']}."

@@ -8,10 +8,10 @@ from msgspec import Meta
 from steward.api.schema.fields import ID_PATTERN, MOST_INTEGER, PLATFORM_PATTERN, TEMPLATE_ID_PATTERN
 from steward.model.account import Via
 from steward.model.approval import ApprovalKind, ApprovalStatus
-from steward.model.automation import AutomationState, Kind, PausedBy
+from steward.model.automation import AutomationKind, AutomationState, PausedBy
 from steward.model.change import Action, FieldKind, Outcome
 from steward.model.connection import Auth, ConnectionState
-from steward.model.finding import Level
+from steward.model.finding import FindingLevel
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.plan import StepKind, StepStatus
 from steward.model.run import Mode, RunStatus, StartedBy
@@ -42,7 +42,7 @@ Monthday: TypeAlias = Annotated[int, Meta(ge=1, le=31)]
 WeekOfMonth: TypeAlias = Annotated[int, Meta(extra_json_schema={"enum": [1, 2, 3, 4, -1]})]
 
 AutomationStateStr: TypeAlias = Annotated[str, _one_of(AutomationState)]
-AutomationKindStr: TypeAlias = Annotated[str, _one_of(Kind)]
+AutomationKindStr: TypeAlias = Annotated[str, _one_of(AutomationKind)]
 PausedByStr: TypeAlias = Annotated[str, _one_of(PausedBy)]
 ViaStr: TypeAlias = Annotated[str, _one_of(Via)]
 CadenceStr: TypeAlias = Annotated[str, _one_of(Cadence)]
@@ -72,7 +72,7 @@ AuthStr: TypeAlias = Annotated[str, _one_of(Auth)]
 DestinationKindStr: TypeAlias = Annotated[str, _one_of(("spreadsheet", "tab", "channel", "folder"))]
 CategoryStr: TypeAlias = Annotated[str, _one_of(Category)]
 UseStr: TypeAlias = Annotated[str, _one_of(ConnectionUse)]
-FindingLevelStr: TypeAlias = Annotated[str, _one_of(Level)]
+FindingLevelStr: TypeAlias = Annotated[str, _one_of(FindingLevel)]
 StepNeedStr: TypeAlias = Annotated[str, _one_of(("store", "spreadsheet", "teams"))]
 BindingKindStr: TypeAlias = Annotated[str, _one_of(("spreadsheet", "teams"))]
 UnconfiguredReasonStr: TypeAlias = Annotated[

@@ -31,7 +31,7 @@ _SHAPES: Json = {
 }
 
 
-def _given(*names: str) -> Json:
+def _required_not_null(*names: str) -> Json:
     """These are there and not null."""
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}
 
@@ -48,15 +48,15 @@ SCHEDULE_SCHEMA: Json = {
     "properties": {name: _SHAPES[name] for name in FIELDS},
     "additionalProperties": False,
     "allOf": [
-        _when(_TIMED, _given("run_at")),
-        _when(("once",), _given("date")),
-        _when(("weekly",), _given("day_of_week")),
+        _when(_TIMED, _required_not_null("run_at")),
+        _when(("once",), _required_not_null("date")),
+        _when(("weekly",), _required_not_null("day_of_week")),
         _when(
             ("monthly",),
             {
-                "if": _given("week_of_month"),
-                "then": {**_given("day_of_week"), "not": _given("day_of_month")},
-                "else": _given("day_of_month"),
+                "if": _required_not_null("week_of_month"),
+                "then": {**_required_not_null("day_of_week"), "not": _required_not_null("day_of_month")},
+                "else": _required_not_null("day_of_month"),
             },
         ),
     ],

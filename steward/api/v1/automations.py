@@ -66,7 +66,7 @@ from steward.database.automations import records as automations
 from steward.database.automations.records import AutomationFilter, Sort, SortKey
 from steward.database.engine.base import Tx
 from steward.model.account import Actor
-from steward.model.automation import Automation, AutomationState, Kind
+from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
@@ -130,7 +130,7 @@ class AutomationsAnswer(msgspec.Struct):
 
 def record(automation: Automation) -> AutomationRecord:
     """The automation as answered everywhere (contract 2.3)."""
-    is_workflow = automation.kind is Kind.WORKFLOW
+    is_workflow = automation.kind is AutomationKind.WORKFLOW
     return AutomationRecord(
         id=automation.id,
         version=automation.version,
@@ -171,7 +171,7 @@ def record(automation: Automation) -> AutomationRecord:
 async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
     """The same with what answers about one workflow automation say besides (contract 2.3)."""
     answer = record(automation)
-    if automation.kind is not Kind.WORKFLOW:
+    if automation.kind is not AutomationKind.WORKFLOW:
         return answer
     state = await workflows.state_of(tx, automation)
     missing = [] if state is None else [step.wire() for step in state.unconfigured]
@@ -310,7 +310,7 @@ class AutomationsQuery(PageQuery):
     state: Annotated[list[AutomationState], CommaList] = Field(
         default=[AutomationState.DRAFT, AutomationState.ACTIVE, AutomationState.PAUSED]
     )
-    kind: Kind | None = None
+    kind: AutomationKind | None = None
     template_id: TemplateIdText | None = None
     platform: PlatformText | None = None
     integration_id: QueryInt | None = None

@@ -10,7 +10,7 @@ from steward.api.http import paging
 from steward.api.http.operation import Answer, ApiCall
 from steward.api.schema.answers import Cursor, DestinationKindStr
 from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
-from steward.connections.destinations import Account
+from steward.connections.destinations import DestinationReader
 from steward.connectors.base.connector import Destination
 from steward.database.engine.base import Tx
 from steward.model.ids import IntegrationId
@@ -57,7 +57,7 @@ async def prepare(call: ApiCall) -> tuple[Destination, ...]:
     query: DestinationsQuery = call.query
     paging.after(call)
     context = call.context
-    account = Account(context.engine, context.clock, context.vault, context.destinations)
+    account = DestinationReader(context.engine, context.clock, context.vault, context.destinations)
     return await account.destinations(
         call.actor.org, IntegrationId(query.integration_id), parent=query.parent
     )
@@ -70,14 +70,16 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     read: tuple[Destination, ...] = call.prepared
     search_text = query.q.casefold() if query.q else ""
     matching = sorted(
-        (destination for destination in read if search_text in destination.name.casefold()), key=_place
+        (destination for destination in read if search_text in destination.name.casefold()), key=_sort_key
     )
     if last is not None:
         matching = [
-            destination for destination in matching if _place(destination) > tuple(str(part) for part in last)
+            destination
+            for destination in matching
+            if _sort_key(destination) > tuple(str(part) for part in last)
         ]
     page = matching[: query.limit]
-    more = paging.next_cursor(call, _place(page[-1])) if len(matching) > len(page) else None
+    more = paging.next_cursor(call, _sort_key(page[-1])) if len(matching) > len(page) else None
     return DestinationsAnswer([record(destination) for destination in page], more)
 
 
@@ -98,7 +100,7 @@ def record(destination: Destination) -> DestinationRecord:
     )
 
 
-def _place(destination: Destination) -> tuple[str, str]:
+def _sort_key(destination: Destination) -> tuple[str, str]:
     """Where a destination stands in the list: by name, two of one name by their ids."""
     identity = f"{destination.kind}/{destination.parent}/{destination.id}"
     digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:16]

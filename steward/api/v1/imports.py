@@ -248,14 +248,16 @@ async def preview_sent(tx: Tx, call: ApiCall) -> Answer:
     prepared: Prepared = call.prepared
     issues = [finding.wire() for finding in prepared.reading.report.findings]
     plan = kept_plan.to_kept(prepared.reading.plan)
-    return _shown(await preview(tx, call.actor, plan, issues, _ask(call)))
+    return _preview_answer(await preview(tx, call.actor, plan, issues, _ask(call)))
 
 
 async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports/{importId}/preview`."""
     stored_import = await imports.get(tx, call.actor.org, call.ids["import_id"])
     report: Mapping[str, Any] = stored_import.report
-    return _shown(await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _ask(call)))
+    return _preview_answer(
+        await preview(tx, call.actor, stored_import.plan or {}, report["issues"], _ask(call))
+    )
 
 
 def _ask(call: ApiCall) -> PreviewAsk:
@@ -264,8 +266,8 @@ def _ask(call: ApiCall) -> PreviewAsk:
     return PreviewAsk(integration, body.bindings, rules_of(call.context).topics_of)
 
 
-def _shown(found: Mapping[str, Any]) -> ImportPreviewAnswer:
-    return ImportPreviewAnswer(**found)
+def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
+    return ImportPreviewAnswer(**preview_wire)
 
 
 async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:

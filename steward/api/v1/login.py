@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from steward.accounts import attempts
-from steward.accounts.login import GRANTED, LoggedIn, LoginAsk, login
+from steward.accounts.login import GRANTED, LoggedIn, LoginRequest, login
 from steward.api.http.body import is_json, parse, read_bytes
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
 from steward.api.http.operation import AppContext, RawRequest, Reply
@@ -60,7 +60,7 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
             context.engine,
             now,
             context.keys,
-            LoginAsk(fields["username"], fields["email"], fields["organization_name"], readings or []),
+            LoginRequest(fields["username"], fields["email"], fields["organization_name"], readings or []),
         )
     except InvalidCredentials:
         context.log.info("login_failed", client=attempts.hashed((readings or [("", "")])[0][0]))
@@ -144,7 +144,7 @@ async def _count(
         keys["client"] = readings[0][0]
     elif isinstance(client_id, str) and client_id:
         keys["client"] = client_id
-    await attempts.count(context.engine, context.clock.now(), keys, most=context.rules.limit_login)
+    await attempts.count(context.engine, context.clock.now(), keys, limit=context.rules.limit_login)
 
 
 def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic: bool) -> None:

@@ -47,7 +47,7 @@ from steward.runs import cancel as cancelling
 from steward.runs import start
 from steward.runs.start import RunNow
 
-STEPS_AT_ONCE = 200
+STEPS_PER_ANSWER = 200
 CHANGES_SHOWN = 50
 
 
@@ -182,7 +182,7 @@ def record(run: Run) -> RunRecord:
     )
 
 
-def shown(row: Row) -> RunRecord:
+def record_of_row(row: Row) -> RunRecord:
     """As `record`, straight from a row of the store: what is asked again and again is not built twice."""
     is_running = row["status"] == RunStatus.RUNNING
     event = None
@@ -211,10 +211,10 @@ def shown(row: Row) -> RunRecord:
         cancel_requested_at=_wire(row["cancel_at"]),
         expires_at=_wire(row["expires_at"]),
         approval_id=row["approval_id"],
-        current_step=_kept(row["current_step"]) if is_running else None,
+        current_step=_raw_json(row["current_step"]) if is_running else None,
         last_seq=row["last_seq"],
-        summary=_kept(row["summary"]),
-        result=_kept(row["result"]),
+        summary=_raw_json(row["summary"]),
+        result=_raw_json(row["result"]),
         created_by=row["created_by"],
         created_via=row["created_via"],
         api_client_id=row["api_client_id"],
@@ -225,7 +225,7 @@ def _wire(stored: int | None) -> str | None:
     return None if stored is None else wire_time_of(stored)
 
 
-def _kept(stored: str | None) -> Any:
+def _raw_json(stored: str | None) -> Any:
     """JSON as it stands in the store, passed on as it is."""
     return msgspec.Raw(stored.encode("utf-8")) if stored else None
 
@@ -265,19 +265,19 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [wire_time_of(page[-1]["queued_at"]), page[-1]["id"]]) if more else None
-    return RunsAnswer([shown(row) for row in page], cursor)
+    return RunsAnswer([record_of_row(row) for row in page], cursor)
 
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
-    found, step_rows = await runs.shown(
-        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_AT_ONCE + 1
+    run_row, step_rows = await runs.shown(
+        tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_PER_ANSWER + 1
     )
-    answer = shown(found)
-    answer.more_steps = len(step_rows) > STEPS_AT_ONCE
-    log = step_rows[:STEPS_AT_ONCE]
+    answer = record_of_row(run_row)
+    answer.more_steps = len(step_rows) > STEPS_PER_ANSWER
+    log = step_rows[:STEPS_PER_ANSWER]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     if names:

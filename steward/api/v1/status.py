@@ -22,7 +22,7 @@ _SILENT_FOR = timedelta(seconds=60)
 _SHARE = 0.95
 
 
-class Counts(msgspec.Struct):
+class OrganizationCounts(msgspec.Struct):
     """The organisation's counts."""
 
     active: Count
@@ -48,7 +48,7 @@ class StatusAnswer(msgspec.Struct):
     time: Instant
     tzdata_version: str
     automations_enabled: bool
-    counts: Counts
+    counts: OrganizationCounts
     limits: Limits
     schedule_delay_seconds: float | None
     scheduler: SchedulerStateStr
@@ -65,7 +65,7 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
         time=wire_time(tx.now),
         tzdata_version=tzdata_version(),
         automations_enabled=True,  # a caller of another organisation was refused before
-        counts=Counts(counts.active, counts.paused, counts.waiting_approvals, counts.queued_runs),
+        counts=OrganizationCounts(counts.active, counts.paused, counts.waiting_approvals, counts.queued_runs),
         limits=Limits(
             imports_kept=await imports.count(tx, call.actor.org),
             imports_allowed=rules.imports_kept,

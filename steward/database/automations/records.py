@@ -10,7 +10,7 @@ import msgspec
 
 from steward.database.engine.base import Json, Row, Tx, at, at_or_none, ms
 from steward.model.account import Maker, Via
-from steward.model.automation import Automation, AutomationState, Kind, PausedBy
+from steward.model.automation import Automation, AutomationKind, AutomationState, PausedBy
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.json import JsonObject, JsonValue
@@ -60,7 +60,7 @@ class AutomationFilter:
     """What a list of automations is narrowed by (contract 2.2)."""
 
     states: Collection[AutomationState] = ()
-    kind: Kind | None = None
+    kind: AutomationKind | None = None
     template_id: str | None = None
     platform: str | None = None
     integration_id: IntegrationId | None = None
@@ -331,7 +331,7 @@ def record(row: Row) -> Automation:
         org=OrgId(row["org_id"]),
         id=AutomationId(row["id"]),
         version=row["version"],
-        kind=Kind(row["kind"]),
+        kind=AutomationKind(row["kind"]),
         import_id=row["import_id"],
         template_id=row["template_id"],
         template_version=row["template_version"],

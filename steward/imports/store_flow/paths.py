@@ -10,7 +10,7 @@ from steward.imports.store_flow.liquid_paths import OF_LIST
 from steward.imports.store_flow.scope import Scopes
 from steward.imports.store_flow.settings import templates_in
 from steward.imports.store_flow.tasks import SHOP
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Patched, PlanStep, Variable
 from steward.steps.shopify_flow import selection
 
@@ -30,7 +30,7 @@ class Used:
 
     def error(self, step: str, words: str, code: str = "parameter") -> None:
         """A path that cannot be worked out, told once of a step."""
-        finding = Finding(step, Level.ERROR, code, words)
+        finding = Finding(step, FindingLevel.ERROR, code, words)
         if finding not in self.said:
             self.said.add(finding)
             self.findings.append(finding)
@@ -197,5 +197,5 @@ def _compiled(
         words = (
             f"Of “{listed[:120]}” at most 250 are read; the rest is left out. Look whether that is enough."
         )
-        found.findings.append(Finding(first, Level.WARNING, "parameter", words))
+        found.findings.append(Finding(first, FindingLevel.WARNING, "parameter", words))
     return compiled.query

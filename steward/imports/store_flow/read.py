@@ -16,9 +16,9 @@ from steward.imports.store_flow.tasks import SCHEDULED, Started, label_of, start
 from steward.imports.workflow_tool import graph
 from steward.imports.workflow_tool.read import MOST_BOUND, Read
 from steward.imports.workflow_tool.triggers import wire
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
-from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
+from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.steps.shopify_flow.kinds import ONWARD
 
 SOURCE = "store_flow"
@@ -32,7 +32,7 @@ def read(content: Content, name: str | None = None) -> Read:
     if fits is not True:
         words = "Its checksum does not fit its text" if fits is False else "It has no checksum"
         words += ": it was changed after it was exported, or cut. Look at every step, or export it again."
-        found.findings.insert(0, Finding(None, Level.WARNING, "checksum_mismatch", words))
+        found.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", words))
     return found
 
 
@@ -82,7 +82,7 @@ class _Reading:
     trigger_name: str = ""
     order: list[str] = field(default_factory=list)  # names of the steps, as the file has them
 
-    def find(self, step: str | None, level: Level, code: str, message: str) -> None:
+    def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """One more finding."""
         self.findings.append(Finding(step, level, code, message))
 
@@ -92,9 +92,9 @@ class _Reading:
             words = (
                 f"The file is of version {self.flow.version:g}; {file.VERSION:g} is known. Check every step."
             )
-            self.find(None, Level.WARNING, "node_version", words)
+            self.find(None, FindingLevel.WARNING, "node_version", words)
         for words in self.flow.strange:
-            self.find(None, Level.WARNING, "parameter", f"{words} Look whether anything needs it.")
+            self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:
         """The start its trigger becomes (imports 10)."""
@@ -108,7 +108,7 @@ class _Reading:
                 f"It starts by “{task.task[:80]}”, which starts nothing here. The automation's own trigger "
             )
             words += "replaces it: choose a schedule, a store event or start it by hand."
-            self.find(self.trigger_name, Level.WARNING, "foreign_trigger", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
             return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.place)
         self.roots, self.lost, self.same = started.roots, started.lost, started.told
         self._strict(task, started)
@@ -118,16 +118,16 @@ class _Reading:
         """What of a trigger differs: settings, version, a topic that is told oftener."""
         if started.wider:
             words = f"No event of the store is the same. {started.wider} Look whether that is right."
-            self.find(self.trigger_name, Level.WARNING, "foreign_trigger", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
         if task.version != file.VERSION:
             words = (
                 f"Version {task.version:g} of this trigger is not known. Look whether it starts as it did."
             )
-            self.find(self.trigger_name, Level.WARNING, "node_version", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "node_version", words)
         for name, text in task.fields.items():
             if text.strip():
                 words = f"Its setting “{name[:80]}” does not narrow what starts it here. Add a condition."
-                self.find(self.trigger_name, Level.WARNING, "parameter", words)
+                self.find(self.trigger_name, FindingLevel.WARNING, "parameter", words)
 
     def _scheduled(self, task: Task) -> PlanTrigger:
         self.trigger_name = self.names.name(task.name or "Scheduled time")
@@ -137,7 +137,7 @@ class _Reading:
         schedule: JsonObject | None = found.schedule
         if schedule is None:
             words = f"No cadence equals its schedule. The nearest is {found.nearest}; choose one at set-up."
-            self.find(self.trigger_name, Level.WARNING, "schedule_not_representable", words)
+            self.find(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", words)
             schedule = wire(cadence="manual")
         return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.place)
 
@@ -157,7 +157,7 @@ class _Reading:
             if task.id in self.made or task.id == self.flow.trigger.id:
                 words = "Another step of the file has the same id, so what leads to it is not clear. "
                 words += "Export it again."
-                self.find(step.name, Level.ERROR, "parameter", words)
+                self.find(step.name, FindingLevel.ERROR, "parameter", words)
             self.made.setdefault(task.id, step)
             self._numbered(step)
         return found
@@ -170,35 +170,41 @@ class _Reading:
                 f"Several steps could be what the flow calls “{alias[:80]}”. Here it is this one, which is "
             )
             words += "told by the order of the file alone. Look whether it is the one that is meant."
-            self.find(step.name, Level.WARNING, "parameter", words)
+            self.find(step.name, FindingLevel.WARNING, "parameter", words)
 
-    def edges(self, trigger: str) -> list[Edge]:
+    def edges(self, trigger: str) -> list[PlanEdge]:
         """What links them; what leads nowhere is left out and said."""
-        found: list[Edge] = []
+        found: list[PlanEdge] = []
         for link in self.flow.links:
             target = self.made.get(link.target)
             if target is None or link.target == self.flow.trigger.id:
                 words = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
-                self.find(None, Level.WARNING, "parameter", words)
+                self.find(None, FindingLevel.WARNING, "parameter", words)
             elif link.input not in ("", "input"):
                 words = f"A connection leads to its input “{link.input[:40]}”, which it does not have here. "
                 self.find(
-                    target.name, Level.ERROR, "parameter", words + "Build the step anew in the product."
+                    target.name,
+                    FindingLevel.ERROR,
+                    "parameter",
+                    words + "Build the step anew in the product.",
                 )
             elif link.source == self.flow.trigger.id:
-                found.append(Edge(trigger, ONWARD, target.name))
+                found.append(PlanEdge(trigger, ONWARD, target.name))
             elif (source := self.made.get(link.source)) is None:
                 words = f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
-                self.find(None, Level.WARNING, "parameter", words)
+                self.find(None, FindingLevel.WARNING, "parameter", words)
             elif (port := port_of(source, link.port)) is None:
                 words = (
                     f"A connection leaves from its output “{link.port[:40]}”, which it does not have here. "
                 )
                 self.find(
-                    source.name, Level.ERROR, "parameter", words + "Build the step anew in the product."
+                    source.name,
+                    FindingLevel.ERROR,
+                    "parameter",
+                    words + "Build the step anew in the product.",
                 )
             else:
-                found.append(Edge(source.name, port, target.name))
+                found.append(PlanEdge(source.name, port, target.name))
         return found
 
     def secrets(self, cleaned: Mapping[str, Any], places: list[tuple[int | None, str]]) -> None:
@@ -207,11 +213,11 @@ class _Reading:
         for place, where in places:
             step = by_place.get(place) if place is not None else None
             words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
-            self.find(step, Level.WARNING, "secret_removed", words)
+            self.find(step, FindingLevel.WARNING, "secret_removed", words)
             told = any((one.step, one.code) == (step, "credential") for one in self.findings)
             if where == "url" and step is not None and not told:
                 words = "Its address was a key itself, which is not taken from a file. Remove the step."
-                self.find(step, Level.ERROR, "credential", words)
+                self.find(step, FindingLevel.ERROR, "credential", words)
 
     def _by_place(self, cleaned: Mapping[str, Any]) -> dict[int, str]:
         """Names by place in the file's own list."""
@@ -227,7 +233,7 @@ class _Reading:
         """Steps that lead back to themselves, which no flow of the product does."""
         for name in scopes.circles:
             words = "What follows it leads back to it, which a flow cannot. Export it again."
-            self.find(name, Level.ERROR, "parameter", words)
+            self.find(name, FindingLevel.ERROR, "parameter", words)
 
 
 def _words(flow: Flow) -> frozenset[str]:

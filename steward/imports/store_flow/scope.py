@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from steward.model.plan import Edge, PlanStep
+from steward.model.plan import PlanEdge, PlanStep
 from steward.steps.workflow.repeats import circles
 
 LOOP_BODY: Final = "loop_body"
@@ -47,10 +47,10 @@ class Scopes:
         return path if listed is None else f"{listed}{dot}{rest}"
 
 
-def scopes_of(steps: Sequence[PlanStep], edges: Sequence[Edge], trigger: str) -> Scopes:
+def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
     """The scopes, each step's out of those of the steps before it."""
     places = {step.name: place for place, step in enumerate(steps)}
-    after: dict[str, list[Edge]] = {}
+    after: dict[str, list[PlanEdge]] = {}
     left: dict[str, int] = dict.fromkeys(places, 0)
     for edge in edges:
         after.setdefault(edge.source, []).append(edge)
@@ -88,7 +88,7 @@ def _goes(step: PlanStep) -> bool:
     return task.rpartition("::")[2] in LISTED or "::fetch::" in task
 
 
-def _hand_on(found: Scopes, edge: Edge, places: Mapping[str, int], gone: int) -> None:
+def _hand_on(found: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
     """What a step sees, and its own output, to one that follows it."""
     to = found.of[edge.target]
     if edge.source not in places:

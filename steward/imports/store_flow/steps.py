@@ -11,8 +11,8 @@ from steward.imports.store_flow.file import Task
 from steward.imports.store_flow.settings import Settings, read_settings
 from steward.imports.store_flow.tasks import camel, is_message, label_of
 from steward.imports.workflow_tool.unwrap import LONGEST_NAME, LONGEST_TITLE
-from steward.model.finding import Finding, Level
-from steward.model.plan import Origin, PlanStep, StepKind
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import PlanStep, StepKind, StepSource
 from steward.steps.shopify_flow.kinds import ONWARD, FlowAsked, FlowType
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
@@ -98,22 +98,24 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
     problems = list(settings.problems)
     if not problems:
         problems += kind.check(asked)
-    found = [Finding(name, Level(one.level), one.code, one.message) for one in problems]
+    found = [Finding(name, FindingLevel(one.level), one.code, one.message) for one in problems]
     needs = kind.needs(asked)
     if needs in ("spreadsheet", "teams"):
         words = f"It needs a {' or '.join(kind.fits or (needs,))} connection. Bind one to this step."
-        found.append(Finding(name, Level.WARNING, "credential", words))
+        found.append(Finding(name, FindingLevel.WARNING, "credential", words))
     found += [
-        Finding(name, Level.WARNING, "store_specific_value", f"{what} Confirm that it is of your store.")
+        Finding(
+            name, FindingLevel.WARNING, "store_specific_value", f"{what} Confirm that it is of your store."
+        )
         for what in _store_specific(settings)
     ]
-    origin = Origin(
+    origin = StepSource(
         source_type=task.task,
         source_version=task.version,
         needs=needs,
         target=kind.target(asked),
         alias=names.variable(kind.variable_of(asked), task.name),
-        supported=not any(one.level is Level.ERROR for one in found),
+        supported=not any(one.level is FindingLevel.ERROR for one in found),
         ports=kind.ports(asked),
         place=task.place,
     )
@@ -125,7 +127,7 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
 def _unsupported(
     task: Task, name: str, ports: Iterable[str], why: tuple[str, str]
 ) -> tuple[PlanStep, list[Finding]]:
-    origin = Origin(
+    origin = StepSource(
         source_type=task.task[:200] or UNSUPPORTED,
         source_version=task.version,
         supported=False,
@@ -133,7 +135,7 @@ def _unsupported(
         place=task.place,
     )
     step = PlanStep(name, _title(name, task), StepKind.DECIDE, UNSUPPORTED, {}, origin)
-    return step, [Finding(name, Level.ERROR, *why)]
+    return step, [Finding(name, FindingLevel.ERROR, *why)]
 
 
 def _why(task: Task) -> tuple[str, str]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from steward.imports.store_flow.scope import Scopes
-from steward.model.finding import Finding, Level
-from steward.model.plan import Edge, StepKind
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import PlanEdge, StepKind
 
 _BESIDE = (
     "While it waits, the branches beside it wait too: what they change or send is asked for and done when "
@@ -16,20 +16,20 @@ _IN_LOOP = (
 )
 
 
-def held_up(edges: Sequence[Edge], scopes: Scopes) -> list[Finding]:
+def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
     """Warnings of the waits that do not stand alone on their way (imports 1 rule 2)."""
     found: list[Finding] = []
     for step in scopes.steps:
         if step.kind is not StepKind.WAIT:
             continue
         if scopes.of[step.name].items:
-            found.append(Finding(step.name, Level.WARNING, "parameter", _IN_LOOP))
+            found.append(Finding(step.name, FindingLevel.WARNING, "parameter", _IN_LOOP))
         if _beside(step.name, edges, scopes):
-            found.append(Finding(step.name, Level.WARNING, "parameter", _BESIDE))
+            found.append(Finding(step.name, FindingLevel.WARNING, "parameter", _BESIDE))
     return found
 
 
-def _beside(wait: str, edges: Sequence[Edge], scopes: Scopes) -> bool:
+def _beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:
     """Whether an output on the way to the wait leads somewhere else as well."""
     leads: dict[tuple[str, str], set[bool]] = {}
     for edge in edges:

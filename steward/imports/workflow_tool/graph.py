@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan, PlanStep, StepKind
 from steward.steps.workflow.repeats import circles
 
@@ -60,7 +60,7 @@ def findings(plan: Plan) -> list[Finding]:
     found = [
         Finding(
             name,
-            Level.WARNING,
+            FindingLevel.WARNING,
             "cyclic",
             "The workflow goes in a circle here without a loop step. It runs until its conditions end it, "
             "at most 10,000 steps in all; check that they do.",
@@ -116,7 +116,7 @@ def reads_beside(plan: Plan) -> list[Finding]:
         if beside:
             words = f"It reads while the changes of “{beside[0]}” wait for approval, and sees the store "
             words += "as it is. Place it after them."
-            found.append(Finding(read.name, Level.NOTE, "reads_before_approval", words))
+            found.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", words))
     return found
 
 
@@ -139,6 +139,8 @@ def softened(plan: Plan, found: Iterable[Finding]) -> list[Finding]:
         if step.origin and (step.origin.disabled or not step.origin.reachable)
     }
     return [
-        replace(one, level=Level.WARNING) if one.step in idle and one.level is Level.ERROR else one
+        replace(one, level=FindingLevel.WARNING)
+        if one.step in idle and one.level is FindingLevel.ERROR
+        else one
         for one in found
     ]

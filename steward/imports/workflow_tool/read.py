@@ -9,8 +9,8 @@ from steward.imports.workflow_tool import graph, steps, triggers, unwrap
 from steward.imports.workflow_tool.called import with_called
 from steward.imports.workflow_tool.secrets import without_secrets
 from steward.imports.workflow_tool.unwrap import Node, Workflow
-from steward.model.finding import Finding, Level
-from steward.model.plan import DataMode, Edge, Plan, PlanStep, PlanTrigger
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
 from steward.steps.n8n.nodes.subplan import inline
 from steward.steps.workflow.step_types import TOO_DEEP
@@ -46,7 +46,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None, *
         words = (
             f"Its name was “{was[:80]}”; names are unique and at most {unwrap.LONGEST_NAME} characters here."
         )
-        reading.find(given, Level.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
+        reading.find(given, FindingLevel.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
     starts = reading.starts()
     made = reading.steps()
     inner = reading.called(made, depth)
@@ -76,7 +76,7 @@ class _Reading:
     nodes: dict[str, Node]
     findings: list[Finding] = field(default_factory=list)
 
-    def find(self, step: str | None, level: Level, code: str, message: str) -> None:
+    def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """One more finding."""
         self.findings.append(Finding(step, level, code, message))
 
@@ -96,7 +96,7 @@ class _Reading:
             words = (
                 f"A credential value stood in {where[:120]} and was not kept. Bind a connection or remove it."
             )
-            self.find(step, Level.WARNING, "secret_removed", words)
+            self.find(step, FindingLevel.WARNING, "secret_removed", words)
 
     def starts(self) -> list[PlanTrigger]:
         """The triggers, disabled ones left out: they do not exist (imports 3.5)."""
@@ -109,7 +109,7 @@ class _Reading:
             self.findings += proposed.findings
         if not found:
             words = "Nothing starts this workflow, so no step of it would run. Add a trigger in the tool."
-            self.find(None, Level.ERROR, "parameter", words)
+            self.find(None, FindingLevel.ERROR, "parameter", words)
         return found
 
     def steps(self) -> dict[str, PlanStep]:
@@ -145,7 +145,9 @@ class _Reading:
                 self._refused(made, step, error.message)
                 continue
             found[name] = read.plan
-            errors = [one for one in graph.softened(read.plan, read.findings) if one.level is Level.ERROR]
+            errors = [
+                one for one in graph.softened(read.plan, read.findings) if one.level is FindingLevel.ERROR
+            ]
             if errors:
                 self._refused(made, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
                 continue
@@ -157,33 +159,38 @@ class _Reading:
 
     def _refused(self, made: dict[str, PlanStep], step: PlanStep, words: str) -> None:
         self.find(
-            step.name, Level.ERROR, "sub_workflow_missing", f"The workflow it calls cannot run. {words}"
+            step.name,
+            FindingLevel.ERROR,
+            "sub_workflow_missing",
+            f"The workflow it calls cannot run. {words}",
         )
         if step.origin is not None:
             made[step.name] = replace(step, origin=replace(step.origin, supported=False))
 
-    def edges(self, starts: set[str], made: dict[str, PlanStep]) -> list[Edge]:
+    def edges(self, starts: set[str], made: dict[str, PlanStep]) -> list[PlanEdge]:
         """What connects them; what leads nowhere is left out and said."""
-        found: list[Edge] = []
+        found: list[PlanEdge] = []
         for was, sides in self.workflow.connections.items():
             source = self.workflow.targets.get(was)
             if source is None or not isinstance(sides, Mapping):
                 if sides:
                     words = f"A connection comes from “{str(was)[:80]}”, which is not there. It was left out."
-                    self.find(None, Level.WARNING, "parameter", words)
+                    self.find(None, FindingLevel.WARNING, "parameter", words)
                 continue
             for kind, outputs in sides.items():
                 if kind == "main":
                     found += self._outputs(source, outputs, starts, made)
                 elif outputs and any(outputs if isinstance(outputs, list) else ()):
                     words = "It is connected as a part of an AI step, which cannot run here. Remove the step."
-                    self.find(source, Level.ERROR, "ai_node", words)
+                    self.find(source, FindingLevel.ERROR, "ai_node", words)
         if len(found) > unwrap.MOST_EDGES:
             raise Unreadable(f"This export has more than {unwrap.MOST_EDGES} connections.")
         return list(dict.fromkeys(found)) if len(set(found)) != len(found) else found
 
-    def _outputs(self, source: str, outputs: Any, starts: set[str], made: dict[str, PlanStep]) -> list[Edge]:
-        found: list[Edge] = []
+    def _outputs(
+        self, source: str, outputs: Any, starts: set[str], made: dict[str, PlanStep]
+    ) -> list[PlanEdge]:
+        found: list[PlanEdge] = []
         for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
             for target in targets if isinstance(targets, list) else ():
                 if not isinstance(target, Mapping):
@@ -194,11 +201,11 @@ class _Reading:
                 if name is None or port is None or name not in made:
                     if name is None or port is None:
                         words = f"A connection of its output {number} leads nowhere. It was left out."
-                        self.find(source, Level.WARNING, "parameter", words)
+                        self.find(source, FindingLevel.WARNING, "parameter", words)
                     continue
                 if source in starts or source in made:
                     at = entry if isinstance(entry, int) and entry >= 0 else 0
-                    found.append(Edge(source, port, name, at))
+                    found.append(PlanEdge(source, port, name, at))
         return found
 
     def settings(self, plan: Plan) -> None:
@@ -207,21 +214,26 @@ class _Reading:
         order = given.get("executionOrder")
         if order is None:
             words = "The file does not say in which order branches run; the tool's present order is used. "
-            self.find(None, Level.NOTE, "execution_order_assumed", words + "Look at the order of the steps.")
+            self.find(
+                None, FindingLevel.NOTE, "execution_order_assumed", words + "Look at the order of the steps."
+            )
         elif order != "v1" and graph.order_shows(plan):
             words = "The file uses the tool's older order of branches; here the present one runs."
             self.find(
-                None, Level.WARNING, "parameter", f"{words} Switch the order in the tool and look at it."
+                None,
+                FindingLevel.WARNING,
+                "parameter",
+                f"{words} Switch the order in the tool and look at it.",
             )
         for key, words in _SETTINGS.items():
             if given.get(key) and given[key] not in (-1, "", "none", "DEFAULT"):
-                self.find(None, Level.WARNING, "parameter", words)
+                self.find(None, FindingLevel.WARNING, "parameter", words)
         if self.workflow.has_pin_data:
             words = "The file holds pinned sample data, which no run uses here. A test run shows real data."
-            self.find(None, Level.NOTE, "pin_data_ignored", words)
+            self.find(None, FindingLevel.NOTE, "pin_data_ignored", words)
         if given.get("timezone") and _timezone(self.workflow) is None and given["timezone"] != "DEFAULT":
             words = "The file's timezone is not known. Choose one when you set it up."
-            self.find(None, Level.WARNING, "parameter", words)
+            self.find(None, FindingLevel.WARNING, "parameter", words)
 
 
 def _check_has_usable_step(workflow: Workflow) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.imports.workflow_tool.unwrap import AI, LONGEST_TITLE, Node
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
-from steward.model.plan import OnError, Origin, PlanStep, Retry, StepKind
+from steward.model.plan import OnError, PlanStep, Retry, StepKind, StepSource
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import EXPRESSION, kept_config
 from steward.steps.workflow.step_types import Asked, StepType
@@ -82,25 +82,29 @@ def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[Plan
     found.unknown(kind, asked)
     found.odd(kind, asked)
     for problem in kind.check(asked):
-        found.add(Level(problem.level), problem.code, problem.message)
+        found.add(FindingLevel(problem.level), problem.code, problem.message)
     on_error = _on_error(node)
     step_kind = kind.kind_of(asked)
     retry = _retry(node)
     if retry is not None and step_kind in (StepKind.CHANGE, StepKind.SEND):
         words = "It is set to try again; what changes or sends is repeated here only when that is safe."
-        found.add(Level.WARNING, "parameter", f"{words} Nothing to do.")
+        found.add(FindingLevel.WARNING, "parameter", f"{words} Nothing to do.")
         retry = None
     if on_error is OnError.ERROR_OUTPUT and _fails_as_a_whole(kind):
         words = (
             "When it fails as a whole, its input goes on at the first output and nothing at the error output."
         )
-        found.add(Level.WARNING, "parameter", f"{words} The tool does the same; check what follows.")
+        found.add(FindingLevel.WARNING, "parameter", f"{words} The tool does the same; check what follows.")
     needs = kind.needs(asked)
     if needs in ("spreadsheet", "teams"):
-        found.add(Level.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step.")
+        found.add(
+            FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
+        )
     if node.disabled:
-        found.add(Level.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do.")
-    origin = Origin(
+        found.add(
+            FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
+        )
+    origin = StepSource(
         source_type=node.type,
         source_version=node.version,
         needs=needs,
@@ -110,7 +114,7 @@ def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[Plan
         once=node.settings.get("executeOnce") is True,
         always_output=node.settings.get("alwaysOutputData") is True,
         disabled=node.disabled,
-        supported=not any(finding.level is Level.ERROR for finding in found.findings),
+        supported=not any(finding.level is FindingLevel.ERROR for finding in found.findings),
         inputs=kind.inputs(asked),
         ports=_ports(kind, asked, on_error),
         place=node.place,
@@ -155,7 +159,7 @@ def _why(node: Node) -> tuple[str, str]:
 
 
 def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Finding]]:
-    origin = Origin(
+    origin = StepSource(
         source_type=node.type[:200] or UNSUPPORTED,
         source_version=node.version,
         on_error=_on_error(node),
@@ -164,10 +168,10 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
         place=node.place,
     )
     step = PlanStep(node.name, _title(node.name, node), StepKind.DECIDE, UNSUPPORTED, {}, origin)
-    findings = [Finding(node.name, Level.ERROR, *why)]
+    findings = [Finding(node.name, FindingLevel.ERROR, *why)]
     if node.disabled:
         words = "It is switched off: items pass it unchanged. Nothing to do."
-        findings.append(Finding(node.name, Level.NOTE, "disabled_step", words))
+        findings.append(Finding(node.name, FindingLevel.NOTE, "disabled_step", words))
     return step, findings
 
 
@@ -178,7 +182,7 @@ class _Found:
         self.node = node
         self.findings: list[Finding] = []
 
-    def add(self, level: Level, code: str, message: str) -> None:
+    def add(self, level: FindingLevel, code: str, message: str) -> None:
         finding = Finding(self.node.name, level, code, message)
         if finding not in self.findings:
             self.findings.append(finding)
@@ -188,12 +192,16 @@ class _Found:
         for path, value in _leaves(parameters, ""):
             if isinstance(value, Mapping):
                 words = f"The value at {path[:120]} cannot be kept. Change the names of its fields."
-                self.add(Level.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", words)
             elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-                self.add(Level.ERROR, "parameter", f"The text at {path[:120]} is over 512 KiB. Shorten it.")
+                self.add(
+                    FindingLevel.ERROR, "parameter", f"The text at {path[:120]} is over 512 KiB. Shorten it."
+                )
             elif isinstance(value, str) and value.startswith("=") and len(value) > LONGEST_EXPRESSION:
                 self.add(
-                    Level.ERROR, "parameter", f"The expression at {path[:120]} is over 64 KiB. Shorten it."
+                    FindingLevel.ERROR,
+                    "parameter",
+                    f"The expression at {path[:120]} is over 64 KiB. Shorten it.",
                 )
 
     def unknown(self, kind: StepType, asked: Asked) -> None:
@@ -201,12 +209,12 @@ class _Found:
         for name in asked.parameters:
             if name not in kind.known and name not in _HARMLESS:
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
-                self.add(Level.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", words)
         given = asked.get("options")
         for name in given if kind.options is not None and isinstance(given, Mapping) else ():
             if kind.options is not None and name not in kind.options:
                 words = f"Its option “{name[:80]}” is not known here. Remove it, or do without this step."
-                self.add(Level.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", words)
 
     def odd(self, kind: StepType, asked: Asked) -> None:
         """Choices that are none of those the type has."""
@@ -214,7 +222,7 @@ class _Found:
             given = asked.literal(path)
             if given not in (None, "") and given not in allowed:
                 words = f"What it has for “{path}”, {str(given)[:80]!r}, is not known here. Choose again."
-                self.add(Level.ERROR, "parameter", words)
+                self.add(FindingLevel.ERROR, "parameter", words)
 
 
 # Remains of the tool's editor that change nothing.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.imports.workflow_tool.unwrap import Node
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
 
 BY_HAND = frozenset(("manualTrigger", "start", "executeWorkflowTrigger", "errorTrigger"))
@@ -57,7 +57,7 @@ def proposed(node: Node) -> Proposed:
 
 def _foreign(node: Node, found: str) -> Finding:
     todo = "The automation's own trigger replaces it: choose a schedule, a store event or start it by hand."
-    return Finding(node.name, Level.WARNING, "foreign_trigger", f"{found} {todo}")
+    return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{found} {todo}")
 
 
 def _by_event(node: Node) -> Proposed:
@@ -79,7 +79,7 @@ def _scheduled(node: Node) -> Proposed:
         return Proposed(PlanTrigger(node.name, "schedule", schedule=wire(**schedule), place=node.place))
     found = Proposed(PlanTrigger(node.name, "schedule", schedule=wire(cadence="manual"), place=node.place))
     words = f"No cadence equals its schedule. The nearest is {nearest}; choose one when you set it up."
-    found.findings.append(Finding(node.name, Level.WARNING, "schedule_not_representable", words))
+    found.findings.append(Finding(node.name, FindingLevel.WARNING, "schedule_not_representable", words))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
 from steward.connectors.woocommerce.flow_objects import unread
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Edge, Origin, Patched, Plan, PlanStep, StepKind, Variable
+from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.model.run import Counts, Mode
 from steward.steps.base import StoreEvent
 from steward.steps.shopify_flow.kinds import ONWARD, FlowCall, FlowResult, FlowType, StepBroke
@@ -123,7 +123,7 @@ def with_reads(plan: Plan, entry: str) -> Plan:
         replace(edge, source=steps[edge.source].name, port=ONWARD) if edge.source in steps else edge
         for edge in plan.edges
     ]
-    edges += [Edge(after, ONWARD, step.name) for after, step in steps.items()]
+    edges += [PlanEdge(after, ONWARD, step.name) for after, step in steps.items()]
     return replace(plan, steps=(*steps.values(), *plan.steps), edges=tuple(edges))
 
 
@@ -135,7 +135,9 @@ def _told(step: PlanStep, variables: Iterable[Variable]) -> PlanStep:
 
 def _reading(name: str, title: str, wanted: Iterable[Variable]) -> PlanStep:
     config: JsonObject = {"variables": [_kept(one) for one in wanted]}
-    return PlanStep(name, title, StepKind.READ, "flow.object", config, Origin(READ_TASK, 1.0, needs="store"))
+    return PlanStep(
+        name, title, StepKind.READ, "flow.object", config, StepSource(READ_TASK, 1.0, needs="store")
+    )
 
 
 def _kept(one: Variable) -> JsonValue:

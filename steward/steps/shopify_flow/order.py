@@ -8,7 +8,7 @@ port with no item starts nothing, one with an item its targets once, a for-each'
 from dataclasses import dataclass
 
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Edge, Plan, PlanStep
+from steward.model.plan import Plan, PlanEdge, PlanStep
 from steward.steps.workflow.items import Item, Outputs
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.repeats import repeating
@@ -52,7 +52,7 @@ class FlowOrder:
     def __init__(self, plan: Plan, *, entry: str, given: JsonObject | None = None) -> None:
         """`given` are the names the trigger itself hands on."""
         self._steps = {step.name: step for step in plan.steps}
-        self._after: dict[str, list[Edge]] = {}
+        self._after: dict[str, list[PlanEdge]] = {}
         for edge in plan.edges:
             if edge.target in self._steps:
                 self._after.setdefault(edge.source, []).append(edge)

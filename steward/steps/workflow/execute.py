@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import OnError, Origin, Plan, PlanStep, StepKind
+from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
 from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, WORDS
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -151,14 +151,14 @@ def refuse_odd_choices(kind: StepType, call: Call) -> None:
                 raise ItemFailed(f"“{path}” came to {str(chosen)[:80]!r}, which this step does not have.")
 
 
-def origin_of(step: PlanStep) -> Origin:
+def origin_of(step: PlanStep) -> StepSource:
     """Where an imported step came from."""
     if step.origin is None:
         raise ValueError(f"{step.name} is not an imported step")
     return step.origin
 
 
-def _failed(origin: Origin, inputs: Sequence[Items], failure: Exception) -> Done:
+def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> Done:
     """A failure of the whole step: tolerated, its input goes on at output 0 and nothing elsewhere."""
     if not isinstance(failure, StepBroke | CodeStopped):
         failure = StepBroke(
@@ -171,7 +171,7 @@ def _failed(origin: Origin, inputs: Sequence[Items], failure: Exception) -> Done
     return Done([passed], error=failure.message, code=code)
 
 
-def _finished(execution: Execution, origin: Origin, result: Result) -> Done:
+def _finished(execution: Execution, origin: StepSource, result: Result) -> Done:
     outputs = result.outputs
     if origin.always_output and not any(outputs[:1]):
         result.outputs = outputs = [[Item({}, all_of(execution.inputs))], *outputs[1:]]

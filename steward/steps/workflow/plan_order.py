@@ -7,7 +7,7 @@ settles it here; a held one is settled later, once everything else has run (engi
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from steward.model.plan import Edge, Plan, PlanStep
+from steward.model.plan import Plan, PlanEdge, PlanStep
 from steward.steps.workflow.items import History, Items, Outputs, Ran, Source
 
 
@@ -41,7 +41,7 @@ class Order:
         self.history: History = {}
         self._steps = {step.name: step for step in plan.steps}
         self._ports = {step.name: _ports(step) for step in plan.steps}
-        self._after: dict[str, list[Edge]] = {}
+        self._after: dict[str, list[PlanEdge]] = {}
         self._connected: dict[str, set[int]] = {}
         for edge in plan.edges:
             if edge.target in self._steps:
@@ -106,7 +106,7 @@ class Order:
 
     def _send_on(self, name: str, run: int, outputs: Outputs) -> None:
         ports = self._ports[name]
-        arrived: list[tuple[Edge, int]] = []
+        arrived: list[tuple[PlanEdge, int]] = []
         for edge in self._after.get(name, ()):
             output = ports.index(edge.port) if edge.port in ports else -1
             if 0 <= output < len(outputs) and outputs[output]:
@@ -120,7 +120,7 @@ class Order:
         ready.sort(key=lambda one: _height(one.step))  # the topmost, then leftmost, runs first
         self._stack.extend(reversed(ready))
 
-    def _arrive(self, edge: Edge, items: Items, source: Source) -> _Arriving | None:
+    def _arrive(self, edge: PlanEdge, items: Items, source: Source) -> _Arriving | None:
         """The step's arrival when it can run now; None while it waits for other inputs."""
         step = self._steps[edge.target]
         if _inputs(step) <= 1:

@@ -6,7 +6,7 @@ import pytest
 
 from steward.imports.store_flow.liquid_paths import TooMuch, paths_of
 from steward.imports.store_flow.read import read_value
-from steward.model.finding import Level
+from steward.model.finding import FindingLevel
 from steward.model.plan import Plan
 from tests.imports.store_flow.flows import (
     FLOW,
@@ -98,7 +98,7 @@ def test_a_field_whose_name_is_worked_out_is_told() -> None:
 
 def errors(value: Any) -> list[Any]:
     """Findings that keep a flow from running."""
-    return [one for one in read_value(value).findings if one.level is Level.ERROR]
+    return [one for one in read_value(value).findings if one.level is FindingLevel.ERROR]
 
 
 def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -135,7 +135,7 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
     ]
     assert "tier: metafield(" in order.query
     said = [(one.level, one.code) for one in whole.findings if "order.lineItems" in one.message]
-    assert said == [(Level.WARNING, "parameter")]
+    assert said == [(FindingLevel.WARNING, "parameter")]
 
 
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
@@ -239,7 +239,9 @@ def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
 def warned(value: Any, words: str) -> list[str | None]:
     """Steps a warning is about."""
     return [
-        one.step for one in read_value(value).findings if one.level is Level.WARNING and words in one.message
+        one.step
+        for one in read_value(value).findings
+        if one.level is FindingLevel.WARNING and words in one.message
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from steward.imports.content import Unreadable, content_of
 from steward.imports.store_flow.conditions import ALONE, WITH_VALUE, Unclear, paths_in, read_condition
 from steward.imports.store_flow.read import read, read_value
-from steward.model.finding import Level
+from steward.model.finding import FindingLevel
 from tests.imports.store_flow.flows import (
     FLOW,
     began,
@@ -29,7 +29,7 @@ from tests.imports.store_flow.flows import (
 BOTH = "{{ order.name }}"
 
 
-def found(value: Any, level: Level | None = None) -> list[tuple[str | None, str]]:
+def found(value: Any, level: FindingLevel | None = None) -> list[tuple[str | None, str]]:
     """(step, code) of what reading finds."""
     return [(one.step, one.code) for one in read_value(value).findings if level is None or one.level is level]
 
@@ -59,7 +59,7 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
     }[change]
     whole = read(content_of(sent))
     assert [(one.level, one.code) for one in whole.findings if one.step is None] == [
-        (Level.WARNING, "checksum_mismatch")
+        (FindingLevel.WARNING, "checksum_mismatch")
     ]
     assert [step.name for step in whole.plan.steps] == ["Send HTTP request"]
 
@@ -114,7 +114,7 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
         "runCode",
         "sendHttpRequest",
     ]
-    assert [one.code for one in whole.findings if one.level is Level.ERROR] == []
+    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == []
     assert plan.triggers[0].name == "Order created"
 
 
@@ -136,7 +136,7 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
     assert said.count((None, "parameter")) == 3
     value = flow(*steps, links=links)
     value["root"]["links"][0]["to_port_id"] = "second"
-    assert ("Check if condition is met", "parameter") in found(value, Level.ERROR)
+    assert ("Check if condition is met", "parameter") in found(value, FindingLevel.ERROR)
 
 
 def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
@@ -149,7 +149,7 @@ def test_a_circle_is_an_error() -> None:
     """imports 7: no flow of the product has one"""
     steps = [began(), http(2), http(3)]
     links = [(1, "output", 2), (2, "output", 3), (3, "output", 2)]
-    assert ("Send HTTP request", "parameter") in found(flow(*steps, links=links), Level.ERROR)
+    assert ("Send HTTP request", "parameter") in found(flow(*steps, links=links), FindingLevel.ERROR)
 
 
 def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
@@ -165,7 +165,7 @@ def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> No
         task(8, "shopify::admin::add_order_tag"),
         __metadata=1,
     )
-    errors = {step: code_ for step, code_ in found(value, Level.ERROR)}
+    errors = {step: code_ for step, code_ in found(value, FindingLevel.ERROR)}
     assert errors == {
         "Do it": "node_type",
         "Send sms message": "credential",
@@ -226,7 +226,7 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     assert _without_types(one) == _without_types(
         read_condition(json.dumps(compared("order.note", operator, "x")))
     )
-    assert found(flow(began(), condition(2, f"(order.note {operator}{value})")), Level.ERROR) == []
+    assert found(flow(began(), condition(2, f"(order.note {operator}{value})")), FindingLevel.ERROR) == []
 
 
 def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
@@ -275,7 +275,11 @@ def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: 
     """imports 7.3"""
     with pytest.raises(Unclear):
         read_condition(text)
-    said = [one for one in read_value(flow(began(), condition(2, text))).findings if one.level is Level.ERROR]
+    said = [
+        one
+        for one in read_value(flow(began(), condition(2, text))).findings
+        if one.level is FindingLevel.ERROR
+    ]
     assert [(one.step, one.code) for one in said] == [("Check if condition is met", "parameter")]
 
 
@@ -334,10 +338,10 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
         http(3, body="{{ orderRiskLevel }} {{ order.name }}"),
     ]
     whole = read_value(flow(*steps, links=[(1, "output", 2), (2, "true", 3)]))
-    assert [one for one in whole.findings if one.level is Level.ERROR] == []
+    assert [one for one in whole.findings if one.level is FindingLevel.ERROR] == []
     assert whole.plan.variables[0].paths == ("order.name", "order.riskLevel")
     assert whole.plan.steps[0].config["condition"]["path"] == "order.riskLevel"  # type: ignore[call-overload, index]
-    assert found(flow(began(), condition(2, tree)), Level.ERROR) == [
+    assert found(flow(began(), condition(2, tree)), FindingLevel.ERROR) == [
         ("Check if condition is met", "parameter")
     ]
 
@@ -349,7 +353,7 @@ def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
     """imports 8.2: however the file spells the type, its arguments as JSON or as an object"""
     added = {**patched(of, "tier", "custom", "tier"), "arguments": {"key": "tier", "namespace": "custom"}}
     value = flow(began(), http(2, body="{{ order.customer.tier.value }}"), patched_fields=[added])
-    assert (found(value, Level.ERROR) == []) is shown
+    assert (found(value, FindingLevel.ERROR) == []) is shown
 
 
 @pytest.mark.parametrize(
@@ -372,7 +376,7 @@ def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
 def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config: Any) -> None:
     """imports 8.3"""
     whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
-    errors = [one.code for one in whole.findings if one.level is Level.ERROR]
+    errors = [one.code for one in whole.findings if one.level is FindingLevel.ERROR]
     if config is None:
         assert errors == ["parameter"]
     else:
@@ -382,13 +386,15 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
     """imports 12.1"""
     most, liquid = 512 * 1024, 64 * 1024
-    assert found(flow(began(), http(2, body="x" * most)), Level.ERROR) == []
-    assert found(flow(began(), http(2, body="x" * (most + 1))), Level.ERROR) == [
+    assert found(flow(began(), http(2, body="x" * most)), FindingLevel.ERROR) == []
+    assert found(flow(began(), http(2, body="x" * (most + 1))), FindingLevel.ERROR) == [
         ("Send HTTP request", "parameter")
     ]
     at = BOTH + "x" * (liquid - len(BOTH))
-    assert found(flow(began(), http(2, body=at)), Level.ERROR) == []
-    assert found(flow(began(), http(2, body=at + "x")), Level.ERROR) == [("Send HTTP request", "parameter")]
+    assert found(flow(began(), http(2, body=at)), FindingLevel.ERROR) == []
+    assert found(flow(began(), http(2, body=at + "x")), FindingLevel.ERROR) == [
+        ("Send HTTP request", "parameter")
+    ]
 
 
 def test_ids_of_one_store_are_pointed_out() -> None:
@@ -403,7 +409,9 @@ def test_ids_of_one_store_are_pointed_out() -> None:
     said = [one.step for one in whole.findings if one.code == "store_specific_value"]
     assert said.count("Send HTTP request") == 2
     assert "Check if condition is met" in said
-    assert all(one.level is Level.WARNING for one in whole.findings if one.code == "store_specific_value")
+    assert all(
+        one.level is FindingLevel.WARNING for one in whole.findings if one.code == "store_specific_value"
+    )
 
 
 @pytest.mark.parametrize(
@@ -437,13 +445,13 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
     whole = read_value(flow(began(), http(2, url=address)))
     assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
-    assert [one.code for one in whole.findings if one.level is Level.ERROR] == ["credential"]
+    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == ["credential"]
 
 
 def test_a_signature_without_its_key_is_none() -> None:
     """imports 1, 12.2: what would be signed with nothing is not sent"""
     whole = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
-    assert [one.code for one in whole.findings if one.level is Level.ERROR] == ["credential"]
+    assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == ["credential"]
 
 
 def test_what_is_no_key_stays() -> None:
@@ -467,7 +475,7 @@ def test_an_internal_mail_is_a_message_to_the_channel_bound_to_it() -> None:
     assert step.origin is not None
     assert (step.kind, step.operation, step.origin.needs) == ("send", "teams.post", "teams")
     assert [(one.level, one.code) for one in whole.findings if one.step == step.name] == [
-        (Level.WARNING, "parameter"),
-        (Level.WARNING, "credential"),
+        (FindingLevel.WARNING, "parameter"),
+        (FindingLevel.WARNING, "credential"),
     ]
-    assert found(flow(began(), task(2, FLOW + "send_email", address="a@b.example")), Level.ERROR)
+    assert found(flow(began(), task(2, FLOW + "send_email", address="a@b.example")), FindingLevel.ERROR)

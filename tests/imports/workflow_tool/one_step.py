@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steward.imports.workflow_tool.read import read_value
-from steward.model.finding import Finding, Level
+from steward.model.finding import Finding, FindingLevel
 from steward.sandbox.pool import Children
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -43,7 +43,7 @@ def workflow_of(kind: str, version: float, parameters: Mapping[str, Any], **sett
 def errors_of(kind: str, version: float, parameters: Mapping[str, Any]) -> list[Finding]:
     """What importing the step finds that keeps it from running."""
     found = read_value(workflow_of(kind, version, parameters)).findings
-    return [one for one in found if one.level is Level.ERROR]
+    return [one for one in found if one.level is FindingLevel.ERROR]
 
 
 async def outputs_of(

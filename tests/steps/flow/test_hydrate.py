@@ -1,12 +1,12 @@
 """Where reading steps stand in a flow's plan, and what they and fetching steps read (imports 8.2)."""
 
-from steward.model.plan import Edge, Origin, Patched, Plan, PlanStep, StepKind, Variable
+from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.steps.shopify_flow.hydrate import READ_TASK, variables_of, with_reads
 
 
 def step(name: str, kind: StepKind = StepKind.DECIDE, alias: str | None = None) -> PlanStep:
     """One of a flow."""
-    return PlanStep(name, name, kind, "x", {"own": 1}, Origin("x", 1.0, alias=alias))
+    return PlanStep(name, name, kind, "x", {"own": 1}, StepSource("x", 1.0, alias=alias))
 
 
 PATCHED = (Patched("Order", "gift", "custom", "gift"),)
@@ -18,10 +18,10 @@ PLAN = Plan(
         step("End"),
     ),
     edges=(
-        Edge("Began", "out:0", "Read the draft order"),
-        Edge("Began", "out:0", "Get"),
-        Edge("Get", "out:0", "Wait"),
-        Edge("Wait", "out:0", "End"),
+        PlanEdge("Began", "out:0", "Read the draft order"),
+        PlanEdge("Began", "out:0", "Get"),
+        PlanEdge("Get", "out:0", "Wait"),
+        PlanEdge("Wait", "out:0", "End"),
     ),
     variables=(
         Variable("draftOrder", ("draftOrder.gift",), "q", PATCHED),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.model.plan import Edge, Origin, Plan, PlanStep, StepKind
+from steward.model.plan import Plan, PlanEdge, PlanStep, StepKind, StepSource
 from steward.steps.shopify_flow.order import LOOP, FlowExecution, FlowOrder
 from steward.steps.workflow.items import Item, Outputs
 
@@ -22,7 +22,9 @@ def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
         name, kind = f"s{number}", draw(st.sampled_from(sorted(PORTS)))
         place = (float(draw(st.integers(0, 2))), float(draw(st.integers(0, 2))))
         steps.append(
-            PlanStep(name, name, StepKind.DECIDE, kind, {}, Origin(kind, 1.0, ports=PORTS[kind], place=place))
+            PlanStep(
+                name, name, StepKind.DECIDE, kind, {}, StepSource(kind, 1.0, ports=PORTS[kind], place=place)
+            )
         )
         item = Item({"value": name})
         if kind == "loop":
@@ -34,9 +36,9 @@ def flows(draw: st.DrawFn) -> tuple[Plan, dict[str, Outputs]]:
         for before in range(number):
             if draw(st.integers(0, 2)) == 0:
                 port = draw(st.sampled_from(PORTS[steps[before].operation]))
-                edges.append(Edge(f"s{before}", port, name))
+                edges.append(PlanEdge(f"s{before}", port, name))
         if draw(st.integers(0, 2)) == 0 or number == 0:
-            edges.append(Edge("trigger", "out:0", name))
+            edges.append(PlanEdge("trigger", "out:0", name))
     return Plan(tuple(steps), tuple(edges)), outputs
 
 
