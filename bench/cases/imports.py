@@ -14,8 +14,8 @@ from bench.service import House, open_house
 from steward import worker
 from steward.clock import SystemClock
 from steward.imports import keep
+from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewAsk, preview
-from steward.imports.workflow_tool.read import read_value
 from steward.model import kept_plan
 from steward.model.automation import Automation
 from steward.model.json import JsonObject

@@ -9,9 +9,9 @@ from typing import Any
 
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
+from steward.imports.n8n import read as workflow_tool
 from steward.imports.report import Report
-from steward.imports.store_flow import read as store_flow
-from steward.imports.workflow_tool import read as workflow_tool
+from steward.imports.shopify_flow import read as store_flow
 from steward.model import kept_plan
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, OnError, Plan, PlanStep

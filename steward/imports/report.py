@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from steward.imports.workflow_tool import graph
+from steward.imports.n8n import graph
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 

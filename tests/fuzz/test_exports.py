@@ -10,12 +10,12 @@ from typing import Any
 
 from steward.imports.content import Unreadable, content_of
 from steward.imports.keep import needs_of, shown_plan
-from steward.imports.store_flow import read as store_flow
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
+from steward.imports.shopify_flow import read as store_flow
 from steward.model import kept_plan
 from tests.case_data import case_data
-from tests.imports.store_flow.examples import EXAMPLES
-from tests.imports.store_flow.flows import text_of
+from tests.imports.shopify_flow.examples import EXAMPLES
+from tests.imports.shopify_flow.flows import text_of
 
 ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "15")) * 10
 _ODD: list[Any] = [

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
 from steward.sandbox.pool import Children
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import Done

@@ -4,7 +4,7 @@ import time
 
 from tests.case_data import published_exports
 from tests.fuzz.test_exports import check_altered
-from tests.imports.store_flow.test_recorded import REDIRECT_OF_ARCHIVED, check_flows
+from tests.imports.shopify_flow.test_recorded import REDIRECT_OF_ARCHIVED, check_flows
 from tests.imports.survey import survey
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
 from steward.model.run import Mode, Run, RunStatus
 from tests.imports.exports import automated, chain, node
 from tests.runs.shop import HOST, Shop

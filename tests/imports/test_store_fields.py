@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from tests.fake_clock import FakeClock
 from tests.imports.exports import automated, chain, node
-from tests.imports.store_flow.standing import open_standing
+from tests.imports.shopify_flow.standing import open_standing
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -2,7 +2,7 @@
 
 from playwright.async_api import expect
 
-from tests.imports.store_flow.flows import ADMIN, FLOW, began, condition, flow, foreach, task, text_of
+from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, condition, flow, foreach, task, text_of
 from tests.web.conftest import Look
 from tests.web.test_imports import _drop
 

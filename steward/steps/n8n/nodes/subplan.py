@@ -13,7 +13,7 @@ from steward.steps.workflow.step_types import Asked, Call, Called, Problem, Resu
 class ExecuteWorkflow(StepType):
     """The workflow is in the step itself; one of the tool's own by its number is not in the file.
 
-    Its class and its connection are those of the steps inside (imports/workflow_tool/called.py); what it
+    Its class and its connection are those of the steps inside (imports/n8n/called.py); what it
     would change or send is proposed as its own. What comes back is paired as the general rule fills in; run
     for each item, with that item.
     """

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from steward.imports.content import Unreadable, content_of
-from steward.imports.store_flow.conditions import ALONE, WITH_VALUE, Unclear, paths_in, read_condition
-from steward.imports.store_flow.read import read, read_value
+from steward.imports.shopify_flow.conditions import ALONE, WITH_VALUE, Unclear, paths_in, read_condition
+from steward.imports.shopify_flow.read import read, read_value
 from steward.model.finding import FindingLevel
-from tests.imports.store_flow.flows import (
+from tests.imports.shopify_flow.flows import (
     FLOW,
     began,
     code,

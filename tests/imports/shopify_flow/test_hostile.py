@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.imports.store_flow.read import read_value
+from steward.imports.shopify_flow.read import read_value
 from steward.model.run import RunStatus
 from steward.steps.shopify_flow.hydrate import with_reads
-from tests.imports.store_flow.flows import ADMIN, began, code, condition, flow, http, task
-from tests.imports.store_flow.standing import Standing
+from tests.imports.shopify_flow.flows import ADMIN, began, code, condition, flow, http, task
+from tests.imports.shopify_flow.standing import Standing
 
 KEY = "shpat_0123456789abcdef0123456789abcdef"
 

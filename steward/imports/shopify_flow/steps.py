@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from steward.connectors.shopify.hydration import OBJECTS
-from steward.imports.store_flow.file import Task
-from steward.imports.store_flow.settings import Settings, read_settings
-from steward.imports.store_flow.tasks import camel, is_message, label_of
-from steward.imports.workflow_tool.unwrap import LONGEST_NAME, LONGEST_TITLE
+from steward.imports.n8n.unwrap import LONGEST_NAME, LONGEST_TITLE
+from steward.imports.shopify_flow.file import Task
+from steward.imports.shopify_flow.settings import Settings, read_settings
+from steward.imports.shopify_flow.tasks import camel, is_message, label_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanStep, StepKind, StepSource
 from steward.steps.shopify_flow.kinds import ONWARD, FlowAsked, FlowType

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.imports.workflow_tool.one_step import errors_of, outputs_of, workflow_of
+from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 PAGE = (
     "<h1>T</h1><p>a_b <b>c</b></p><ul><li>x<ul><li>y</li></ul></li></ul>"

@@ -11,8 +11,8 @@ from steward.connectors.shopify.topics import TOPICS as SHOPIFY
 from steward.connectors.woocommerce.topics import TOPICS as WOOCOMMERCE
 from steward.database.accounts import connections
 from tests.automations.world import connection
-from tests.imports.store_flow.examples import CODED, HIGH_VALUE, PRESALE, SCHEDULED
-from tests.imports.store_flow.flows import ADMIN, FLOW, began, code, condition, flow, http, task, text_of
+from tests.imports.shopify_flow.examples import CODED, HIGH_VALUE, PRESALE, SCHEDULED
+from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, http, task, text_of
 from tests.people import Member
 from tests.service import Service
 

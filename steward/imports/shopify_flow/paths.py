@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steward.connectors.shopify.hydration import compile_read
-from steward.imports.store_flow import conditions, liquid_paths
-from steward.imports.store_flow.liquid_paths import OF_LIST
-from steward.imports.store_flow.scope import Scopes
-from steward.imports.store_flow.settings import templates_in
-from steward.imports.store_flow.tasks import SHOP
+from steward.imports.shopify_flow import conditions, liquid_paths
+from steward.imports.shopify_flow.liquid_paths import OF_LIST
+from steward.imports.shopify_flow.scope import Scopes
+from steward.imports.shopify_flow.settings import templates_in
+from steward.imports.shopify_flow.tasks import SHOP
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Patched, PlanStep, Variable
 from steward.steps.shopify_flow import selection

@@ -23,7 +23,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.network import beside
 from tests.fakes.shopify.store import ShopifyFake
-from tests.imports.store_flow.flows import text_of
+from tests.imports.shopify_flow.flows import text_of
 from tests.runs.shop import BY_HAND, Shop, open_shop
 from tests.service import Service
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from steward.imports.store_flow.file import inner
+from steward.imports.shopify_flow.file import inner
 from steward.model.json import JsonObject, JsonValue
 
 WITH_VALUE: Final = (

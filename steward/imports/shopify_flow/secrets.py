@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from steward.imports.store_flow.file import inner
-from steward.imports.workflow_tool import secrets
+from steward.imports.n8n import secrets
+from steward.imports.shopify_flow.file import inner
 
 EMPTY = secrets.EMPTY
 # The key of a signature, written out in Liquid.

@@ -11,8 +11,8 @@ from steward.model import kept_plan
 from steward.model.change import Outcome
 from steward.model.plan import Plan
 from steward.model.run import RunStatus
-from tests.imports.store_flow.flows import ADMIN, began, condition, flow, foreach, task
-from tests.imports.store_flow.standing import Standing
+from tests.imports.shopify_flow.flows import ADMIN, began, condition, flow, foreach, task
+from tests.imports.shopify_flow.standing import Standing
 from tests.runs.shop import connect_all
 from tests.service import Service
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from steward.imports.store_flow.liquid_paths import TooMuch, paths_of
-from steward.imports.store_flow.read import read_value
+from steward.imports.shopify_flow.liquid_paths import TooMuch, paths_of
+from steward.imports.shopify_flow.read import read_value
 from steward.model.finding import FindingLevel
 from steward.model.plan import Plan
-from tests.imports.store_flow.flows import (
+from tests.imports.shopify_flow.flows import (
     FLOW,
     began,
     code,

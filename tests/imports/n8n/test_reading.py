@@ -8,7 +8,7 @@ import pytest
 
 from steward.imports.content import Unreadable
 from steward.imports.keep import shown_trigger
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
 from steward.steps.n8n.nodes.graphql import only_asks
 from tests.imports.exports import calling, chain, code, drafted, listed, node, told
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steward.imports.workflow_tool.unwrap import AI, LONGEST_TITLE, Node
+from steward.imports.n8n.unwrap import AI, LONGEST_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, PlanStep, Retry, StepKind, StepSource

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_clock import FakeClock
-from tests.imports.store_flow.standing import Standing, open_standing
+from tests.imports.shopify_flow.standing import Standing, open_standing
 
 
 @pytest.fixture

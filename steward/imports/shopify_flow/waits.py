@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from steward.imports.store_flow.scope import Scopes
+from steward.imports.shopify_flow.scope import Scopes
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanEdge, StepKind
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from steward.imports.store_flow.file import inner
-from steward.imports.workflow_tool.triggers import wire
+from steward.imports.n8n.triggers import wire
+from steward.imports.shopify_flow.file import inner
 from steward.model.json import JsonObject
 from steward.scheduling.zones import zone
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.imports.store_flow.flows import (
+from tests.imports.shopify_flow.flows import (
     ADMIN,
     FLOW,
     began,

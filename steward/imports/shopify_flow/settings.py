@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from steward.imports.store_flow import conditions
-from steward.imports.store_flow.conditions import Unclear
-from steward.imports.store_flow.file import Task, inner
-from steward.imports.store_flow.secrets import NO_KEY
-from steward.imports.store_flow.tasks import FLOW
+from steward.imports.shopify_flow import conditions
+from steward.imports.shopify_flow.conditions import Unclear
+from steward.imports.shopify_flow.file import Task, inner
+from steward.imports.shopify_flow.secrets import NO_KEY
+from steward.imports.shopify_flow.tasks import FLOW
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.execute import EXPRESSION
 from steward.steps.workflow.expressions import template

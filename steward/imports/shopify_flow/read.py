@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
-from steward.imports.store_flow import file, paths, scope, waits
-from steward.imports.store_flow.file import Flow, Task
-from steward.imports.store_flow.schedules import read_recurrence
-from steward.imports.store_flow.secrets import without_secrets
-from steward.imports.store_flow.settings import with_told
-from steward.imports.store_flow.steps import Names, port_of, step_of
-from steward.imports.store_flow.tasks import SCHEDULED, Started, label_of, started_by
-from steward.imports.workflow_tool import graph
-from steward.imports.workflow_tool.read import MOST_BOUND, Read
-from steward.imports.workflow_tool.triggers import wire
+from steward.imports.n8n import graph
+from steward.imports.n8n.read import MOST_BOUND, Read
+from steward.imports.n8n.triggers import wire
+from steward.imports.shopify_flow import file, paths, scope, waits
+from steward.imports.shopify_flow.file import Flow, Task
+from steward.imports.shopify_flow.schedules import read_recurrence
+from steward.imports.shopify_flow.secrets import without_secrets
+from steward.imports.shopify_flow.settings import with_told
+from steward.imports.shopify_flow.steps import Names, port_of, step_of
+from steward.imports.shopify_flow.tasks import SCHEDULED, Started, label_of, started_by
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger

@@ -15,7 +15,7 @@ from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.fake_clock import FakeClock
-from tests.imports.store_flow.flows import FLOW, began, flow, task, text_of
+from tests.imports.shopify_flow.flows import FLOW, began, flow, task, text_of
 from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
 
 FIELDS = {"address": "a@b.example", "subject": "{{ 'good' | upcase }} morning", "message": "One\n\n*Two*"}

@@ -6,10 +6,10 @@ import pytest
 
 from steward.connectors.shopify.topics import TOPICS
 from steward.imports.keep import shown_trigger
-from steward.imports.store_flow.read import read_value
-from steward.imports.store_flow.schedules import read_recurrence
-from steward.imports.store_flow.tasks import TRIGGERS
-from tests.imports.store_flow.flows import FLOW, began, condition, flow, http
+from steward.imports.shopify_flow.read import read_value
+from steward.imports.shopify_flow.schedules import read_recurrence
+from steward.imports.shopify_flow.tasks import TRIGGERS
+from tests.imports.shopify_flow.flows import FLOW, began, condition, flow, http
 
 NEW_YORK = "DTSTART;TZID=America/New_York:20260105T083000"  # a Monday
 

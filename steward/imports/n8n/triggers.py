@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.imports.workflow_tool.unwrap import Node
+from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
 

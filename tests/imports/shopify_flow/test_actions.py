@@ -15,8 +15,8 @@ from steward.steps.shopify_flow.types import FLOW_TYPES
 from tests.connectors.shopify.each import OPERATIONS
 from tests.fakes.shopify.goods import Row
 from tests.fakes.shopify.store import ShopifyFake
-from tests.imports.store_flow.flows import ADMIN, began, flow, task
-from tests.imports.store_flow.standing import Standing
+from tests.imports.shopify_flow.flows import ADMIN, began, flow, task
+from tests.imports.shopify_flow.standing import Standing
 
 REQUEST = ADMIN + "admin_api_operation"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
-from steward.imports.workflow_tool import graph, steps, triggers, unwrap
-from steward.imports.workflow_tool.called import with_called
-from steward.imports.workflow_tool.secrets import without_secrets
-from steward.imports.workflow_tool.unwrap import Node, Workflow
+from steward.imports.n8n import graph, steps, triggers, unwrap
+from steward.imports.n8n.called import with_called
+from steward.imports.n8n.secrets import without_secrets
+from steward.imports.n8n.unwrap import Node, Workflow
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.imports.workflow_tool.read import read_value
+from steward.imports.n8n.read import read_value
 from steward.model.finding import Finding, FindingLevel
 from steward.sandbox.pool import Children
 from steward.steps.n8n.nodes import BY_TYPE

@@ -11,8 +11,8 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import TERMINAL, Run, RunStatus
 from tests.crash.killing import ROUNDS, Killed, Killer, bury, watching
-from tests.imports.store_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
-from tests.imports.store_flow.standing import Standing
+from tests.imports.shopify_flow.flows import ADMIN, FLOW, began, code, condition, flow, foreach, http, task
+from tests.imports.shopify_flow.standing import Standing
 
 SCRIPT = "export default function main(input) { return { big: input.order.lineItems.length > 2 }; }"
 
