@@ -103,7 +103,7 @@ async def _wait(applying: Applying, seconds: float) -> None:
 async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     """Those whose object still is as it was when shown; the others are settled without a call."""
     operation = applying.operation(pieces[0].part)
-    is_blind = operation.recovery_of(pieces[0].part) is Recovery.BLIND
+    is_blind = operation.recovery_of(pieces[0].part) is Recovery.AT_MOST_ONCE
     if is_blind or operation.guard == "compare_and_swap":
         return pieces
     ctx, lease = applying.ctx, applying.lease

@@ -116,7 +116,7 @@ class Applying:
         """Whether the part sets a value of a store's object that can be put back, so that the order among
         objects does not matter. Messages, rows of a sheet and what cannot be undone are sent in turn."""
         operation = self.operation(part)
-        is_blind = operation.recovery_of(part) is Recovery.BLIND
+        is_blind = operation.recovery_of(part) is Recovery.AT_MOST_ONCE
         return self.connections[part.integration_id].is_store and operation.reversible and not is_blind
 
 
@@ -154,7 +154,7 @@ def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
     rules = applying.ctx.rules
     recovery = applying.operation(piece.part).recovery_of(piece.part)
     deadline = int((SEND_WITHIN + rules.write_timeout).total_seconds() * 1000)
-    quiet = 0 if recovery is Recovery.KEYED else int(rules.settle_quiet.total_seconds() * 1000)
+    quiet = 0 if recovery is Recovery.IDEMPOTENT else int(rules.settle_quiet.total_seconds() * 1000)
     return Intent(
         key=piece.key,
         change=piece.change.id,

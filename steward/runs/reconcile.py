@@ -110,7 +110,7 @@ def _needs(effect: Effect) -> bool:
     """Open, and something can still be found out: a blind write known as unknown stays so."""
     if effect.state not in OPEN:
         return False
-    return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.BLIND)
+    return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
 
 
 async def _repeated(ctx: WorkerContext, lease: Lease, ledger: Opened, effect: Effect) -> list[Verdict]:
@@ -121,7 +121,7 @@ async def _repeated(ctx: WorkerContext, lease: Lease, ledger: Opened, effect: Ef
     """
     now = ledger.now
     connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
-    if effect.recovery is not Recovery.KEYED or now - effect.intent_at >= KEY_TRUSTED:
+    if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= KEY_TRUSTED:
         return []
     if connection is None or connection.state is not ConnectionState.CONNECTED:
         return []
@@ -190,7 +190,7 @@ async def _read_together(
 
 async def _find_out(ctx: WorkerContext, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
     now = ledger.now
-    if effect.recovery is Recovery.BLIND:
+    if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
     if connection is None or connection.state is not ConnectionState.CONNECTED:

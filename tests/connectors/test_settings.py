@@ -146,7 +146,7 @@ def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside)
     """connectors 1 rule 3, 11.1 Load rule"""
     assert len(ALL) == len(world.connectors)
     classes = {name: op.recovery for each in world.connectors.values() for name, op in each.changes.items()}
-    assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.BLIND
+    assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.AT_MOST_ONCE
     assert classes["order.add_note"] is Recovery.MARKED
     own = world.connectors["woocommerce"].changes
     others = {op.recovery for name, op in own.items() if name != "order.add_note"}

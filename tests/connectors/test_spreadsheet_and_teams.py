@@ -119,7 +119,7 @@ async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -
     """engine 11.3 blind: at most once"""
     [proposal] = sheet.plan("sheet.append_rows", AppendRows("Prices", (("a",),))).proposals
     [part] = proposal.parts
-    assert APPEND.recovery_of(part) is Recovery.BLIND
+    assert APPEND.recovery_of(part) is Recovery.AT_MOST_ONCE
     world.world.state.faults.make({"method": "POST", "path": "/sheets/**", "kind": "drop_after"})
     [outcome] = await sheet.send([part])
     assert outcome.state is UNKNOWN

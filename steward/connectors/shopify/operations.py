@@ -329,7 +329,7 @@ def variant_ref(variant: Variant) -> ObjectRef:
 
 
 SET_PRICE = PriceOperation("variant.set_price")
-SET_STOCK = StockOperation("inventory.set", recovery=Recovery.KEYED, guard=Guard.COMPARE_AND_SWAP)
+SET_STOCK = StockOperation("inventory.set", recovery=Recovery.IDEMPOTENT, guard=Guard.COMPARE_AND_SWAP)
 SET_STATUS = StatusOperation("product.set_status")
 SET_PUBLISHED = PublishedOperation("product.set_published")
 SET_TAGS = ProductTagsOperation("product.set_tags")

@@ -396,6 +396,6 @@ CANCEL_ORDER = CancelOperation("order.cancel", action=Action.CANCEL, reversible=
 CLOSE_ORDER = CloseOperation("order.close", action=Action.ARCHIVE)
 HOLD = HoldOperation("fulfillment.hold", action=Action.HOLD)
 CAPTURE = CaptureOperation("order.capture", reversible=False)
-REFUND = RefundOperation("refund.create", action=Action.CREATE, recovery=Recovery.KEYED, reversible=False)
+REFUND = RefundOperation("refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False)
 SET_METAFIELD = MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
 MAKE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)

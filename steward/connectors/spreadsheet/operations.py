@@ -52,7 +52,7 @@ class Appending(Sheet[AppendRows]):
 
     def recovery_of(self, part: Part) -> Recovery:
         """Marked with a key column, else blind (connectors 6)."""
-        return Recovery.BLIND if part.arguments["key_column"] is None else Recovery.MARKED
+        return Recovery.AT_MOST_ONCE if part.arguments["key_column"] is None else Recovery.MARKED
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
         """By the keys found; a blind append is never the same as anything seen."""
@@ -180,5 +180,5 @@ def _key_problem(ask: AppendRows) -> Problem | None:
     return None
 
 
-APPEND = Appending("sheet.append_rows", Recovery.BLIND)
+APPEND = Appending("sheet.append_rows", Recovery.AT_MOST_ONCE)
 WRITE = Writing("sheet.write_cells", Recovery.READABLE)

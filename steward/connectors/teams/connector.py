@@ -59,7 +59,7 @@ class Posting:
 
     name: str = "teams.post"
     action: Action = Action.SEND
-    recovery: Recovery = Recovery.BLIND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
     guard: Guard = Guard.REREAD
     reversible: bool = False
 

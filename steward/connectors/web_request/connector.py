@@ -33,7 +33,7 @@ class Sending:
 
     name: str = "http.send"
     action: Action = Action.SEND
-    recovery: Recovery = Recovery.BLIND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
     guard: Guard = Guard.REREAD
     reversible: bool = False
 

@@ -86,7 +86,7 @@ async def test_what_carries_a_key_is_asked_again_as_the_same_batch(here: Stand) 
     assert len(bodies) == 6
     assert len({str(body) for body in bodies}) == 2
     assert here.store.keys.repeated == 4
-    keyed = [effect for effect in await here.shop.ledger(run) if effect.recovery is Recovery.KEYED]
+    keyed = [effect for effect in await here.shop.ledger(run) if effect.recovery is Recovery.IDEMPOTENT]
     assert [(effect.state, effect.attempt) for effect in keyed] == [(EffectState.DONE, 1)] * 2
 
 

@@ -282,7 +282,7 @@ async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: B
 def test_every_change_says_how_it_is_recovered() -> None:
     """connectors 6, 1 rule 3"""
     changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
-    keyed = {name for name, op in changes.items() if op.recovery is Recovery.KEYED}
+    keyed = {name for name, op in changes.items() if op.recovery is Recovery.IDEMPOTENT}
     assert keyed == {"inventory.set", "refund.create"}
     assert {name for name, op in changes.items() if not op.reversible} == {
         "order.cancel",

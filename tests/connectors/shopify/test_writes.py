@@ -89,7 +89,7 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
     was_done = kind.endswith("after")
     assert len(bench.store.applied()) == was_done
 
-    if bench.connector.changes[operation].recovery_of(part) is Recovery.KEYED:
+    if bench.connector.changes[operation].recovery_of(part) is Recovery.IDEMPOTENT:
         await clock.advance(timedelta(hours=19).total_seconds())
         [again] = await bench.send(batch)
         assert again.state is APPLIED, again

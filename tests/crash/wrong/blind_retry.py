@@ -13,7 +13,7 @@ _right = reconcile._find_out
 
 
 async def _find_out(ctx: Any, org: Any, ledger: Any, effect: Effect) -> Verdict:
-    if effect.recovery is Recovery.BLIND:
+    if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.NOT_SENT)
     return await _right(ctx, org, ledger, effect)
 
