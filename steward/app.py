@@ -28,7 +28,7 @@ from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import Intake
 from steward.outbound.client import Outbound
-from steward.outbound.wire import Wire
+from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
 from steward.runs.retention import RetentionRules
 from steward.runs.worker_context import RunRules, WorkerContext
@@ -149,7 +149,7 @@ def _children(settings: Settings) -> Children:
 
 def _outbound(settings: Settings, clock: Clock, log: Log, transport: Any) -> Outbound:
     hosts = frozenset(settings.allow_private_hosts)
-    return Outbound(Wire(clock, log.register, log, private_hosts=hosts, transport=transport))
+    return Outbound(HttpTransport(clock, log.register, log, private_hosts=hosts, transport=transport))
 
 
 async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[MasterKey]) -> keys.KeyRing:

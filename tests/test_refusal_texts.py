@@ -12,11 +12,13 @@ from steward.cli.command import CommandFailed, WrongUsage
 from steward.cli.serve import CannotServe
 from steward.connectors.base.settings import BadSettings
 from steward.model.refusals import Refusal
-from steward.outbound.errors import Broken, CallError, Refused, Throttled
+from steward.outbound.errors import CallError, CallRefused, Throttled, UnusableResponse
 
 ROOT = Path(steward.__file__).parent
 # What these take is a part of a sentence of their own; `Refused.sentence` makes a rule one.
-_PARTS = {each.__name__ for each in (Refused, Broken, Throttled, *Broken.__subclasses__())}
+_PARTS = {
+    each.__name__ for each in (CallRefused, UnusableResponse, Throttled, *UnusableResponse.__subclasses__())
+}
 _COLLECTIONS = {"errors", "faults", "fault", "found"}
 
 
@@ -68,7 +70,7 @@ def _collected(tree: ast.Module) -> Iterator[tuple[int, str]]:
             "steward.outbound.errors",
             "steward.connectors.base.connector",
         }:
-            coded |= {"Forbidden", "Invalid"} & {each.name for each in node.names}
+            coded |= {"MissingRight", "Invalid"} & {each.name for each in node.names}
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in RAISED:
@@ -112,6 +114,6 @@ def test_the_texts_of_refusals_begin_as_sentences() -> None:
 )
 def test_the_rule_of_a_stopped_call_can_stand_by_itself(rule: str) -> None:
     """`sentence` is what a form shows at its field."""
-    refused = Refused(rule)
+    refused = CallRefused(rule)
     assert refused.sentence == f"{rule[0].upper()}{rule[1:]}."
     assert refused.message == f"The call was stopped: {rule}."

@@ -19,13 +19,13 @@ from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
 from steward.outbound.errors import (
-    AnsweredByOther,
     BadCertificate,
     CallError,
-    Refused,
+    CallRefused,
+    PlatformUnavailable,
     Unauthorized,
-    Unavailable,
     WrongAddress,
+    WrongResponder,
 )
 from steward.scheduling import zones
 from steward.security.envelope import CannotOpen
@@ -35,7 +35,7 @@ CHECK_SECONDS = 20.0
 # Connections are looked at without being asked (connectors 10, Health).
 CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
-_SILENT = (Unavailable,)
+_SILENT = (PlatformUnavailable,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,13 @@ async def _look(
 ) -> Health:
     vault.register.add(*secrets.sealed.values())
     try:
-        http = vault.outbound.upkeep(org, integration, connector.link(secrets))
+        http = vault.outbound.management_client(org, integration, connector.link(secrets))
         async with asyncio.timeout(CHECK_SECONDS):
             return await connector.check(http, secrets)
-    except (Refused, BadSettings) as error:
+    except (CallRefused, BadSettings) as error:
         return Health(ok=False, error=WrongAddress(str(error)))
     except TimeoutError:
-        return Health(ok=False, error=Unavailable(f"No answer within {CHECK_SECONDS:.0f} s."))
+        return Health(ok=False, error=PlatformUnavailable(f"No answer within {CHECK_SECONDS:.0f} s."))
 
 
 def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
@@ -257,7 +257,7 @@ async def record_check(
         raise WrongState("This connection is disconnected. Reconnect it first.")
     if health.ok:
         state = ConnectionState.CONNECTED
-    elif isinstance(health.error, AnsweredByOther) and not lasting:
+    elif isinstance(health.error, WrongResponder) and not lasting:
         state = before.state
     elif isinstance(health.error, Unauthorized | WrongAddress):
         state = ConnectionState.NEEDS_RECONNECTING

@@ -16,7 +16,7 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotConnected, Unavailable
 from steward.outbound import errors
-from steward.outbound.turns import Urgency
+from steward.outbound.call_queue import Urgency
 from steward.security.envelope import CannotOpen
 
 CACHE_SECONDS = 300.0
@@ -83,8 +83,8 @@ class DestinationReader:
             return []
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.reading(
-                connection.org, connection.integration_id, link, urgency=Urgency.UPKEEP
+            http = self.vault.outbound.read_client(
+                connection.org, connection.integration_id, link, urgency=Urgency.MANAGEMENT
             )
             async with asyncio.timeout(self.cache.silent_s):
                 return await connector.destinations(http, secrets, parent)
@@ -93,7 +93,7 @@ class DestinationReader:
         except errors.Throttled as error:
             wait = max(1, ceil(error.wait_s))
             raise Unavailable(f"{connection.name} asks for a pause.", retry_after=wait) from error
-        except (errors.Unavailable, errors.Broken) as error:
+        except (errors.PlatformUnavailable, errors.UnusableResponse) as error:
             raise Unavailable(f"{connection.name}: {error.message}", retry_after=10) from error
         except (errors.CallError, BadSettings) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error

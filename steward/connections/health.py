@@ -16,7 +16,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.refusals import NotFound, StaleVersion, WrongState
-from steward.outbound.errors import AnsweredByOther, CallError, Unauthorized, Unavailable, WrongAddress
+from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized, WrongAddress, WrongResponder
 from steward.security.envelope import CannotOpen
 from steward.telemetry.log import Log
 
@@ -98,7 +98,7 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
     if health.ok or health.error is None or refused or now - since < SILENT_FOR:
         return health
     words = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
-    return replace(health, error=Unavailable(words))
+    return replace(health, error=PlatformUnavailable(words))
 
 
 async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
@@ -107,7 +107,7 @@ async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
     A refused key is believed after a minute, what stands in front of the account after an hour: a security
     plug-in or maintenance often passes. Raises StaleVersion.
     """
-    by_other = isinstance(error, AnsweredByOther)
+    by_other = isinstance(error, WrongResponder)
     mark, patience = (_OTHER_SINCE, OTHER_FOR) if by_other else (_DOUBTED, AGAIN)
     since = _since(was, mark) or tx.now
     if tx.now - since >= patience:

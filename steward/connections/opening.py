@@ -16,11 +16,11 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import NotConnected
 from steward.outbound import web
-from steward.outbound.errors import Refused
+from steward.outbound.call_queue import Urgency
+from steward.outbound.errors import CallRefused
 from steward.outbound.grant import WriteGrant
-from steward.outbound.turns import Urgency
-from steward.outbound.web import WebReads
-from steward.outbound.wire import StillWanted
+from steward.outbound.transport import CancelCheck
+from steward.outbound.web import WebReadClient
 from steward.security.envelope import CannotOpen
 
 
@@ -38,38 +38,38 @@ class RunAccess:
         connection: Connection,
         *,
         urgency: Urgency = Urgency.READ,
-        still_wanted: StillWanted | None = None,
+        still_wanted: CancelCheck | None = None,
     ) -> Reader:
         """A reader, which can emit nothing but reads. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.reading(
-                org, connection.integration_id, link, urgency=urgency, still_wanted=still_wanted
+            http = self.vault.outbound.read_client(
+                org, connection.integration_id, link, urgency=urgency, check_cancelled=still_wanted
             )
             return connector.reader(http, secrets)
-        except (BadSettings, Refused) as error:
+        except (BadSettings, CallRefused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
         """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
         if connection.kind == web.KIND:
-            return RequestWriter(self.vault.outbound.web_sends(grant))
+            return RequestWriter(self.vault.outbound.web_write_client(grant))
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.link(secrets)
-            http = self.vault.outbound.writing(grant, connection.integration_id, link)
+            http = self.vault.outbound.write_client(grant, connection.integration_id, link)
             return connector.writer(http, secrets)
-        except (BadSettings, Refused) as error:
+        except (BadSettings, CallRefused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
     def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
         """The plannable changes of a kind of connection."""
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].changes
 
-    def web(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
+    def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
         """Reads of addresses no connection stands for, which imported workflows name."""
-        return self.vault.outbound.web_reads(org, still_wanted=still_wanted)
+        return self.vault.outbound.web_read_client(org, check_cancelled=still_wanted)
 
     async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, Secrets]:
         """The connection as it is now: one that was disconnected since is not opened."""

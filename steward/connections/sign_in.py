@@ -21,8 +21,8 @@ from steward.model.account import Actor
 from steward.model.connection import Auth, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
-from steward.outbound.errors import Broken, CallError, Unauthorized
-from steward.outbound.link import Link, PaceRule, Timeouts
+from steward.outbound.errors import UnusableResponse, CallError, Unauthorized
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.telemetry.redact import Secret
 
 KIND = "spreadsheet"
@@ -145,8 +145,8 @@ class SignInExchange:
     async def _exchange(self, actor: Actor, code: str, verifier: str) -> tuple[Secret, str | None]:
         """The refresh token, and the account's address when it is told."""
         rules = self.rules
-        link = Link(KIND, rules.token_url, None, Timeouts(), PaceRule(), f"sign-in {actor.org}")
-        http = self.vault.outbound.upkeep(actor.org, None, link)
+        link = PlatformEndpoint(KIND, rules.token_url, None, Timeouts(), RateLimit(), f"sign-in {actor.org}")
+        http = self.vault.outbound.management_client(actor.org, None, link)
         answer = await http.post_form(
             {
                 "grant_type": "authorization_code",
@@ -162,7 +162,7 @@ class SignInExchange:
         token_response = answer.json()
         refresh = token_response.get("refresh_token") if isinstance(token_response, dict) else None
         if not isinstance(token_response, dict) or not isinstance(refresh, str) or not refresh:
-            raise Broken("the sign-in gave no lasting token")
+            raise UnusableResponse("the sign-in gave no lasting token")
         self.vault.register.add(refresh, str(token_response.get("access_token", "")))
         return Secret(refresh), _address(token_response.get("id_token"))
 

@@ -22,7 +22,7 @@ from steward.events.apart import tried
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId, RisingIds
-from steward.outbound.errors import CallError, Refused
+from steward.outbound.errors import CallError, CallRefused
 from steward.runs.worker_context import WorkerContext
 
 OVERLAP = timedelta(minutes=2)
@@ -95,9 +95,9 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
         return 0
     try:
         link = reading.connector.link(reading.secrets)
-        http = ctx.vault.outbound.reading(org, integration, link)
+        http = ctx.vault.outbound.read_client(org, integration, link)
         reader = reading.connector.reader(http, reading.secrets)
-    except (Refused, BadSettings) as error:
+    except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     if reading.row.fill is Fill.WANTED:
         await _fill(ctx, reading, reader)

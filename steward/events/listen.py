@@ -22,7 +22,7 @@ from steward.events.apart import tried
 from steward.failpoint import failpoint
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
-from steward.outbound.errors import CallError, Refused, Throttled, Unavailable
+from steward.outbound.errors import CallError, CallRefused, PlatformUnavailable, Throttled
 from steward.runs.worker_context import WorkerContext
 from steward.telemetry.redact import Secret
 
@@ -149,13 +149,15 @@ async def _subscribe(
     if connector.events is None:
         return []
     try:
-        http = vault.outbound.upkeep(connection.org, connection.integration_id, connector.link(opened))
+        http = vault.outbound.management_client(
+            connection.org, connection.integration_id, connector.link(opened)
+        )
         async with asyncio.timeout(ASK_SECONDS):
             return await connector.events.subscribe(http, opened, wanted)
-    except (Refused, BadSettings) as error:
+    except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     except TimeoutError:
-        raise Unavailable(f"No answer within {ASK_SECONDS:.0f} s.") from None
+        raise PlatformUnavailable(f"No answer within {ASK_SECONDS:.0f} s.") from None
 
 
 async def _begin(tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId) -> Look | None:
@@ -319,7 +321,7 @@ async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> boo
     integration, tries = look.connection.integration_id, look.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False
-    passing = isinstance(error, Unavailable | Throttled)
+    passing = isinstance(error, PlatformUnavailable | Throttled)
     if not passing or tries >= TRIES_TO_FAIL:
         for one in look.before.subscribed.values():
             if one.state is not Kept.MADE:

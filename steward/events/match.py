@@ -24,7 +24,7 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.run import EventRef
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
 from steward.run_queue import queue as lane
 from steward.run_queue.queue import TOO_LARGE, EventRunRequest
 from steward.runs.worker_context import WorkerContext
@@ -142,7 +142,7 @@ def _read(ctx: WorkerContext, kept: KeptEvent, store: Connection | None) -> Even
         return None
     try:
         return source.read_event(StoredEvent(kept.native, kept.body, kept.received_at))
-    except Broken:
+    except UnusableResponse:
         ctx.metrics.count("steward_events_not_run_total", why="broken")
         return None
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from steward.outbound.errors import Refused, Unavailable
+from steward.outbound.errors import CallRefused, PlatformUnavailable
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -37,7 +37,7 @@ _PORTS = {"https": 443, "http": 80}
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class UrlOrigin:
     """Scheme, host and port of a call."""
 
     scheme: str
@@ -81,61 +81,63 @@ def looks_like_address(host: str) -> bool:
     """Whether some resolver reads `host` as an address: dotted, decimal, octal, hex, in any Unicode form."""
     try:
         plain = normalized(host)
-    except Refused:
+    except CallRefused:
         return False  # no resolver reads it as anything
     if ":" in plain:
         return True
     return _NUMBER.fullmatch(plain.rpartition(".")[2]) is not None
 
 
-def origin_of(url: str, private: Collection[str]) -> Origin:
+def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
     """The origin of `url` when a call may be made there at all.
 
-    Raises Refused: user part, fragment, odd scheme, a host that is an address, and plain http or another
+    Raises CallRefused: user part, fragment, odd scheme, a host that is an address, and plain http or another
     port than 443 unless `host:port` is an exact entry of `private` (STEWARD_ALLOW_PRIVATE_HOSTS).
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise Refused("the address is not a URL") from None
+        raise CallRefused("the address is not a URL") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise Refused("only https addresses are called")
+        raise CallRefused("only https addresses are called")
     if parts.username is not None or parts.password is not None or parts.fragment:
-        raise Refused("an address carries no user part and no fragment")
-    origin = Origin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
+        raise CallRefused("an address carries no user part and no fragment")
+    origin = UrlOrigin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
     is_plain = parts.hostname.isascii()
     if is_plain and origin.entry in private:
         return origin
     if looks_like_address(origin.host):
-        raise Refused("a host is given by name, not as an address")
+        raise CallRefused("a host is given by name, not as an address")
     if not is_plain and _called_host(url) != origin.host:
-        raise Refused("the host is not a name")
+        raise CallRefused("the host is not a name")
     if origin.entry in private:
         return origin
     if not all(_LABEL.fullmatch(label) for label in origin.host.split(".")):
-        raise Refused("the host is not a name")
+        raise CallRefused("the host is not a name")
     if origin.scheme != "https" or origin.port != 443:
-        raise Refused("only https on port 443 is called")
+        raise CallRefused("only https on port 443 is called")
     return origin
 
 
-async def vetted(host: str, port: int, resolver: Resolver, private: Collection[str]) -> list[Address]:
+async def resolve_allowed(
+    host: str, port: int, resolver: Resolver, private: Collection[str]
+) -> list[Address]:
     """The addresses of `host`, resolved once, when every one of them may be called.
 
-    Raises Refused when one may not, Unavailable when the name does not resolve.
+    Raises CallRefused when one may not, PlatformUnavailable when the name does not resolve.
     """
-    origin = Origin("", host, port)
+    origin = UrlOrigin("", host, port)
     try:
         found = [ipaddress.ip_address(text) for text in await resolver.resolve(host, port)]
     except OSError:
-        raise Unavailable("The host name of the account does not resolve.") from None
+        raise PlatformUnavailable("The host name of the account does not resolve.") from None
     except ValueError:
-        raise Refused("the resolver gave something that is no address") from None
+        raise CallRefused("the resolver gave something that is no address") from None
     if not found:
-        raise Unavailable("The host name of the account does not resolve.")
+        raise PlatformUnavailable("The host name of the account does not resolve.")
     if origin.entry not in private and not all(is_allowed(address) for address in found):
-        raise Refused("the host leads to an address that is not public")
+        raise CallRefused("the host leads to an address that is not public")
     return found
 
 
@@ -148,8 +150,8 @@ def _called_host(url: str) -> str:
 
 
 def normalized(host: str) -> str:
-    """The host as resolvers get it: ASCII, lower case, without the dot at its end. Raises Refused."""
+    """The host as resolvers get it: ASCII, lower case, without the dot at its end. Raises CallRefused."""
     try:
         return host.encode("idna").decode("ascii").lower().rstrip(".")
     except UnicodeError:
-        raise Refused("the host is not a name") from None
+        raise CallRefused("the host is not a name") from None

@@ -11,27 +11,34 @@ import msgspec
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonValue
 from steward.outbound.address import origin_of
-from steward.outbound.answer import ANSWER_BYTES, Answer, Decoded
+from steward.outbound.call_queue import Urgency
 from steward.outbound.documents import Document
+from steward.outbound.endpoint import PlatformEndpoint, SecretUrl, TokenExchange
 from steward.outbound.errors import (
-    AnsweredByOther,
     BadCertificate,
-    Broken,
     CallError,
+    CallRefused,
+    CallTimedOut,
     NotSent,
     OutcomeUnknown,
-    Refused,
+    PlatformUnavailable,
     Throttled,
-    TimedOut,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
+    WrongResponder,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.link import AddressSecret, Exchanged, Link
-from steward.outbound.points import is_throttled, told_by, wait_of
-from steward.outbound.turns import Urgency
-from steward.outbound.web import WebReads, WebSends
-from steward.outbound.wire import Ask, Failed, Line, StillWanted, Wire, throttled
+from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
+from steward.outbound.response import ANSWER_BYTES, Decoded, PlatformResponse
+from steward.outbound.transport import (
+    CancelCheck,
+    HttpTransport,
+    OutboundRequest,
+    RequestFailed,
+    Target,
+    throttled,
+)
+from steward.outbound.web import WebReadClient, WebWriteClient
 from steward.telemetry.redact import Secret
 
 _AGAIN = frozenset({429, 500, 502, 503, 504})
@@ -49,63 +56,73 @@ _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class Outbound:
     """Hands out clients; made once by app.py. `jitter` gives numbers from 0 up to 1."""
 
-    def __init__(self, wire: Wire, *, jitter: Callable[[], float] = random.random) -> None:
-        self._wire = wire
+    def __init__(self, transport: HttpTransport, *, jitter: Callable[[], float] = random.random) -> None:
+        self._transport = transport
         self._jitter = jitter
 
-    def reading(
+    def read_client(
         self,
         org: OrgId,
         integration_id: IntegrationId,
-        link: Link,
+        endpoint: PlatformEndpoint,
         *,
         urgency: Urgency = Urgency.READ,
-        still_wanted: StillWanted | None = None,
-    ) -> "ReadHttp":
+        check_cancelled: CancelCheck | None = None,
+    ) -> "ReadClient":
         """A client that emits reads alone; it takes turns with the other clients of the same urgency.
 
-        `still_wanted` is awaited before each request and may raise to end the reading. Raises Refused on the
-        connection's address.
+        `check_cancelled` is awaited before each request and may raise to end the reading. Raises CallRefused
+        on the connection's address.
         """
-        line = self._wire.line(org, integration_id, link)
-        return ReadHttp(self._wire, line, self._jitter, urgency=urgency, still_wanted=still_wanted)
+        target = self._transport.target(org, integration_id, endpoint)
+        return ReadClient(
+            self._transport, target, self._jitter, urgency=urgency, check_cancelled=check_cancelled
+        )
 
-    def writing(self, grant: WriteGrant, integration_id: IntegrationId, link: Link) -> "WriteHttp":
-        """A client for the effects of `grant`. Raises Refused on the connection's address."""
-        return WriteHttp(self._wire, self._wire.line(grant.org, integration_id, link), grant)
+    def write_client(
+        self, grant: WriteGrant, integration_id: IntegrationId, endpoint: PlatformEndpoint
+    ) -> "WriteClient":
+        """A client for the effects of `grant`. Raises CallRefused on the connection's address."""
+        return WriteClient(
+            self._transport, self._transport.target(grant.org, integration_id, endpoint), grant
+        )
 
-    def upkeep(self, org: OrgId, integration_id: IntegrationId | None, link: Link) -> "UpkeepHttp":
-        """A client for checks and subscriptions; never given to a run. Raises Refused on the address."""
-        return UpkeepHttp(self._wire, self._wire.line(org, integration_id, link), self._jitter)
+    def management_client(
+        self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint
+    ) -> "ManagementClient":
+        """A client for checks and subscriptions; never given to a run. Raises CallRefused on the address."""
+        return ManagementClient(
+            self._transport, self._transport.target(org, integration_id, endpoint), self._jitter
+        )
 
-    def web_reads(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
-        """Reads of addresses that no connection stands for; `still_wanted` as in `reading`."""
-        return WebReads(self._wire, org, still_wanted=still_wanted)
+    def web_read_client(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
+        """Reads of addresses that no connection stands for; `check_cancelled` as in `reading`."""
+        return WebReadClient(self._transport, org, check_cancelled=check_cancelled)
 
-    def web_sends(self, grant: WriteGrant) -> WebSends:
+    def web_write_client(self, grant: WriteGrant) -> WebWriteClient:
         """Sends to such addresses, for the effects of `grant`."""
-        return WebSends(self._wire, grant)
+        return WebWriteClient(self._transport, grant)
 
     async def aclose(self) -> None:
         """Closes every socket."""
-        await self._wire.aclose()
+        await self._transport.aclose()
 
 
-class ReadHttp:
+class ReadClient:
     """GET and HEAD to one connection, repeated when that is safe (connectors 3, 5.5)."""
 
     def __init__(
         self,
-        wire: Wire,
-        line: Line,
+        transport: HttpTransport,
+        target: Target,
         jitter: Callable[[], float],
         *,
         urgency: Urgency,
-        still_wanted: StillWanted | None = None,
+        check_cancelled: CancelCheck | None = None,
     ) -> None:
-        self._still_wanted = still_wanted
-        self._wire = wire
-        self._line = line
+        self._check_cancelled = check_cancelled
+        self._transport = transport
+        self._target = target
         self._jitter = jitter
         self._urgency = urgency
 
@@ -116,166 +133,186 @@ class ReadHttp:
         *,
         operation: str = "read",
         headers: Mapping[str, str] | None = None,
-        most_bytes: int = ANSWER_BYTES,
+        max_bytes: int = ANSWER_BYTES,
         total_s: float | None = None,
         retry_timeouts: bool = True,
-    ) -> Answer:
-        """The answer whatever its status, but never a redirect or 429. Raises CallError.
+    ) -> PlatformResponse:
+        """The response whatever its status, but never a redirect or 429. Raises CallError.
 
         Up to 3 tries on connect failure, timeout, 429, 500, 502, 503 and 504; a named wait over 60 s is not
         waited for. `most_bytes` and `total_s` are for files, which may be larger and take longer. Without
-        `retry_timeouts` the first timeout, the account's or a proxy's, raises TimedOut: the caller then
+        `retry_timeouts` the first timeout, the account's or a proxy's, raises CallTimedOut: the caller then
         asks for less.
         """
-        ask = Ask(
-            "GET", _url(self._line, path, params), operation, headers=headers, most_bytes=most_bytes,
-            total_s=total_s or self._line.link.timeouts.read_s, proof=self._line.link.proof,
+        request = OutboundRequest(
+            "GET",
+            _url(self._target, path, params),
+            operation,
+            headers=headers,
+            max_bytes=max_bytes,
+            timeout_s=total_s or self._target.endpoint.timeouts.read_s,
+            credentials=self._target.endpoint.credentials,
             retry_timeouts=retry_timeouts,
-        )  # fmt: skip
-        return await self._read(ask)
+        )
+        return await self._read(request)
 
     async def head(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
-    ) -> Answer:
+    ) -> PlatformResponse:
         """As `get`, without a body."""
-        link, url = self._line.link, _url(self._line, path, params)
-        return await self._read(Ask("HEAD", url, operation, proof=link.proof, total_s=link.timeouts.read_s))
+        endpoint, url = self._target.endpoint, _url(self._target, path, params)
+        return await self._read(
+            OutboundRequest(
+                "HEAD", url, operation, credentials=endpoint.credentials, timeout_s=endpoint.timeouts.read_s
+            )
+        )
 
-    async def ask(self, name: str, variables: Mapping[str, JsonValue]) -> Answer:
-        """The answer to the document of that name, whatever its status, but never one that was throttled.
+    async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
+        """The response to the document of that name, whatever its status, but never one that was throttled.
 
-        Nothing that can change a store is sent: raises Refused for such a document, KeyError for an unknown
-        name. Repeated as `get`; with a new token once when an exchanged one is not taken. Raises CallError.
+        Nothing that can change a store is sent: raises CallRefused for such a document, KeyError for an
+        unknown name. Repeated as `get`; with a new token once when an exchanged one is not taken. Raises
+        CallError.
         """
-        documents = self._line.link.documents
+        documents = self._target.endpoint.documents
         if documents is None:
-            raise Refused("this account is not asked by documents")
+            raise CallRefused("this account is not asked by documents")
         document = documents.all[name]
         if not documents.only_reads(document):
-            raise Refused("a read changes nothing")
-        return await self._told(document, variables)
+            raise CallRefused("a read changes nothing")
+        return await self._execute_document(document, variables)
 
-    async def ask_made(self, recipe: object, variables: Mapping[str, JsonValue]) -> Answer:
+    async def execute_compiled(self, recipe: object, variables: Mapping[str, JsonValue]) -> PlatformResponse:
         """As `ask`, with the query the platform's own compiler makes of a recipe; never with a text.
 
-        Raises Refused for a recipe that makes none, CallError.
+        Raises CallRefused for a recipe that makes none, CallError.
         """
-        documents = self._line.link.documents
+        documents = self._target.endpoint.documents
         if documents is None:
-            raise Refused("this account is not asked by documents")
+            raise CallRefused("this account is not asked by documents")
         try:
-            document = documents.made_of(recipe)
+            document = documents.compile(recipe)
         except ValueError as error:
-            raise Refused("only fields that are there are asked for", str(error)) from None
-        return await self._told(document, variables)
+            raise CallRefused("only fields that are there are asked for", str(error)) from None
+        return await self._execute_document(document, variables)
 
-    async def _told(self, document: Document, variables: Mapping[str, JsonValue]) -> Answer:
-        ask = _asked(self._line, document, variables)
-        answer = await self._tried(ask)
-        if answer.status == 401 and isinstance(self._line.link.proof, Exchanged):
-            return await self._tried(ask)
-        return answer
+    async def _execute_document(
+        self, document: Document, variables: Mapping[str, JsonValue]
+    ) -> PlatformResponse:
+        request = _asked(self._target, document, variables)
+        response = await self._tried(request)
+        if response.status == 401 and isinstance(self._target.endpoint.credentials, TokenExchange):
+            return await self._tried(request)
+        return response
 
     async def lines(self, url: str, *, operation: str = "result") -> AsyncIterator[bytes]:
         """The lines of a large result that the platform left at an address of its own, as they come.
 
         Fetched without any secret, from hosts of the link's list alone. Raises CallError.
         """
-        host, link = urlsplit(url).hostname or "", self._line.link
-        if host != link.host and not any(
-            host == each or host.endswith("." + each) for each in link.result_hosts
+        host, endpoint = urlsplit(url).hostname or "", self._target.endpoint
+        if host != endpoint.host and not any(
+            host == each or host.endswith("." + each) for each in endpoint.result_hosts
         ):
-            raise Refused("a result is fetched from the platform's own hosts")
-        bare = self._wire.line(self._line.org, self._line.integration_id, replace(link, base=url, proof=None))
-        ask = Ask("GET", url, operation, total_s=RESULT_S)
+            raise CallRefused("a result is fetched from the platform's own hosts")
+        bare = self._transport.target(
+            self._target.org, self._target.integration_id, replace(endpoint, base_url=url, credentials=None)
+        )
+        request = OutboundRequest("GET", url, operation, timeout_s=RESULT_S)
         try:
-            async for line in self._wire.lines(bare, ask):
+            async for line in self._transport.lines(bare, request):
                 yield line
-        except Failed as failure:
+        except RequestFailed as failure:
             raise failure.cause from None
 
     async def pause(self, seconds: float) -> None:
         """Waits before asking again how far the platform is."""
-        await self._wire.clock.sleep(seconds)
+        await self._transport.clock.sleep(seconds)
 
-    async def _read(self, ask: Ask) -> Answer:
+    async def _read(self, request: OutboundRequest) -> PlatformResponse:
         for hop in range(_REDIRECTS + 1):
-            answer = await self._tried(ask)
-            if answer.status not in _MOVED:
-                return answer
-            target = answer.headers.get("location")
-            if target is None or isinstance(self._line.link.proof, AddressSecret) or hop == _REDIRECTS:
+            response = await self._tried(request)
+            if response.status not in _MOVED:
+                return response
+            target = response.headers.get("location")
+            if (
+                target is None
+                or isinstance(self._target.endpoint.credentials, SecretUrl)
+                or hop == _REDIRECTS
+            ):
                 break
-            ask = replace(ask, url=self._followed(ask.url, target))
-        raise AnsweredByOther("The address leads elsewhere. Check the address of the account.")
+            request = replace(request, url=self._followed(request.url, target))
+        raise WrongResponder("The address leads elsewhere. Check the address of the account.")
 
     def _followed(self, url: str, target: str) -> str:
         """Only to the same scheme, host and port (connectors 5.3)."""
         try:
             following = urljoin(url, target)
-            same = origin_of(following, self._wire.private) == self._line.origin
-        except (Refused, ValueError):
+            same = origin_of(following, self._transport.private_hosts) == self._target.origin
+        except (CallRefused, ValueError):
             same = False
         if not same:
-            raise AnsweredByOther("The address leads to another host. Check the address of the account.")
+            raise WrongResponder("The address leads to another host. Check the address of the account.")
         return following
 
-    async def _tried(self, asked: Ask) -> Answer:
+    async def _tried(self, asked: OutboundRequest) -> PlatformResponse:
         for attempt in range(1, len(_WAITS) + 2):
             error: CallError | None = None
-            answer: Answer | None = None
+            response: PlatformResponse | None = None
             named: float | None = None
             try:
-                ask = replace(
+                request = replace(
                     asked,
-                    tries=attempt,
+                    attempt=attempt,
                     urgency=self._urgency,
                     share=id(self),
-                    still_wanted=self._still_wanted,
+                    check_cancelled=self._check_cancelled,
                 )
-                answer = await self._wire.send(self._line, ask)
-            except Failed as failure:
+                response = await self._transport.send(self._target, request)
+            except RequestFailed as failure:
                 error = failure.cause
-                ends = isinstance(error, TimedOut) and not asked.retry_timeouts
-                if ends or isinstance(error, BadCertificate) or not isinstance(error, Unavailable):
+                ends = isinstance(error, CallTimedOut) and not asked.retry_timeouts
+                if ends or isinstance(error, BadCertificate) or not isinstance(error, PlatformUnavailable):
                     raise error from None
             else:
-                if answer.status in _GATEWAY_TIMEOUTS and not asked.retry_timeouts:
-                    raise TimedOut
-                error = self._throttled(asked, answer)
-                if error is None and answer.status not in _AGAIN:
-                    return answer
-                named = self._named(asked, answer, error)
+                if response.status in _GATEWAY_TIMEOUTS and not asked.retry_timeouts:
+                    raise CallTimedOut
+                error = self._throttled(asked, response)
+                if error is None and response.status not in _AGAIN:
+                    return response
+                named = self._named(asked, response, error)
             if attempt > len(_WAITS) or (named is not None and named > _LONGEST_WAIT):
                 break
             own = _WAITS[attempt - 1] * (0.7 + 0.6 * self._jitter())
-            await self._wire.clock.sleep(own if named is None else named)
+            await self._transport.clock.sleep(own if named is None else named)
         if error is not None:
             raise error
-        assert answer is not None
-        return answer
+        assert response is not None
+        return response
 
-    def _named(self, asked: Ask, answer: Answer, error: CallError | None) -> float | None:
+    def _named(
+        self, asked: OutboundRequest, response: PlatformResponse, error: CallError | None
+    ) -> float | None:
         """The wait the platform names, by header or by points; null when it names none."""
-        if "retry-after" in answer.headers:
-            return throttled(answer, self._wire.clock).wait_s
-        return error.wait_s if asked.points and isinstance(error, Throttled) else None
+        if "retry-after" in response.headers:
+            return throttled(response, self._transport.clock).wait_s
+        return error.wait_s if asked.max_cost and isinstance(error, Throttled) else None
 
-    def _throttled(self, asked: Ask, answer: Answer) -> Throttled | None:
+    def _throttled(self, asked: OutboundRequest, response: PlatformResponse) -> Throttled | None:
         """A pause the platform asks for, by status or, of documents, in the body (connectors 4)."""
-        if asked.points and answer.status in (200, 429):
-            body = _body(answer)
+        if asked.max_cost and response.status in (200, 429):
+            body = _body(response)
             if is_throttled(body):
-                return Throttled(wait_of(told_by(body), jitter=self._jitter()))
-        return throttled(answer, self._wire.clock) if answer.status == 429 else None
+                return Throttled(throttle_wait(reported_cost(body), jitter=self._jitter()))
+        return throttled(response, self._transport.clock) if response.status == 429 else None
 
 
-class WriteHttp:
+class WriteClient:
     """The one request of a batch, sent at most once, for effects whose intent is kept (connectors 3)."""
 
-    def __init__(self, wire: Wire, line: Line, grant: WriteGrant) -> None:
-        self._wire = wire
-        self._line = line
+    def __init__(self, transport: HttpTransport, target: Target, grant: WriteGrant) -> None:
+        self._transport = transport
+        self._target = target
         self._grant = grant
         self._used: set[str] = set()
 
@@ -289,37 +326,37 @@ class WriteHttp:
         effect_keys: Sequence[str],
         key: str,
         operation: str = "write",
-        points: float = 0.0,
-    ) -> Answer:
-        """The answer of the platform, also a refusing one. Never repeated; no redirect is followed.
+        max_cost: float = 0.0,
+    ) -> PlatformResponse:
+        """The response of the platform, also a refusing one. Never repeated; no redirect is followed.
 
         `points`: what the call costs at most, where calls are counted so.
 
         Raises NotSent when not one byte left or the platform did nothing (429), OutcomeUnknown otherwise.
         """
-        if self._line.integration_id is None:
-            raise NotSent(Refused("a write goes to a kept connection"))
+        if self._target.integration_id is None:
+            raise NotSent(CallRefused("a write goes to a kept connection"))
         try:
-            self._grant.check(effect_keys, key, connection=self._line.integration_id)
+            self._grant.check(effect_keys, key, connection=self._target.integration_id)
             if self._used & set(effect_keys):
-                raise Refused("an attempt is sent once")
+                raise CallRefused("an attempt is sent once")
             if method not in _WRITES:
-                raise Refused("a write is a POST, PUT, PATCH or DELETE")
-            ask = replace(self._ask(method, path, body, params, key, operation), points=points)
-        except Refused as refusal:
+                raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
+            request = replace(self._request(method, path, body, params, key, operation), max_cost=max_cost)
+        except CallRefused as refusal:
             raise NotSent(refusal) from None
         self._used |= set(effect_keys)
         try:
-            answer = await self._wire.send(self._line, ask)
-        except Failed as failure:
+            response = await self._transport.send(self._target, request)
+        except RequestFailed as failure:
             raise (NotSent if failure.not_sent else OutcomeUnknown)(failure.cause) from None
-        if answer.status == 429:
-            raise NotSent(throttled(answer, self._wire.clock))
-        if points and is_throttled(told := _body(answer)):
-            raise NotSent(Throttled(wait_of(told_by(told), jitter=0.5)))
-        return answer
+        if response.status == 429:
+            raise NotSent(throttled(response, self._transport.clock))
+        if max_cost and is_throttled(decoded := _body(response)):
+            raise NotSent(Throttled(throttle_wait(reported_cost(decoded), jitter=0.5)))
+        return response
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -327,51 +364,51 @@ class WriteHttp:
         params: Mapping[str, str] | None,
         key: str,
         operation: str,
-    ) -> Ask:
-        now = self._wire.clock.now()
+    ) -> OutboundRequest:
+        now = self._transport.clock.now()
         self._grant.check_time(now)
-        return Ask(
+        return OutboundRequest(
             method,
-            _url(self._line, path, params),
+            _url(self._target, path, params),
             operation,
             content=msgspec.json.encode(body),
             headers={"content-type": "application/json", "idempotency-key": key},
-            proof=self._line.link.proof,
-            total_s=self._line.link.timeouts.write_s,
-            patience_s=max((self._grant.send_by - now).total_seconds(), 0.0),
+            credentials=self._target.endpoint.credentials,
+            timeout_s=self._target.endpoint.timeouts.write_s,
+            max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0),
             write=True,
-            still_allowed=self._grant.check_time,
+            check_allowed=self._grant.check_time,
         )
 
 
-class UpkeepHttp:
+class ManagementClient:
     """Checks, sign-in and subscriptions: reads as ReadHttp, and calls that are sent once."""
 
-    def __init__(self, wire: Wire, line: Line, jitter: Callable[[], float]) -> None:
-        self._wire = wire
-        self._line = line
-        self._reads = ReadHttp(wire, line, jitter, urgency=Urgency.UPKEEP)
-        bare = replace(line, link=replace(line.link, proof=None))
-        self._bare = ReadHttp(wire, bare, jitter, urgency=Urgency.UPKEEP)
+    def __init__(self, transport: HttpTransport, target: Target, jitter: Callable[[], float]) -> None:
+        self._transport = transport
+        self._target = target
+        self._reads = ReadClient(transport, target, jitter, urgency=Urgency.MANAGEMENT)
+        bare = replace(target, endpoint=replace(target.endpoint, credentials=None))
+        self._bare = ReadClient(transport, bare, jitter, urgency=Urgency.MANAGEMENT)
 
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
-    ) -> Answer:
+    ) -> PlatformResponse:
         """As ReadHttp.get."""
         return await self._reads.get(path, params, operation=operation)
 
-    async def ask(self, name: str, variables: Mapping[str, JsonValue]) -> Answer:
+    async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
         """As ReadHttp.ask; a document that changes something of ours at the platform is sent once."""
-        documents = self._line.link.documents
+        documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
-            return await self._reads.ask(name, variables)
-        ask = _asked(self._line, documents.all[name], variables)
-        keyed = {**(ask.headers or {}), "idempotency-key": str(uuid.uuid4())}
-        return await self._once(replace(ask, headers=keyed))
+            return await self._reads.execute(name, variables)
+        request = _asked(self._target, documents.all[name], variables)
+        keyed = {**(request.headers or {}), "idempotency-key": str(uuid.uuid4())}
+        return await self._once(replace(request, headers=keyed))
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
-    ) -> Answer:
+    ) -> PlatformResponse:
         """As `get`, without the connection's secret."""
         return await self._bare.get(path, params, operation=operation)
 
@@ -384,87 +421,94 @@ class UpkeepHttp:
         params: Mapping[str, str] | None = None,
         key: str | None = None,
         operation: str = "check",
-    ) -> Answer:
+    ) -> PlatformResponse:
         """One call, never repeated; `key` goes as `Idempotency-Key`. Raises CallError."""
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
-        link = self._line.link
-        ask = Ask(
+        endpoint = self._target.endpoint
+        request = OutboundRequest(
             method,
-            _url(self._line, path, params),
+            _url(self._target, path, params),
             operation,
             content=b"" if body is None else msgspec.json.encode(body),
             headers=headers,
-            proof=link.proof,
-            total_s=link.timeouts.read_s,
+            credentials=endpoint.credentials,
+            timeout_s=endpoint.timeouts.read_s,
         )
-        return await self._once(ask)
+        return await self._once(request)
 
-    async def _once(self, ask: Ask) -> Answer:
+    async def _once(self, request: OutboundRequest) -> PlatformResponse:
         try:
-            answer = await self._wire.send(self._line, replace(ask, urgency=Urgency.UPKEEP))
-        except Failed as failure:
+            response = await self._transport.send(self._target, replace(request, urgency=Urgency.MANAGEMENT))
+        except RequestFailed as failure:
             raise failure.cause from None
-        if answer.status == 429:
-            raise throttled(answer, self._wire.clock)
-        if ask.points and is_throttled(told := _body(answer)):
-            raise Throttled(wait_of(told_by(told), jitter=0.5))
-        if answer.status in _MOVED:
+        if response.status == 429:
+            raise throttled(response, self._transport.clock)
+        if request.max_cost and is_throttled(body := _body(response)):
+            raise Throttled(throttle_wait(reported_cost(body), jitter=0.5))
+        if response.status in _MOVED:
             raise WrongAddress
-        return answer
+        return response
 
-    async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> Answer:
+    async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> PlatformResponse:
         """A form to the connection's own address, sent once; `secret` is its one field that is one.
 
         Raises CallError.
         """
         name, value = secret
-        self._wire.register.add(value.reveal())
+        self._transport.register.add(value.reveal())
         content = urlencode({**form, name: value.reveal()}).encode("ascii")
         kind = {"content-type": "application/x-www-form-urlencoded"}
-        link = self._line.link
-        ask = Ask("POST", link.base, "sign-in", content=content, headers=kind, total_s=link.timeouts.read_s)
+        endpoint = self._target.endpoint
+        request = OutboundRequest(
+            "POST",
+            endpoint.base_url,
+            "sign-in",
+            content=content,
+            headers=kind,
+            timeout_s=endpoint.timeouts.read_s,
+        )
         try:
-            return await self._wire.send(self._line, replace(ask, urgency=Urgency.UPKEEP))
-        except Failed as failure:
+            return await self._transport.send(self._target, replace(request, urgency=Urgency.MANAGEMENT))
+        except RequestFailed as failure:
             raise failure.cause from None
 
 
-def _asked(line: Line, document: Document, variables: Mapping[str, JsonValue]) -> Ask:
+def _asked(target: Target, document: Document, variables: Mapping[str, JsonValue]) -> OutboundRequest:
     """The request that sends a document with its values."""
-    link = line.link
-    assert link.documents is not None
-    return Ask(
+    endpoint = target.endpoint
+    assert endpoint.documents is not None
+    return OutboundRequest(
         "POST",
-        _url(line, link.documents.path, None),
+        _url(target, endpoint.documents.path, None),
         document.name,
         content=msgspec.json.encode({"query": document.text, "variables": variables}),
         headers={"content-type": "application/json"},
-        proof=link.proof,
-        total_s=link.timeouts.read_s,
-        points=document.points,
+        credentials=endpoint.credentials,
+        timeout_s=endpoint.timeouts.read_s,
+        max_cost=document.max_cost,
     )
 
 
-def _body(answer: Answer) -> Decoded:
+def _body(response: PlatformResponse) -> Decoded:
     try:
-        return answer.json()
-    except Broken:
+        return response.json()
+    except UnusableResponse:
         return None
 
 
-def _url(line: Line, path: str, params: Mapping[str, str] | None) -> str:
+def _url(target: Target, path: str, params: Mapping[str, str] | None) -> str:
     """The address of a call. With an address that is the secret itself there is no path to choose.
 
-    Raises Refused for a path that would leave the connection's own.
+    Raises CallRefused for a path that would leave the connection's own.
     """
-    proof = line.link.proof
-    if isinstance(proof, AddressSecret):
+    credentials = target.endpoint.credentials
+    if isinstance(credentials, SecretUrl):
         if path or params:
-            raise Refused("the address of the connection is called as it is")
-        return proof.url.reveal()
+            raise CallRefused("the address of the connection is called as it is")
+        return credentials.url.reveal()
     if not path.startswith("/") or any(mark in path for mark in ("?", "#", "\\", "//")):
-        raise Refused("a path is relative to the connection's address")
+        raise CallRefused("a path is relative to the connection's address")
     if any(segment in (".", "..") for segment in path.split("/")):
-        raise Refused("a path stays under the connection's address")
+        raise CallRefused("a path stays under the connection's address")
     query = f"?{urlencode(params)}" if params else ""
-    return f"{line.link.base.rstrip('/')}{path}{query}"
+    return f"{target.endpoint.base_url.rstrip('/')}{path}{query}"

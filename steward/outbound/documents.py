@@ -1,4 +1,6 @@
-"""GraphQL documents a connection may send: registered by name at start, and told apart by what they do.
+"""GraphQL documents a connection may send.
+
+Rregistered by name at start, and told apart by what they do.
 
 Which fields exist is the connectors' own tests' matter; here a document is only proven to read, or not.
 """
@@ -26,19 +28,19 @@ class Document:
 
     name: str
     text: str
-    points: float
-    kind: str = field(init=False)
-    roots: tuple[str, ...] = field(init=False)
+    max_cost: float
+    operation_type: str = field(init=False)
+    root_fields: tuple[str, ...] = field(init=False)
     sha256: str = field(init=False)
 
     def __post_init__(self) -> None:
         kind, roots = operation_of(self.text)
-        object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "roots", roots)
+        object.__setattr__(self, "operation_type", kind)
+        object.__setattr__(self, "root_fields", roots)
         object.__setattr__(self, "sha256", hashlib.sha256(self.text.encode("utf-8")).hexdigest())
 
 
-class Documents:
+class DocumentRegistry:
     """The documents of one platform; `reading` names root fields of mutations that only read.
 
     `compiler` makes the documents that are not constants, of a recipe of names. Raises ValueError.
@@ -49,31 +51,31 @@ class Documents:
         path: str,
         documents: Iterable[Document],
         *,
-        reading: frozenset[str],
+        read_only_mutations: frozenset[str],
         compiler: Callable[[Any], Document] | None = None,
     ) -> None:
         listed = list(documents)
         self.path = path
         self.all: Mapping[str, Document] = MappingProxyType({each.name: each for each in listed})
-        self._reading = reading
+        self._reading = read_only_mutations
         self._compiler = compiler
         if len(self.all) != len(listed):
             raise ValueError("two documents have one name")
 
-    def made_of(self, recipe: object) -> Document:
+    def compile(self, recipe: object) -> Document:
         """The document of a recipe, always a query. Raises ValueError."""
         if self._compiler is None:
             raise ValueError("documents of this platform are constants")
         document = self._compiler(recipe)
-        if document.kind != "query":
+        if document.operation_type != "query":
             raise ValueError("what is made while the service runs only reads")
         return document
 
     def only_reads(self, document: Document) -> bool:
         """Whether nothing of it can change a store (connectors 3 rule 3)."""
-        if document.kind == "mutation":
-            return set(document.roots) <= self._reading
-        return document.kind == "query"
+        if document.operation_type == "mutation":
+            return set(document.root_fields) <= self._reading
+        return document.operation_type == "query"
 
 
 def operation_of(text: str) -> tuple[str, tuple[str, ...]]:

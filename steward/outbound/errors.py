@@ -30,13 +30,13 @@ class CallError(Exception):
     """
 
     kind: ClassVar[ErrorKind]
-    words: ClassVar[str] = ""
+    default_message: ClassVar[str] = ""
 
     def __init__(
         self, message: str | None = None, *, wait_s: float | None = None, platform_text: str = ""
     ) -> None:
-        super().__init__(message or self.words)
-        self.message = message or self.words
+        super().__init__(message or self.default_message)
+        self.message = message or self.default_message
         self.wait_s = wait_s
         self.platform_text = platform_text[:PLATFORM_TEXT]
 
@@ -45,13 +45,13 @@ class Unauthorized(CallError):
     """Key unknown, wrong, expired or revoked; http instead of https."""
 
     kind = ErrorKind.UNAUTHORIZED
-    words = "The account did not accept its key. Reconnect it."
+    default_message = "The account did not accept its key. Reconnect it."
 
     def __init__(self, why: str | None = None, *, platform_text: str = "") -> None:
         super().__init__(why, platform_text=platform_text)
 
 
-class Forbidden(CallError):
+class MissingRight(CallError):
     """The key is good, the right is missing."""
 
     kind = ErrorKind.FORBIDDEN
@@ -61,11 +61,11 @@ class Forbidden(CallError):
         self.right = right
 
 
-class NotFound(CallError):
+class RemoteNotFound(CallError):
     """The object is gone."""
 
     kind = ErrorKind.NOT_FOUND
-    words = "It no longer exists."
+    default_message = "It no longer exists."
 
 
 class Invalid(CallError):
@@ -90,7 +90,7 @@ class Stale(CallError):
     """A compare-and-swap was refused: somebody changed the value meanwhile."""
 
     kind = ErrorKind.STALE
-    words = "It was changed meanwhile."
+    default_message = "It was changed meanwhile."
 
 
 class Throttled(CallError):
@@ -98,37 +98,37 @@ class Throttled(CallError):
 
     kind = ErrorKind.THROTTLED
 
-    words = "The account asks for a pause between calls."
+    default_message = "The account asks for a pause between calls."
     wait_s: float
 
     def __init__(self, wait_s: float, *, platform_text: str = "") -> None:
         super().__init__(wait_s=wait_s, platform_text=platform_text)
 
 
-class OwnQueueFull(Throttled):
+class LocalQueueFull(Throttled):
     """Other calls of the same account were still under way; the account itself asked for no pause."""
 
-    words = "Other calls to this account were still under way, so nothing was sent."
+    default_message = "Other calls to this account were still under way, so nothing was sent."
 
 
-class Unavailable(CallError):
+class PlatformUnavailable(CallError):
     """Not reachable, under maintenance, or a 5xx without our reading."""
 
     kind = ErrorKind.UNAVAILABLE
-    words = "The account cannot be reached now."
+    default_message = "The account cannot be reached now."
 
 
-class TimedOut(Unavailable):
+class CallTimedOut(PlatformUnavailable):
     """The answer, or its next bytes, did not come in time: a smaller question may be answered."""
 
-    words = "The account did not answer in time."
+    default_message = "The account did not answer in time."
 
 
 class WrongAddress(CallError):
     """Something else answers at the address; `field` is the setting to correct, when that is known."""
 
     kind = ErrorKind.WRONG_ADDRESS
-    words = "Something else answers at this address. Check the address of the account."
+    default_message = "Something else answers at this address. Check the address of the account."
 
     def __init__(
         self, message: str | None = None, *, field: str | None = None, platform_text: str = ""
@@ -137,15 +137,15 @@ class WrongAddress(CallError):
         self.field = field
 
 
-class AnsweredByOther(WrongAddress):
+class WrongResponder(WrongAddress):
     """A web page or a redirect came in the place of the account's answer; that often passes."""
 
 
-class BadCertificate(Unavailable):
+class BadCertificate(PlatformUnavailable):
     """The certificate of the account's host is not accepted, so that nothing was sent."""
 
 
-class Broken(CallError):
+class UnusableResponse(CallError):
     """The answer is not as documented, too large or too deep."""
 
     kind = ErrorKind.BROKEN
@@ -155,11 +155,11 @@ class Broken(CallError):
         self.what = what
 
 
-class TooLarge(Broken):
+class ResponseTooLarge(UnusableResponse):
     """What is there is larger than is ever fetched."""
 
 
-class Refused(CallError):
+class CallRefused(CallError):
     """Stopped by the guard before connecting; `rule` names the rule."""
 
     kind = ErrorKind.REFUSED

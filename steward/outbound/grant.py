@@ -1,4 +1,7 @@
-"""The right to write: names the committed effects of a batch; made by runs/apply.py alone (connectors 3)."""
+"""The right to write: names the committed effects of a batch.
+
+Mmade by runs/apply.py alone (connectors 3).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +9,7 @@ from datetime import datetime
 
 from steward.model.change import batch_key
 from steward.model.ids import IntegrationId, OrgId, RunId
-from steward.outbound.errors import Refused
+from steward.outbound.errors import CallRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +30,22 @@ class WriteGrant:
     send_by: datetime
 
     def check(self, effect_keys: Sequence[str], key: str, *, connection: IntegrationId) -> None:
-        """Raises Refused unless every effect is named, for this connection, under its own batch key."""
+        """Raises CallRefused unless every effect is named, for this connection, under its own batch key."""
         if not effect_keys:
-            raise Refused("a write names the effect it is for")
+            raise CallRefused("a write names the effect it is for")
         if len(set(effect_keys)) != len(effect_keys):
-            raise Refused("a write names an effect once")
+            raise CallRefused("a write names an effect once")
         for effect in effect_keys:
             if effect not in self.effects:
-                raise Refused("a write is for an effect whose intent is kept")
+                raise CallRefused("a write is for an effect whose intent is kept")
             if self.effects[effect] != connection:
-                raise Refused("a write goes to the connection of its effect")
+                raise CallRefused("a write goes to the connection of its effect")
         if key != batch_key(effect_keys):
-            raise Refused("a write carries the key of its effects")
+            raise CallRefused("a write carries the key of its effects")
 
     def check_time(self, now: datetime) -> None:
-        """Raises Refused after the lease's confirmed end, or too long after the intent."""
+        """Raises CallRefused after the lease's confirmed end, or too long after the intent."""
         if now >= self.confirmed_until():
-            raise Refused("the run's lease is not confirmed any more")
+            raise CallRefused("the run's lease is not confirmed any more")
         if now > self.send_by:
-            raise Refused("the intent is too old to be sent")
+            raise CallRefused("the intent is too old to be sent")

@@ -1,225 +1,494 @@
-"""Connects to checked addresses only and tells whether a byte left; leaves the rules to client.py."""
+"""One guarded request and its bounded response.
+
+Lleaves who may request what, and repeats, to client.py.
+"""
 
 import asyncio
+import base64
 import ssl
-from collections.abc import AsyncIterator, Collection, Iterable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TypeAlias
+from urllib.parse import urlsplit
 
-import certifi
-import httpcore
 import httpx
 
-from steward.outbound.address import Resolver, vetted
-from steward.outbound.errors import Refused
+from steward.clock import Clock
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.address import Resolver, SystemResolver, UrlOrigin, origin_of
+from steward.outbound.call_queue import Urgency
+from steward.outbound.endpoint import (
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Credentials,
+    HeaderSecret,
+    PlatformEndpoint,
+    RequestSigner,
+    SecretUrl,
+    ServiceAccount,
+    Timeouts,
+    TokenExchange,
+    UnsignedRequest,
+    UserSignIn,
+)
+from steward.outbound.errors import (
+    BadCertificate,
+    CallError,
+    CallRefused,
+    CallTimedOut,
+    PlatformUnavailable,
+    Throttled,
+    UnusableResponse,
+)
+from steward.outbound.query_cost import ReportedCost, reported_cost
+from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
+from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
+from steward.outbound.sockets import (
+    FAILURES,
+    MARK,
+    GuardedBackend,
+    GuardedTransport,
+    SendTracker,
+    certificate_problem,
+    tls_context,
+)
+from steward.outbound.tokens import TokenCache
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
 
-# What httpx and httpcore raise for a call that went wrong on its way.
-FAILURES = (httpx.TransportError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
-_BEFORE = (
-    httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
-    httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout,
-)  # fmt: skip
-MARK = "steward.sent"
+REQUEST_BYTES = 2 * 1024 * 1024
+_PROCESS_CALLS = 200
+_POOLS = 50
+_LONG_WAIT_S = 1.0
+_AGENT = "Steward/1"
 
-
-class SentMark:
-    """Whether the first byte of a request may have left (engine 11.2, reading the answer)."""
-
-    def __init__(self) -> None:
-        self.left = False
-        self.known = False
-
-    async def trace(self, name: str, info: object) -> None:
-        """Called by the connection at each of its steps."""
-        if name.endswith("send_request_headers.started"):
-            self.left = True
-
-    def not_sent(self, error: BaseException) -> bool:
-        """Whether it is certain that nothing left. Without our own connection only its errors tell."""
-        return not self.left if self.known else isinstance(error, _BEFORE)
-
-
-class _Stream(httpcore.AsyncNetworkStream):
-    """A connected stream that spends what is left of the connect time on TLS."""
-
-    def __init__(self, inner: httpcore.AsyncNetworkStream, deadline: float | None) -> None:
-        self._inner = inner
-        self._deadline = deadline
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return await self._inner.read(max_bytes, timeout)
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._inner.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,
-        server_hostname: str | None = None,
-        timeout: float | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        if self._deadline is not None:
-            timeout = max(self._deadline - asyncio.get_running_loop().time(), 0.001)
-        return await self._inner.start_tls(ssl_context, server_hostname, timeout)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
+PoolKey = tuple[OrgId, IntegrationId | None, UrlOrigin, bool]
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Resolves once, checks every address, connects to one of them and compares the peer (connectors 5.1)."""
+CancelCheck: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class RequestFailed(Exception):
+    """A request without a usable response, and whether it is certain that nothing of it left."""
+
+    def __init__(self, cause: CallError, *, not_sent: bool) -> None:
+        super().__init__(cause.message)
+        self.cause = cause
+        self.not_sent = not_sent
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One connection as the guard sees it."""
+
+    org: OrgId
+    integration_id: IntegrationId | None
+    endpoint: PlatformEndpoint
+    origin: UrlOrigin
+    limiter: RateLimiter
+    private_hosts: frozenset[str] = frozenset()  # what it may reach beside public addresses over https
+
+    @property
+    def pool_key(self) -> PoolKey:
+        """Whose sockets it uses: never those of another organisation, connection or guard."""
+        return self.org, self.integration_id, self.origin, bool(self.private_hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundRequest:
+    """One request before it is guarded; `operation` is the word logs use."""
+
+    method: str
+    url: str
+    operation: str
+    content: bytes = b""
+    headers: Mapping[str, str] | None = None
+    credentials: Credentials = None
+    timeout_s: float = 20.0
+    max_wait_s: float | None = None
+    write: bool = False
+    attempt: int = 1
+    check_allowed: Callable[[datetime], None] | None = None
+    # Awaited before the call waits for its turn and after a long wait: it may raise to end the reading.
+    check_cancelled: CancelCheck | None = None
+    max_cost: float = 0.0
+    max_bytes: int = ANSWER_BYTES
+    retry_timeouts: bool = True
+    urgency: Urgency | None = None
+    share: Hashable = None
+
+
+class HttpTransport:
+    """The one pool_key that sends requests; made once by app.py.
+
+    `transport` replaces the sockets, for tests over an application in process: every rule but those on
+    resolved addresses still holds.
+    """
 
     def __init__(
         self,
-        resolver: Resolver,
-        private: Collection[str],
-        inner: httpcore.AsyncNetworkBackend | None = None,
+        clock: Clock,
+        register: Register,
+        log: Log,
+        *,
+        private_hosts: Collection[str] = (),
+        resolver: Resolver | None = None,
+        tls: ssl.SSLContext | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._resolver = resolver
-        self._private = private
-        self._inner = inner or httpcore.AnyIOBackend()
+        self.clock = clock
+        self.register = register
+        self.private_hosts = frozenset(private_hosts)
+        self._log = log
+        self._resolver = resolver or SystemResolver()
+        # With a transport given no socket is opened, and to read the authorities takes a while.
+        self._tls = tls if tls is not None or transport is not None else tls_context()
+        self._fixed_transport = transport
+        self._limiters = RateLimiters(clock)
+        self._tokens = TokenCache(clock, register)
+        self._process_slots = asyncio.Semaphore(_PROCESS_CALLS)
+        self._pools: OrderedDict[PoolKey, GuardedTransport] = OrderedDict()
+        self._busy: dict[PoolKey, int] = {}
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """A stream to a checked address of `host`. Raises Refused, Unavailable, httpcore's errors."""
-        now = asyncio.get_running_loop().time
-        deadline = None if timeout is None else now() + timeout
+    def target(self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint) -> Target:
+        """A connection's line; its secrets are entered in the register. Raises CallRefused on its address."""
+        self.register.add(*_secrets(endpoint.credentials))
+        private_hosts = frozenset() if endpoint.public_only else self.private_hosts
+        origin = origin_of(endpoint.base_url, private_hosts)
+        return Target(
+            org,
+            integration_id,
+            endpoint,
+            origin,
+            self._limiters.get(endpoint.rate_limit_key, endpoint.rate_limit),
+            private_hosts,
+        )
+
+    async def send(self, target: Target, request: OutboundRequest) -> PlatformResponse:
+        """One request over `line`, paced, never repeated. Raises Failed."""
+        await self._enter(target, request)
+        started_at = self.clock.monotonic()
+        status = 0
+        size = 0
+        wait: float | None = None
+        cost: ReportedCost | None = None
         try:
-            async with asyncio.timeout_at(deadline):
-                addresses = await vetted(host, port, self._resolver, self._private)
-        except TimeoutError:
-            raise httpcore.ConnectTimeout from None
-        failure: Exception = httpcore.ConnectError()
-        for address in addresses[:4]:
-            left = None if deadline is None else deadline - now()
-            if left is not None and left <= 0:
-                raise httpcore.ConnectTimeout
-            try:
-                stream = await self._inner.connect_tcp(
-                    str(address), port, left, local_address, socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-                continue
-            peer = stream.get_extra_info("server_addr")
-            if peer is None or str(peer[0]).partition("%")[0] != str(address).partition("%")[0]:
-                await stream.aclose()
-                raise Refused("the connection led to another address than the one checked")
-            return _Stream(stream, deadline)
-        raise failure
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Never: raises Refused."""
-        raise Refused("local sockets are not called")
-
-    async def sleep(self, seconds: float) -> None:
-        """Used by connection retries only, and those are off."""
-        raise Refused("a connection is never tried again by itself")
-
-
-class _Incoming(httpx.AsyncByteStream):
-    def __init__(self, inner: AsyncIterator[bytes], close: Any) -> None:
-        self._inner = inner
-        self._close = close
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._inner:
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._close()
-
-
-class GuardedTransport(httpx.AsyncBaseTransport):
-    """One connection's own pool: 4 sockets, HTTP/1.1, no retries, no proxy, nothing from the environment."""
-
-    def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, sockets: int = 4) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=sockets,
-            max_keepalive_connections=sockets,
-            keepalive_expiry=15.0,
-            http1=True,
-            http2=False,
-            retries=0,
-            network_backend=backend,
-        )
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends one request. Raises Refused, Unavailable and httpcore's errors."""
-        mark = request.extensions.get(MARK)
-        extensions: dict[str, Any] = {"timeout": request.extensions.get("timeout", {})}
-        if isinstance(mark, SentMark):
-            mark.known = True
-            extensions["trace"] = mark.trace
-        answer = await self._pool.handle_async_request(
-            httpcore.Request(
-                method=request.method,
-                url=httpcore.URL(
-                    scheme=request.url.raw_scheme,
-                    host=request.url.raw_host,
-                    port=request.url.port,
-                    target=request.url.raw_path,
-                ),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=extensions,
+            async with self._process_slots:
+                started_at = self.clock.monotonic()  # what was waited here is not the account's doing
+                headers = await self._authenticated_headers(target, request)
+                if request.check_allowed is not None:
+                    self._allowed(request.check_allowed)
+                response = await self._exchange(target, request, headers)
+            status, size = response.status, len(response.body)
+            wait = retry_after(response.headers.get("retry-after"), self.clock.now())
+            cost = _cost_of(response) if request.max_cost else None
+            if status == 401 and isinstance(request.credentials, TokenExchange):
+                self._tokens.forget(request.credentials)
+            return response
+        finally:
+            seconds = self.clock.monotonic() - started_at
+            failed = status == 0 or status >= 500
+            limited = wait if status in (429, 503) else None
+            target.limiter.leave(
+                write=request.write,
+                seconds=seconds,
+                failed=failed,
+                retry_after=limited,
+                points=request.max_cost,
+                told=cost,
+                urgency=request.urgency,
             )
+            self._log.info(
+                "call",
+                org=target.org,
+                integration=target.integration_id,
+                connector=target.endpoint.connector,
+                operation=request.operation,
+                host=target.endpoint.host,
+                status=status,
+                bytes=size,
+                seconds=round(seconds, 3),
+                attempt=request.attempt,
+            )
+
+    async def _enter(self, target: Target, request: OutboundRequest) -> None:
+        """Waits for the call's turn while it is wanted. Raises Failed, and what `check_cancelled` raises."""
+        queued_at = self.clock.monotonic()
+        if request.check_cancelled is not None:
+            await request.check_cancelled()
+        try:
+            self._check(target, request)
+            await target.limiter.enter(
+                write=request.write,
+                patience=request.max_wait_s,
+                points=request.max_cost,
+                urgency=request.urgency,
+                share=request.share,
+            )
+        except CallError as error:
+            raise RequestFailed(error, not_sent=True) from None
+        if request.check_cancelled is None or self.clock.monotonic() - queued_at <= _LONG_WAIT_S:
+            return
+        try:
+            await request.check_cancelled()
+        except BaseException:
+            target.limiter.leave(
+                write=request.write,
+                seconds=None,
+                failed=False,
+                points=request.max_cost,
+                urgency=request.urgency,
+            )
+            raise
+
+    async def lines(self, target: Target, request: OutboundRequest) -> AsyncIterator[bytes]:
+        """The lines of a GET's body as they come, each under a cap of its own. Raises Failed.
+
+        It takes no pool_key of the pace: what it reads was paid for by the call that made it.
+        """
+        self._check(target, request)
+        left, until = LineReader(), self.clock.monotonic() + request.timeout_s
+        limits = _limits(target.endpoint.timeouts, request)
+        http_request = httpx.Request(
+            request.method, request.url, headers={"user-agent": _AGENT}, extensions=limits
         )
-        return httpx.Response(
-            answer.status,
-            headers=answer.headers,
-            stream=_Incoming(answer.aiter_stream(), answer.aclose),
-        )
+        try:
+            async with self._process_slots:
+                transport = await self._pool_of(target)
+                http_response = await transport.handle_async_request(http_request)
+                try:
+                    if http_response.status_code != 200:
+                        raise PlatformUnavailable(
+                            f"The result cannot be fetched (status {http_response.status_code})."
+                        )
+                    async for piece in _timed(
+                        http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s
+                    ):
+                        for whole in left.feed(piece):
+                            yield whole
+                        if self.clock.monotonic() > until:
+                            raise CallTimedOut("The result did not come in time.")
+                finally:
+                    await http_response.aclose()
+        except CallError as error:
+            raise RequestFailed(error, not_sent=False) from None
+        except (*FAILURES, TimeoutError, OSError) as error:
+            raise RequestFailed(CallTimedOut("The result did not come in time."), not_sent=False) from error
+        for whole in left.rest():
+            yield whole
 
     async def aclose(self) -> None:
-        """Closes every socket of the pool."""
-        await self._pool.aclose()
+        """Closes every socket."""
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._pools.clear()
+
+    def _allowed(self, check_allowed: Callable[[datetime], None]) -> None:
+        """The lease and the age of the intent once more, after waiting for a pool_key and a token."""
+        try:
+            check_allowed(self.clock.now())
+        except CallRefused as refusal:
+            raise RequestFailed(refusal, not_sent=True) from None
+
+    def _check(self, target: Target, request: OutboundRequest) -> None:
+        if origin_of(request.url, target.private_hosts) != target.origin:
+            raise CallRefused("a call goes to the host of its connection")
+        if len(request.content) > REQUEST_BYTES:
+            raise CallRefused("a request is at most 2 MiB")
+
+    async def _authenticated_headers(self, target: Target, request: OutboundRequest) -> dict[str, str]:
+        """The headers of the request; secrets are added here, after host, port and scheme were checked."""
+        headers = {"accept": "application/json", "accept-encoding": "gzip, deflate", "user-agent": _AGENT}
+        headers |= {name.lower(): value for name, value in (request.headers or {}).items()}
+        match request.credentials:
+            case Basic(user, password):
+                pair = f"{user.reveal()}:{password.reveal()}".encode()
+                headers["authorization"] = "Basic " + base64.b64encode(pair).decode("ascii")
+            case Bearer(token):
+                headers["authorization"] = f"Bearer {token.reveal()}"
+            case HeaderSecret(header, value):
+                headers[header.lower()] = value.reveal()
+            case ServiceAccount() | UserSignIn() as account:
+                headers["authorization"] = f"Bearer {await self._token(target, account)}"
+            case ClientCredentials() as app:
+                headers[app.header.lower()] = await self._token(target, app)
+            case RequestSigner(secret, sign):
+                unsigned = UnsignedRequest(request.method, request.url, headers, self.clock.now())
+                headers |= sign(secret.reveal(), unsigned)
+        return headers
+
+    async def _token(self, target: Target, account: TokenExchange) -> str:
+        async def post(url: str, content: bytes) -> PlatformResponse:
+            endpoint = replace(target.endpoint, base_url=url, credentials=None)
+            other = replace(target, endpoint=endpoint, origin=origin_of(url, target.private_hosts))
+            form = {"content-type": "application/x-www-form-urlencoded"}
+            request = OutboundRequest(
+                "POST", url, "token", content=content, headers=form, timeout_s=target.endpoint.timeouts.read_s
+            )
+            for attempt in range(1, 4):
+                try:
+                    response = await self._exchange(other, request, {"accept": "application/json", **form})
+                except RequestFailed as failure:
+                    if attempt == 3 or isinstance(failure.cause, CallRefused):
+                        raise failure.cause from None
+                else:
+                    if response.status not in (429, 500, 502, 503, 504) or attempt == 3:
+                        return response
+                await self.clock.sleep(4.0 ** (attempt - 1))
+            raise AssertionError
+
+        try:
+            return (await self._tokens.get(account, post)).reveal()
+        except CallError as error:
+            raise RequestFailed(error, not_sent=True) from None
+
+    async def _exchange(
+        self, target: Target, request: OutboundRequest, headers: Mapping[str, str]
+    ) -> PlatformResponse:
+        mark = SendTracker()
+        http_request = httpx.Request(
+            request.method,
+            httpx.URL(request.url),
+            headers=headers,
+            content=request.content or None,
+            extensions=_limits(target.endpoint.timeouts, request, mark),
+        )
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await self._answered(target, http_request, request.max_bytes)
+        except CallError as error:
+            # Before the request: refused or not resolved. After it: the response was over a cap.
+            raise RequestFailed(
+                error, not_sent=not isinstance(error, UnusableResponse) and not mark.left
+            ) from None
+        except (*FAILURES, TimeoutError, OSError) as error:
+            not_sent = mark.not_sent(error)
+            cause = _cause(error, target.endpoint.host, not_sent=not_sent)
+            raise RequestFailed(cause, not_sent=not_sent) from None
+
+    async def _answered(
+        self, target: Target, http_request: httpx.Request, max_bytes: int
+    ) -> PlatformResponse:
+        transport, pool_key = await self._pool_of(target), target.pool_key
+        self._busy[pool_key] = self._busy.get(pool_key, 0) + 1
+        try:
+            http_response = await transport.handle_async_request(http_request)
+            try:
+                return await self._read(target, http_request, http_response, max_bytes)
+            finally:
+                await http_response.aclose()
+        finally:
+            self._busy[pool_key] -= 1
+            if not self._busy[pool_key]:
+                del self._busy[pool_key]
+
+    async def _read(
+        self, target: Target, http_request: httpx.Request, http_response: httpx.Response, max_bytes: int
+    ) -> PlatformResponse:
+        size = sum(len(name) + len(value) + 4 for name, value in http_response.headers.raw)
+        if size > HEADER_BYTES:
+            raise UnusableResponse("its headers are larger than 64 KiB")
+        headers = {name.lower(): value for name, value in http_response.headers.items()}
+        body = BodyReader(headers.get("content-encoding", ""), max_bytes)
+        if http_request.method != "HEAD":
+            async for piece in _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s):
+                body.feed(piece)
+        return PlatformResponse(http_response.status_code, headers, body.whole(), self.register.clean)
+
+    async def _pool_of(self, target: Target) -> httpx.AsyncBaseTransport:
+        if self._fixed_transport is not None:
+            return self._fixed_transport
+        pool_key = target.pool_key
+        pool = self._pools.get(pool_key)
+        if pool is None:
+            backend = GuardedBackend(self._resolver, target.private_hosts)
+            pool = self._pools[pool_key] = GuardedTransport(backend, self._tls or tls_context())
+        self._pools.move_to_end(pool_key)
+        if len(self._pools) > _POOLS:
+            unused = next((each for each in self._pools if each not in self._busy and each != pool_key), None)
+            if unused is not None:
+                await self._pools.pop(unused).aclose()
+        return pool
 
 
-# Reasons by OpenSSL's number of a failed verification.
-_UNTRUSTED = {
-    9: "it is not valid yet",
-    10: "it has expired",
-    18: "it was signed by itself and not by a known authority",
-    19: "it was signed by an authority of its own that is not known",
-    20: "it was signed by an authority that is not known, or the certificates between them are missing",
-    21: "it was signed by an authority that is not known, or the certificates between them are missing",
-    62: "it belongs to another host",
-    64: "it belongs to another host",
-}
+def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None = None) -> dict[str, object]:
+    """The transport's own limits: it knows one for every read, so that for the first byte stands there.
 
-
-def certificate_problem(error: BaseException | None) -> str | None:
-    """Why a certificate was not accepted; null for any other failure."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return _UNTRUSTED.get(error.verify_code, error.verify_message[:200])
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def tls_context(authorities: str | None = None) -> ssl.SSLContext:
-    """TLS 1.2 or later, certificate and name checked; nothing from the environment.
-
-    `authorities` is a file of further certificate authorities, for tests and own networks.
+    Between the bytes of a body `_timed` counts.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_verify_locations(cafile=certifi.where())
-    if authorities is not None:
-        context.load_verify_locations(cafile=authorities)
-    return context
+    between, connect = min(times.between_bytes_s, request.timeout_s), min(times.connect_s, request.timeout_s)
+    first_byte = min(times.first_byte_s, request.timeout_s)
+    limits = {"connect": connect, "read": first_byte, "write": between, "pool": request.timeout_s}
+    return {"timeout": limits, MARK: mark or SendTracker()}
+
+
+async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """The pieces of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
+    while True:
+        try:
+            async with asyncio.timeout(seconds):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        yield piece
+
+
+def throttled(response: PlatformResponse, clock: Clock) -> Throttled:
+    """The error of a 429; without `Retry-After` the wait is 2 s."""
+    wait = retry_after(response.headers.get("retry-after"), clock.now())
+    return Throttled(2.0 if wait is None else wait, platform_text=response.quote(_text(response)))
+
+
+def _cost_of(response: PlatformResponse) -> ReportedCost | None:
+    try:
+        return reported_cost(response.json())
+    except UnusableResponse:
+        return None
+
+
+def _text(response: PlatformResponse) -> str:
+    return response.body[:2_000].decode("utf-8", "replace")
+
+
+def _cause(error: BaseException, host: str, *, not_sent: bool) -> PlatformUnavailable:
+    """Why a call did not come through. Only an response can be late, not a connection."""
+    if _is_timeout(error):
+        return PlatformUnavailable() if not_sent else CallTimedOut()
+    why = certificate_problem(error)
+    if why is not None:
+        return BadCertificate(f"The certificate of {host} was not accepted: {why}.")
+    return PlatformUnavailable()
+
+
+def _is_timeout(error: BaseException) -> bool:
+    return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
+
+
+def _secrets(credentials: Credentials) -> tuple[str, ...]:
+    match credentials:
+        case Basic(user, password):
+            return (user.reveal(), password.reveal(), f"{user.reveal()}:{password.reveal()}")
+        case Bearer(token):
+            return (token.reveal(),)
+        case HeaderSecret(_, value):
+            return (value.reveal(),)
+        case SecretUrl(url):
+            parts = urlsplit(url.reveal())
+            # Not every value of the query: some are dates and words that stand in many lines.
+            pairs = [pair.partition("=") for pair in parts.query.split("&")]
+            signed = (value for name, _, value in pairs if name == "sig")
+            return (url.reveal(), parts.path, parts.query, *signed)
+        case UserSignIn() as person:
+            return (person.refresh_token.reveal(), person.client_secret.reveal())
+        case RequestSigner(secret, _):
+            return (secret.reveal(),)
+        case ClientCredentials() as app:
+            return (app.client_secret.reveal(),)
+        case ServiceAccount() as account:
+            lines = account.private_key.reveal().split("\n")
+            return (account.private_key.reveal(), *(line for line in lines if line and "-----" not in line))
+        case _:
+            return ()

@@ -15,9 +15,9 @@ from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
 from steward.model.refusals import NotConnected
+from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
-from steward.outbound.turns import Urgency
 from steward.runs import connection_checks, ledger, rounds
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent

@@ -18,7 +18,7 @@ from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
-from steward.outbound.web import KIND, NO_CONNECTION, WebReads
+from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.runs.claim import ClaimedRun, event_of
 from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
@@ -175,7 +175,7 @@ def step_context(
     )
 
 
-def _web(ctx: WorkerContext, taken: ClaimedRun) -> WebReads:
+def _web(ctx: WorkerContext, taken: ClaimedRun) -> WebReadClient:
     return ctx.access.web(taken.run.org, still_wanted=partial(check_run_wanted, ctx, taken.lease))
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from steward.database.engine.base import Tx
 from steward.model.plan import PlanStep
 from steward.model.run import StartedBy
-from steward.outbound.errors import CallError, Throttled, Unavailable
+from steward.outbound.errors import CallError, PlatformUnavailable, Throttled
 from steward.runs.apply import MustWait
 from steward.runs.state import Walk
 from steward.runs.worker_context import Progress
@@ -28,7 +28,7 @@ async def wait_for(
     failing = timedelta(0) if since is None else await walk.read(_now) - datetime.fromisoformat(since)
     if error.wait_s is not None:
         pause, limit = timedelta(seconds=error.wait_s), WHEN_ASKED
-    elif walk.run.started_by is StartedBy.EVENT and isinstance(error, Unavailable | Throttled):
+    elif walk.run.started_by is StartedBy.EVENT and isinstance(error, PlatformUnavailable | Throttled):
         pause, limit = min(max(failing, SHORTEST), LONGEST), OF_EVENTS
     else:
         return None

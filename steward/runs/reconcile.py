@@ -23,8 +23,8 @@ from steward.model.change import Change, Part, Recovery
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 from steward.model.refusals import NotConnected
+from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, ErrorKind
-from steward.outbound.turns import Urgency
 from steward.run_queue import summaries
 from steward.runs import apply, change_outcomes, finish
 from steward.runs.worker_context import LeaseLost, WorkerContext

@@ -22,10 +22,10 @@ from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep
+from steward.outbound.call_queue import Urgency
 from steward.outbound.grant import WriteGrant
-from steward.outbound.turns import Urgency
-from steward.outbound.web import WebReads
-from steward.outbound.wire import StillWanted
+from steward.outbound.transport import CancelCheck
+from steward.outbound.web import WebReadClient
 from steward.runs.retention import RetentionRules
 from steward.runs.rounds import BatchSizes
 from steward.sandbox.pool import Children
@@ -68,7 +68,7 @@ class ConnectionAccess(Protocol):
         connection: Connection,
         *,
         urgency: Urgency = Urgency.READ,
-        still_wanted: StillWanted | None = None,
+        still_wanted: CancelCheck | None = None,
     ) -> Reader:
         """A reader, which can emit nothing but reads; WRITE for those of a write. Raises NotConnected."""
         ...
@@ -81,7 +81,7 @@ class ConnectionAccess(Protocol):
         """The plannable changes of a kind of connection."""
         ...
 
-    def web(self, org: OrgId, *, still_wanted: StillWanted | None = None) -> WebReads:
+    def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
         """Reads of addresses no connection stands for."""
         ...
 

@@ -17,7 +17,7 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode
-from steward.outbound.web import WebReads
+from steward.outbound.web import WebReadClient
 
 S = TypeVar("S")
 R = TypeVar("R", bound="JsonRecord")
@@ -201,7 +201,7 @@ class StepContext:
     accounts: Mapping[IntegrationId, AccountAccess]
     outputs: Mapping[str, JsonValue]
     memory: Memory
-    web: WebReads | None = None  # of imported workflows: addresses that are no connection
+    web: WebReadClient | None = None  # of imported workflows: addresses that are no connection
     reads: tuple[IntegrationId, ...] = ()
     automation_created_at: datetime | None = None
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of earlier steps' proposals

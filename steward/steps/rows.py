@@ -10,7 +10,7 @@ from decimal import Decimal
 from steward.connectors.base.queries import VALUES, ValuesAsk
 from steward.connectors.base.records import Cell, SheetTable
 from steward.model.json import JsonValue
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.skus import key_of
 
@@ -30,7 +30,7 @@ async def read_table(
     try:
         async for page in account.reader.read(VALUES, ValuesAsk(tab, spreadsheet_id=spreadsheet_id)):
             return page.items[0]
-    except NotFound as gone:
+    except RemoteNotFound as gone:
         if tab is not None:
             words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
             raise StepFailed("tab_missing", words) from gone

@@ -19,7 +19,7 @@ from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectR
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId, new_id
 from steward.outbound.client import Outbound
-from steward.outbound.wire import Wire
+from steward.outbound.transport import HttpTransport
 from steward.runs.checkpoint import change_wire
 from steward.scheduling.zones import use_packaged_zones
 from steward.telemetry.log import Log
@@ -109,7 +109,7 @@ def _context(outside: World, clock: FakeClock) -> Mapping[str, Any]:
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
     register = Register()
-    wire = Wire(
+    wire = HttpTransport(
         clock,
         register,
         Log(lambda line: None, clock, register),

@@ -17,7 +17,7 @@ from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
-from steward.outbound.wire import Wire
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
@@ -44,7 +44,7 @@ class Outside:
 
     def __post_init__(self) -> None:
         log = Log(self.lines.append, self.clock, self.register)
-        wire = Wire(self.clock, self.register, log, private_hosts=[HOST], transport=self.transport)
+        wire = HttpTransport(self.clock, self.register, log, private_hosts=[HOST], transport=self.transport)
         self.outbound = Outbound(wire, jitter=lambda: 0.5)
         self.connectors = build(
             Options(
@@ -102,7 +102,7 @@ class Connection:
 
     def reader(self) -> Reader:
         """A reader."""
-        http = self.outside.outbound.reading(ORG, self.number, self.connector.link(self.secrets))
+        http = self.outside.outbound.read_client(ORG, self.number, self.connector.link(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str], **changed: Any) -> Writer:
@@ -118,12 +118,12 @@ class Connection:
             "send_by": now + timedelta(seconds=5),
         }
         link = self.connector.link(self.secrets)
-        http = self.outside.outbound.writing(WriteGrant(**{**grant, **changed}), self.number, link)
+        http = self.outside.outbound.write_client(WriteGrant(**{**grant, **changed}), self.number, link)
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
         """A check, as connecting makes it."""
-        http = self.outside.outbound.upkeep(ORG, None, self.connector.link(self.secrets))
+        http = self.outside.outbound.management_client(ORG, None, self.connector.link(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from steward.outbound.answer import Answer
+from steward.outbound.response import PlatformResponse
 from tests.case_data import case_data
 
 FILES = (
@@ -35,10 +35,10 @@ def _body(response: dict[str, Any]) -> bytes:
     return str(response.get("body_text", "")).encode()
 
 
-def answer(name: str) -> Answer:
+def answer(name: str) -> PlatformResponse:
     """The answer of an exchange, as the client hands it on."""
     response = exchange(name)["response"]
-    return Answer(response["status"], response["headers"], _body(response))
+    return PlatformResponse(response["status"], response["headers"], _body(response))
 
 
 class Recorded(httpx.AsyncBaseTransport):

@@ -1,4 +1,7 @@
-"""Secrets driven through every error of every connector appear nowhere: no line, no message, no outcome."""
+"""Secrets driven through every error of every connector appear nowhere.
+
+Nno line, no message, no outcome.
+"""
 
 import asyncio
 import base64
@@ -30,8 +33,8 @@ from steward.model.change import Batch, Part, batch_key
 from steward.outbound.client import Outbound
 from steward.outbound.errors import CallError
 from steward.outbound.grant import WriteGrant
+from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
-from steward.outbound.wire import Wire
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.connectors.outside import ORG, RUN, Connection, Outside
@@ -74,7 +77,7 @@ async def told(connection: Connection, world: Outside) -> list[str]:
         except CallError as error:
             said += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
     said.append(repr(await connection.check()))
-    http = world.outbound.reading(ORG, connection.number, connection.connector.link(connection.secrets))
+    http = world.outbound.read_client(ORG, connection.number, connection.connector.link(connection.secrets))
     try:
         said.append(repr(await connection.connector.destinations(http, connection.secrets, None)))
     except CallError as error:
@@ -155,18 +158,18 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
     canary, lines = "canary-0123456789abcdef", list[str]()
     register = Register()
     log = Log(lines.append, clock, register)
-    outbound = Outbound(Wire(clock, register, log, transport=echoing(status)), jitter=lambda: 0.5)
+    outbound = Outbound(HttpTransport(clock, register, log, transport=echoing(status)), jitter=lambda: 0.5)
     later = clock.now() + timedelta(seconds=5)
     grant = WriteGrant(ORG, RUN, 1, "0" * 64, {"mine": NO_CONNECTION}, lambda: later, later)
     url, headers = f"https://api.example/?key={canary}", {"authorization": f"Bearer {canary}"}
     ask = SendRequest("POST", url, headers, canary.encode())
     [planned] = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION).proposals
-    writer = RequestWriter(outbound.web_sends(grant))
+    writer = RequestWriter(outbound.web_write_client(grant))
     said = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
 
     async def read() -> str:
         try:
-            return str((await outbound.web_reads(ORG).read("GET", url, headers)).status)
+            return str((await outbound.web_read_client(ORG).read("GET", url, headers)).status)
         except CallError as error:
             return f"{error!r} {error.message} {error.platform_text}"
 

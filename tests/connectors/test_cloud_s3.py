@@ -12,8 +12,15 @@ from steward.connectors.base.settings import BadSettings
 from steward.connectors.cloud_s3.answers import listed
 from steward.connectors.cloud_s3.connector import FILE_BYTES
 from steward.connectors.cloud_s3.signing import canonical_query, signed_headers
-from steward.outbound.answer import Answer
-from steward.outbound.errors import Broken, Forbidden, NotFound, Stale, Unauthorized, WrongAddress
+from steward.outbound.errors import (
+    MissingRight,
+    RemoteNotFound,
+    Stale,
+    Unauthorized,
+    UnusableResponse,
+    WrongAddress,
+)
+from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 from tests.connectors.outside import Connection, Outside
 
@@ -76,7 +83,7 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
     store.put("supplier", "large.csv", b"x" * FILE_BYTES)
     assert (await bucket.all(FILE, FileAsk("large.csv")))[0].body == b"x" * FILE_BYTES
     store.put("supplier", "larger.csv", b"x" * (FILE_BYTES + 1))
-    with pytest.raises(Broken, match="20 MiB"):
+    with pytest.raises(UnusableResponse, match="20 MiB"):
         await bucket.all(FILE, FileAsk("larger.csv"))
     assert world.written() == []
 
@@ -84,7 +91,7 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
 @pytest.mark.parametrize("name", ["", "../a", "a//b", "a/./b", "x" * 1025, "missing.csv"])
 async def test_a_name_that_leads_outside_is_no_file(bucket: Connection, name: str) -> None:
     """connectors 7.5: names outside the prefix refused"""
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bucket.all(FILE, FileAsk(name))
 
 
@@ -122,7 +129,7 @@ async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, 
     assert region in told.message
     faults = world.world.state.faults
     faults.make({"method": "GET", "path": "/s3/**", "kind": "status", "status": 403, "count": 1})
-    assert isinstance((await bucket.check()).error, Forbidden)
+    assert isinstance((await bucket.check()).error, MissingRight)
     assert not any("wJalr" in line or SECRET in line for line in world.lines)
 
 
@@ -140,8 +147,8 @@ def hostile() -> Iterator[bytes]:
 @pytest.mark.parametrize("body", list(hostile()))
 def test_a_hostile_list_is_broken(body: bytes) -> None:
     """connectors 11.1, Hostile answers"""
-    with pytest.raises(Broken):
-        listed(Answer(200, {}, body))
+    with pytest.raises(UnusableResponse):
+        listed(PlatformResponse(200, {}, body))
 
 
 def test_settings_say_which_field_is_wrong(world: Outside) -> None:
@@ -176,5 +183,5 @@ def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket
     """connectors 7.5: path-style and virtual-host style"""
     given = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
     connection = world.connection("cloud_s3", given)
-    assert connection.connector.link(connection.secrets).base == url
+    assert connection.connector.link(connection.secrets).base_url == url
     assert isinstance(connection.secrets.sealed["secret_access_key"], Secret)

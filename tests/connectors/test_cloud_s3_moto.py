@@ -18,8 +18,8 @@ from steward.connectors.base.settings import Secrets
 from steward.connectors.cloud_s3.connector import CloudS3
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import Forbidden, NotFound, Stale, Unauthorized
-from steward.outbound.wire import Wire
+from steward.outbound.errors import MissingRight, RemoteNotFound, Stale, Unauthorized
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.processes.running import eventually
@@ -65,21 +65,23 @@ class Storage:
         }
         settings = connector.settings(dict(given))
         clock, register = SystemClock(), Register()
-        wire = Wire(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
+        wire = HttpTransport(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
         return connector, Secrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
 
     async def check(self, **changed: str) -> Health:
         """A check, as connecting makes it."""
         connector, secrets, outbound = self.opened(**changed)
         try:
-            return await connector.check(outbound.upkeep(OrgId(1), None, connector.link(secrets)), secrets)
+            return await connector.check(
+                outbound.management_client(OrgId(1), None, connector.link(secrets)), secrets
+            )
         finally:
             await outbound.aclose()
 
     async def all(self, op: Any, ask: Any, **changed: str) -> list[Any]:
         """Every item of a read."""
         connector, secrets, outbound = self.opened(**changed)
-        http = outbound.reading(OrgId(1), IntegrationId(7), connector.link(secrets))
+        http = outbound.read_client(OrgId(1), IntegrationId(7), connector.link(secrets))
         try:
             pages = connector.reader(http, secrets).read(op, ask)
             return [item async for page in pages for item in page.items]
@@ -167,7 +169,7 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
         assert (same.body, same.file) == (None, read.file)
     await storage.put({f"feed/many/{number:04}.csv": b"x" for number in range(1010)})
     assert len(await storage.all(FILES, FilesAsk(below="many/"))) == 1010
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await storage.all(FILE, FileAsk("missing.csv"))
 
 
@@ -176,19 +178,19 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
     cases: list[tuple[dict[str, str], type[Exception]]] = [
         ({"access_key_id": "AKIAOTHER"}, Unauthorized),
         ({"secret_access_key": "x" * 40}, Unauthorized),
-        ({"bucket": "another"}, Forbidden),
+        ({"bucket": "another"}, MissingRight),
     ]
     for given, kind in cases:
         health = await storage.check(**given)
         assert isinstance(health.error, kind), (given, health)
-    with pytest.raises(Forbidden):
+    with pytest.raises(MissingRight):
         await storage.all(FILE, FileAsk("secret.csv"), prefix="other/")
 
 
 async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage: Storage) -> None:
     """connectors 7.5: If-Match on the ETag just seen"""
     connector, secrets, outbound = storage.opened()
-    http = outbound.reading(OrgId(1), IntegrationId(7), connector.link(secrets))
+    http = outbound.read_client(OrgId(1), IntegrationId(7), connector.link(secrets))
     ask, real = FileAsk("stock.csv"), http.get
 
     async def get(path: str, *args: Any, **more: Any) -> Any:

@@ -149,7 +149,7 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     """connectors 9.3, Address reachable: WordPress refuses private hosts and other ports"""
     assert (why or "") in (why_not_reached(address) or "")
     shop = world.connection("woocommerce")
-    http = world.outbound.upkeep(ORG, shop.number, shop.connector.link(shop.secrets))
+    http = world.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
     for near, expected in (((), why), (("127.0.0.1:8500",), None)):
         connector = WooCommerce(private_hosts=near, read_s=20.0, own_address=address)
         health = await connector.check(http, shop.secrets)

@@ -1,4 +1,7 @@
-"""Sheets and Teams over the pretend world: whole tabs, keyed appends, raw cells, one card (connectors 7)."""
+"""Sheets and Teams over the pretend world.
+
+Wwhole tabs, keyed appends, raw cells, one card (connectors 7).
+"""
 
 import asyncio
 import json
@@ -16,7 +19,7 @@ from steward.connectors.spreadsheet.cells import column_range, same_rows, tab_ra
 from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
 from steward.connectors.teams.card import CARD_BYTES, escaped, message
 from steward.model.change import Recovery
-from steward.outbound.errors import NotFound, Unauthorized, Unavailable
+from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, Unauthorized
 from tests.connectors.outside import ORG, SHEET, Connection, Outside
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
@@ -50,7 +53,7 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
 
 async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connection, world: Outside) -> None:
     """connectors 7.3: tab gone, deleted or no longer shared"""
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await rows(sheet, "Old name")
     other = world.connection("spreadsheet")
     stranger = Connection(world, other.connector, other.secrets)
@@ -67,9 +70,9 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
         (sheet, "sheet-prices", ["Prices"]),
         (sheet, "x", []),
     ):
-        http = held.outside.outbound.reading(ORG, held.number, held.connector.link(held.secrets))
+        http = held.outside.outbound.read_client(ORG, held.number, held.connector.link(held.secrets))
         assert [each.name for each in await held.connector.destinations(http, held.secrets, parent)] == names
-    http = teams.outside.outbound.reading(ORG, teams.number, teams.connector.link(teams.secrets))
+    http = teams.outside.outbound.read_client(ORG, teams.number, teams.connector.link(teams.secrets))
     assert [each.kind for each in await teams.connector.destinations(http, teams.secrets, None)] == [
         "channel"
     ]
@@ -325,5 +328,5 @@ def test_store_text_is_text(text: str, shown: str) -> None:
 def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:
     """connectors 5.6"""
     url = teams.secrets.sealed["webhook_url"].reveal()
-    error = Unavailable("x", platform_text=str(teams.secrets))
+    error = PlatformUnavailable("x", platform_text=str(teams.secrets))
     assert url not in f"{error} {error.platform_text} {teams.connector.link(teams.secrets)!r}"

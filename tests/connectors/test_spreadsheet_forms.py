@@ -10,7 +10,7 @@ from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet import reader as reading
 from steward.fake_platforms.sheets import Tab
 from steward.model.change import Proposal
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from tests.connectors.outside import Connection, Outside
 from tests.connectors.test_woocommerce_world import CASES
 
@@ -137,5 +137,5 @@ async def test_bad_asks_are_problems(sheet: Connection) -> None:
         assert sheet.plan(name, ask).problems
     assert sheet.plan("sheet.add_tab", AddTab("Log", frozenset({"Log"}))).unchanged == ("Log",)
     assert sheet.plan("sheet.clear", ClearCells("Log", None, ())).unchanged
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await sheet.all(VALUES, ValuesAsk("Prices", spreadsheet_id="another"))

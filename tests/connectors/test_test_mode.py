@@ -18,12 +18,12 @@ from steward.connectors.base.writing import WriteState
 from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
 from steward.model.change import Batch, Part
 from steward.model.ids import IntegrationId, OrgId, RunId
-from steward.outbound.client import Outbound, ReadHttp, WriteHttp
+from steward.outbound.client import Outbound, ReadClient, WriteClient
 from steward.outbound.documents import operation_of
 from steward.outbound.errors import CallError
 from steward.outbound.grant import WriteGrant
+from steward.outbound.transport import HttpTransport
 from steward.outbound.web import NO_CONNECTION
-from steward.outbound.wire import Wire
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register, Secret
 from tests.fake_clock import FakeClock
@@ -100,10 +100,10 @@ def only_read(request: httpx.Request) -> bool:
 def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
     """The connector's reader over a recording transport, its sign-in left out (connectors 3 rule 4)."""
     clock, connector = HastyClock(), MADE[kind]
-    wire = Wire(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
     secrets = Secrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
-    link = replace(connector.link(secrets), proof=None)
-    http = Outbound(wire, jitter=lambda: 0.0).reading(OrgId(1), IntegrationId(7), link)
+    link = replace(connector.link(secrets), credentials=None)
+    http = Outbound(wire, jitter=lambda: 0.0).read_client(OrgId(1), IntegrationId(7), link)
     return connector.reader(http, secrets)
 
 
@@ -167,9 +167,9 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     """connectors 3 rule 6, imports 6.1: a test run's requests, and a send that nobody granted"""
     transport = Recording(answer)
     clock = HastyClock()
-    wire = Wire(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
+    wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
     url = f"https://api.example/{path}"
-    await _tried(Outbound(wire).web_reads(OrgId(1)).read(method, url, {}))
+    await _tried(Outbound(wire).web_read_client(OrgId(1)).read(method, url, {}))
     assert {request.method for request in transport.sent} <= READING
     before = len(transport.sent)
     sending = CHANGES["http.send"]
@@ -177,7 +177,7 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     later = clock.now() + timedelta(seconds=5)
     of_another = {"another": NO_CONNECTION}
     grant = WriteGrant(OrgId(1), RunId("R"), 1, "0" * 64, of_another, lambda: later, later)
-    writer = RequestWriter(Outbound(wire).web_sends(grant))
+    writer = RequestWriter(Outbound(wire).web_write_client(grant))
     [outcome] = await writer.apply(Batch(planned.parts, ("mine",), "mine"))
     assert (outcome.state, len(transport.sent)) == (WriteState.NOT_SENT, before)
 
@@ -188,16 +188,16 @@ async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
     http = reader_of("shopify", transport)._ask._http
     for name in ("SetPrices", "CancelOrder", "Subscribe"):
         with pytest.raises(CallError, match="changes nothing"):
-            await http.ask(name, {})
+            await http.execute(name, {})
     with pytest.raises(KeyError):
-        await http.ask("query { shop { name } }", {})
+        await http.execute("query { shop { name } }", {})
     assert transport.sent == []
-    await http.ask("StartBulk", {"query": "query A { shop { name } }"})
+    await http.execute("StartBulk", {"query": "query A { shop { name } }"})
     assert len(transport.sent) == 1
 
 
 def test_every_connector_is_among_them_and_a_reader_has_no_way_to_write() -> None:
     """connectors 3 rule 1: refusing is the absence of an object"""
     assert len(ALL) == len(MADE)
-    assert not issubclass(ReadHttp, WriteHttp)
-    assert not hasattr(ReadHttp, "send")
+    assert not issubclass(ReadClient, WriteClient)
+    assert not hasattr(ReadClient, "send")

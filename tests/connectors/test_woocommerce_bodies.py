@@ -10,8 +10,8 @@ from steward.connectors.base.queries import PRODUCTS, ProductsAsk
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, rows_of
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
-from steward.outbound.answer import Answer
-from steward.outbound.errors import AnsweredByOther, Broken
+from steward.outbound.errors import UnusableResponse, WrongResponder
+from steward.outbound.response import PlatformResponse
 from tests.connectors.outside import Connection, Outside, outside
 from tests.fake_clock import FakeClock
 
@@ -23,9 +23,9 @@ PAGE = b"<!DOCTYPE html><html><head><title>%s</title></head><body>Checking your 
 HTML = {"content-type": "text/html; charset=UTF-8"}
 
 
-def answer(body: bytes, status: int = 200, clean: Any = str) -> Answer:
+def answer(body: bytes, status: int = 200, clean: Any = str) -> PlatformResponse:
     """An answer with that body."""
-    return Answer(status, HTML, body, clean)
+    return PlatformResponse(status, HTML, body, clean)
 
 
 @pytest.mark.parametrize("data", [b'{"id": 1}', b'[{"id": 1}]', b"[]", b'{"id": 1}\r\n', b'\n  {"id": 1}'])
@@ -48,13 +48,13 @@ def test_data_after_notices_is_read(data: bytes) -> None:
     ],
 )
 def test_what_is_no_data_after_notices_stays_broken(body: bytes) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         decoded_of(answer(body))
 
 
 def test_a_web_page_is_told_by_its_title() -> None:
     """The title is somebody else's text: one line, no control or direction characters, redacted, cut."""
-    with pytest.raises(AnsweredByOther) as told:
+    with pytest.raises(WrongResponder) as told:
         rows_of(answer(PAGE % b"Just a moment..."))
     assert told.value.message == (
         "The shop answered with a web page titled “Just a moment...” instead of data: a security plug-in or a"
@@ -74,7 +74,7 @@ def test_a_web_page_is_told_by_its_title() -> None:
 @pytest.mark.parametrize("status", [200, 401, 403, 404])
 def test_a_page_says_nothing_of_the_key(status: int) -> None:
     error = error_of(answer(PAGE % b"Blocked", status), write=status == 403)
-    assert isinstance(error, AnsweredByOther)
+    assert isinstance(error, WrongResponder)
     assert "key" not in error.message
 
 
@@ -138,5 +138,5 @@ async def test_a_check_that_meets_a_page_says_so(shop: Connection, world: Outsid
          "count": -1}
     )  # fmt: skip
     health = await shop.check()
-    assert isinstance(health.error, AnsweredByOther)
+    assert isinstance(health.error, WrongResponder)
     assert "“Shop”" in health.error.message

@@ -24,7 +24,7 @@ from steward.connectors.base.deliveries import (
 )
 from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
 from tests.case_data import case_data
@@ -115,7 +115,7 @@ def test_recorded_bodies_point_at_their_objects() -> None:
     assert derive(read[40], {"refunds": []}, since=NOW).topics == ("orders/updated", "refunds/create")
     assert read_event(StoredEvent("order.updated", None, NOW)).object_id is None
     for body in (b"[]", b"{}", b'{"id": "9"}', b'{"id": true}', b"<html>"):
-        with pytest.raises(Broken):
+        with pytest.raises(UnusableResponse):
             read_event(StoredEvent("order.updated", body, NOW))
 
 
@@ -205,7 +205,7 @@ def test_every_topic_says_how_it_is_told() -> None:
 
 async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None = None) -> list[Any]:
     """Upkeep of the shop's webhooks."""
-    http = shop.outside.outbound.upkeep(ORG, shop.number, shop.connector.link(shop.secrets))
+    http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
     wanted = Wanted(ADDRESS, native, Secret("s" * 43), known or {})
     events = shop.connector.events
     assert events is not None

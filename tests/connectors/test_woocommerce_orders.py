@@ -37,7 +37,7 @@ from steward.connectors.base.records import Fulfilment, Payment
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.orders import order_of, tags_of
 from steward.model.change import Batch, Recovery
-from steward.outbound.errors import Invalid, NotFound
+from steward.outbound.errors import Invalid, RemoteNotFound
 from tests.connectors.outside import Connection, Outside
 from tests.connectors.recorded import exchange
 from tests.connectors.test_woocommerce_world import CASES
@@ -71,7 +71,7 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
     [person] = await shop.all(CUSTOMER, ById(customers[0].id))
     assert person.name
     for op, ask in ((ORDER, ById("999999")), (CUSTOMER, ById("x"))):
-        with pytest.raises(NotFound):
+        with pytest.raises(RemoteNotFound):
             await shop.all(op, ask)
     # The shop takes the order for a filter of its refunds: it does not say that there is none.
     assert await shop.all(REFUNDS, RefundsAsk("999999")) == []

@@ -12,9 +12,9 @@ from steward.connectors.woocommerce.answers import id_of
 from steward.connectors.woocommerce.pages import Pages
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import TimedOut
-from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.outbound.wire import Wire
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import CallTimedOut
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
@@ -49,9 +49,9 @@ class Shop:
         """The lists of this shop, as a run gets them."""
         register = Register()
         log = Log(lambda line: None, clock, register)
-        wire = Wire(clock, register, log, transport=httpx.MockTransport(self))
-        link = Link("woocommerce", "https://shop.example", None, Timeouts(), PaceRule(), "shop")
-        return Pages(Outbound(wire).reading(OrgId(1), IntegrationId(1), link))
+        wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self))
+        link = PlatformEndpoint("woocommerce", "https://shop.example", None, Timeouts(), RateLimit(), "shop")
+        return Pages(Outbound(wire).read_client(OrgId(1), IntegrationId(1), link))
 
 
 async def read(pages: Pages, *, size: int = 100) -> list[int]:
@@ -74,7 +74,7 @@ async def test_a_page_that_does_not_come_is_asked_for_half_as_long_and_stays_so(
 
 async def test_the_lengths_go_down_to_ten_and_ten_is_tried_three_times(clock: FakeClock) -> None:
     shop = Shop(list(range(1, 31)), slow=lambda count, length: True)
-    with pytest.raises(TimedOut):
+    with pytest.raises(CallTimedOut):
         await clock.through(read(shop.pages(clock)))
     assert shop.asked == [(100, 1), (50, 1), (25, 1), (10, 1), (10, 1), (10, 1)]
 

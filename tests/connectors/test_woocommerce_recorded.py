@@ -9,13 +9,13 @@ from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, is_gone, product_of
 from steward.model.change import Part
 from steward.outbound.errors import (
-    Broken,
     CallError,
-    Forbidden,
     Invalid,
-    NotFound,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
     Unauthorized,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
 )
 from tests.connectors.outside import SHOP, Connection, Outside, outside
@@ -27,36 +27,36 @@ ERRORS: list[tuple[str, bool, type[CallError]]] = [
     ("auth.bad_key", False, Unauthorized),
     ("auth.bad_secret", False, Unauthorized),
     ("auth.basic_over_http", False, Unauthorized),
-    ("auth.read_only_write", True, Forbidden),
+    ("auth.read_only_write", True, MissingRight),
     ("auth.write_only_read", False, Unauthorized),
-    ("auth.person_without_rights_read", False, Forbidden),
+    ("auth.person_without_rights_read", False, MissingRight),
     ("auth.unknown_route_bad_key", False, WrongAddress),
     ("site.no_such_route", False, WrongAddress),
     ("site.wrong_namespace", False, WrongAddress),
-    ("site.maintenance", False, Unavailable),
-    ("site.database_down_write", True, Unavailable),
-    ("products.get_unknown", False, NotFound),
+    ("site.maintenance", False, PlatformUnavailable),
+    ("site.database_down_write", True, PlatformUnavailable),
+    ("products.get_unknown", False, RemoteNotFound),
     ("products.get_word", False, WrongAddress),
     ("products.per_page_101", False, Invalid),
     ("products.page_0", False, Invalid),
-    ("product.update_unknown", True, NotFound),
+    ("product.update_unknown", True, RemoteNotFound),
     ("product.bad_status", True, Invalid),
     ("product.wrong_types", True, Invalid),
     ("price.number", True, Invalid),
     ("product.bad_json", True, Invalid),
     ("product.update_duplicate_sku", True, Invalid),
-    ("variation.as_product", True, NotFound),
-    ("variation.unknown", False, NotFound),
-    ("variation.other_parent", False, NotFound),
+    ("variation.as_product", True, RemoteNotFound),
+    ("variation.unknown", False, RemoteNotFound),
+    ("variation.other_parent", False, RemoteNotFound),
     ("batch.101", True, Invalid),
     ("stock.text", True, Invalid),
     ("stock.fraction", True, Invalid),
-    ("order.unknown", True, NotFound),
+    ("order.unknown", True, RemoteNotFound),
     ("order.note_missing", True, Invalid),
-    ("order.refund_too_much", True, Broken),
-    ("customer.unknown", False, NotFound),
+    ("order.refund_too_much", True, UnusableResponse),
+    ("customer.unknown", False, RemoteNotFound),
     ("customer.delete_without_force", True, Invalid),
-    ("check.write_right_no", True, Forbidden),
+    ("check.write_right_no", True, MissingRight),
     ("orders.status_bad", False, Invalid),
 ]
 
@@ -74,7 +74,7 @@ def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
     """connectors 4"""
     maintained = error_of(answer("site.maintenance"), write=False)
     wrong = error_of(answer("product.wrong_types"), write=True)
-    assert isinstance(maintained, Unavailable)
+    assert isinstance(maintained, PlatformUnavailable)
     assert maintained.wait_s == 600
     assert isinstance(wrong, Invalid)
     assert set(wrong.fields) == {"manage_stock", "stock_quantity"}
@@ -134,7 +134,7 @@ async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clo
     wrong = await over(clock, "site.index", "auth.bad_secret", "check.write_right_no")[1].check()
     blind = await over(clock, "site.index", "auth.write_only_read", "check.write_right_yes")[1].check()
     assert isinstance(wrong.error, Unauthorized)
-    assert isinstance(blind.error, Forbidden)
+    assert isinstance(blind.error, MissingRight)
     assert not wrong.ok
     assert not blind.ok
 
@@ -207,7 +207,7 @@ def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
 def test_a_needed_field_of_another_type_is_broken(change: dict[str, object]) -> None:
     """connectors 1 rule 8"""
     row = {**exchange("products.get")["response"]["body"], **change}
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         product_of(row, (), base="", currency=None)
 
 

@@ -95,7 +95,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     parent = next(row["id"] for row in state.products.values() if row["type"] == "variable")
     while sum(row["status"] != "trash" for row in state.variations.values()) < 70:
         variations.create(state, parent, {"regular_price": "2.00"})
-    http = full.outbound.reading(ORG, shop.number, shop.connector.link(shop.secrets))
+    http = full.outbound.read_client(ORG, shop.number, shop.connector.link(shop.secrets))
     pages = Pages(http)
     rows = [{"id": n, "type": row["type"]} for n, row in state.products.items() if row["type"] == "variable"]
     one_by_one = await VariationReader(pages, listed=False, whole=True).of_page(rows)

@@ -16,7 +16,7 @@ from steward.connectors.base.records import Product, Variant
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.operations import SET_PRICE, SET_STOCK, SET_TAGS
 from steward.model.change import Action, Proposal
-from steward.outbound.errors import CallError, NotFound
+from steward.outbound.errors import CallError, RemoteNotFound
 from tests.connectors.outside import SHOP, Connection, Outside
 
 APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.NOT_SENT
@@ -68,9 +68,9 @@ async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop
     assert {each.id for each in await shop.all(VARIANTS, ProductsAsk(skus=skus))} == {own.id, every[0].id}
     published = await shop.all(PRODUCTS, ProductsAsk(published_only=True))
     assert all(product.status == "publish" for product in published)
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await shop.all(VARIANT, ById("999999"))
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await shop.all(VARIANT, ById("../orders/1"))
 
 

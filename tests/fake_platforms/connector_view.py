@@ -23,11 +23,11 @@ from steward.connectors.woocommerce.hooks import Hooks
 from steward.connectors.woocommerce.orders import customer_of, order_of
 from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
-from steward.outbound.answer import Answer, parse_json
 from steward.outbound.client import Outbound
-from steward.outbound.errors import Invalid, Unavailable
+from steward.outbound.errors import Invalid, PlatformUnavailable
 from steward.outbound.grant import WriteGrant
-from steward.outbound.wire import Wire
+from steward.outbound.response import PlatformResponse, parse_json
+from steward.outbound.transport import HttpTransport
 from steward.security.signatures import Signed
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
@@ -81,7 +81,7 @@ def _error(exchange: Row) -> Iterator[str]:
     headers = {name.lower(): value for name, value in (response.get("headers") or {}).items()}
     if response["status"] == 429:
         return  # held by the client before a connector sees it
-    error = error_of(Answer(response["status"], headers, _raw(response)), write=write)
+    error = error_of(PlatformResponse(response["status"], headers, _raw(response)), write=write)
     right = _right_errors(exchange)
     if type(error).__name__ not in right:
         yield f"error {type(error).__name__} where {' or '.join(sorted(right))} is right"
@@ -89,7 +89,7 @@ def _error(exchange: Row) -> Iterator[str]:
         yield "an error without words of its own, or with too many of the shop's"
     wait = headers.get("retry-after", "")
     named = float(wait) if response["status"] == 503 and wait.isdigit() else None
-    if isinstance(error, Unavailable) and error.wait_s != named:
+    if isinstance(error, PlatformUnavailable) and error.wait_s != named:
         yield f"a wait of {error.wait_s} s where {named} is named"
     data = (response.get("body") or {}).get("data") if isinstance(response.get("body"), dict) else None
     params = data.get("params") if isinstance(data, dict) else None
@@ -104,12 +104,16 @@ def _right_errors(exchange: Row) -> set[str]:
     code = body.get("code") if isinstance(body, dict) else None
     if status >= 500:
         if status == 503:
-            return {"Unavailable"}
+            return {"PlatformUnavailable"}
         if status == 501:
             return {"Invalid"}
-        return {"Broken"} if isinstance(code, str) and code.startswith("woocommerce_") else {"Unavailable"}
+        return (
+            {"UnusableResponse"}
+            if isinstance(code, str) and code.startswith("woocommerce_")
+            else {"PlatformUnavailable"}
+        )
     if not isinstance(code, str) and "<html" in str(response.get("body_text", "")).lower():
-        return {"AnsweredByOther"}  # a web page in the place of data
+        return {"WrongResponder"}  # a web page in the place of data
     if status < 400:
         return {"WrongAddress"}
     if not isinstance(code, str):
@@ -118,15 +122,15 @@ def _right_errors(exchange: Row) -> set[str]:
         if code != "woocommerce_rest_authentication_error":
             return {"Unauthorized"}
         # One code for a wrong secret and a missing right: who called says which it was.
-        known = {"read_only": {"Forbidden"} if write else {"Unauthorized"}, "bad_secret": {"Unauthorized"}}
-        right = known.get(exchange["auth"], {"Unauthorized", "Forbidden"})
-        return right | ({"Forbidden"} if write else set())
+        known = {"read_only": {"MissingRight"} if write else {"Unauthorized"}, "bad_secret": {"Unauthorized"}}
+        right = known.get(exchange["auth"], {"Unauthorized", "MissingRight"})
+        return right | ({"MissingRight"} if write else set())
     if status == 403:
-        return {"Forbidden"}
+        return {"MissingRight"}
     if code == "rest_no_route":
         return {"WrongAddress"}
     if status == 404 or code.endswith("_invalid_id") or code == "woocommerce_rest_invalid_product_id":
-        return {"NotFound"}
+        return {"RemoteNotFound"}
     return {"Invalid"}
 
 
@@ -263,7 +267,7 @@ def _whole_outcome(exchange: Row) -> WriteState:
         return WriteState.NOT_SENT
     if status >= 500 and status != 501:
         return WriteState.UNKNOWN
-    return WriteState.CONFLICT if _right_errors(exchange) == {"NotFound"} else WriteState.REFUSED
+    return WriteState.CONFLICT if _right_errors(exchange) == {"RemoteNotFound"} else WriteState.REFUSED
 
 
 def right_outcomes(parts: list[Part], rows: Any) -> list[WriteState]:
@@ -353,7 +357,9 @@ class _Answers(httpx.AsyncBaseTransport):
 async def _written(parts: list[Part], response: Row) -> list[WriteState]:
     """What the connector's writer says, over the real client."""
     clock, register = FakeClock(_NOW), Register()
-    wire = Wire(clock, register, Log(lambda line: None, clock, register), transport=_Answers(response))
+    wire = HttpTransport(
+        clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
+    )
     shop = WooCommerce(private_hosts=(), read_s=20.0)
     given = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
     settings = shop.settings(given)
@@ -368,7 +374,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
         confirmed_until=lambda: _NOW + timedelta(seconds=30),
         send_by=_NOW + timedelta(seconds=5),
     )
-    writer = shop.writer(Outbound(wire).writing(grant, _SHOP, shop.link(secrets)), secrets)
+    writer = shop.writer(Outbound(wire).write_client(grant, _SHOP, shop.link(secrets)), secrets)
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))
     return [outcome.state for outcome in outcomes]
 

@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from steward.outbound.address import Origin, is_allowed, looks_like_address, origin_of, vetted
-from steward.outbound.errors import Refused, Unavailable
+from steward.outbound.address import UrlOrigin, is_allowed, looks_like_address, origin_of, resolve_allowed
+from steward.outbound.errors import CallRefused, PlatformUnavailable
 
 REFUSED = [
     "0.0.0.0", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254",
@@ -83,14 +83,14 @@ def test_a_public_address_beside_each_range_is_allowed(text: str) -> None:
 def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> None:
     """connectors 5.1 rule 5"""
     assert looks_like_address(host)
-    with pytest.raises(Refused, match="by name, not as an address"):
+    with pytest.raises(CallRefused, match="by name, not as an address"):
         origin_of(f"https://{host}/", ())
 
 
 @pytest.mark.parametrize("host", ["shop.example", "1.shop.example", "xn--mnchen-3ya.example", "a-b.example"])
 def test_a_name_is_not_taken_for_an_address(host: str) -> None:
     """connectors 5.1 rule 5"""
-    assert origin_of(f"https://{host}/path?x=1", ()) == Origin("https", host, 443)
+    assert origin_of(f"https://{host}/path?x=1", ()) == UrlOrigin("https", host, 443)
 
 
 def test_a_name_in_unicode_is_the_name_that_is_looked_up() -> None:
@@ -108,7 +108,7 @@ def test_a_name_in_unicode_is_the_name_that_is_looked_up() -> None:
 )
 def test_a_name_that_two_editions_of_idna_read_differently_is_refused(url: str) -> None:
     """What is judged is what is called."""
-    with pytest.raises(Refused):
+    with pytest.raises(CallRefused):
         origin_of(url, ())
 
 
@@ -123,7 +123,7 @@ def test_a_name_that_two_editions_of_idna_read_differently_is_refused(url: str) 
 )  # fmt: skip
 def test_other_schemes_ports_and_odd_addresses_are_refused(url: str) -> None:
     """connectors 5.1 rule 1"""
-    with pytest.raises(Refused):
+    with pytest.raises(CallRefused):
         origin_of(url, ())
 
 
@@ -138,28 +138,28 @@ def test_only_an_exact_entry_of_the_private_list_opens_http_and_other_ports() ->
         "http://localhost:8500/",
         "http://2130706433:8500/",
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(CallRefused):
             origin_of(url, private)
 
 
 async def test_a_name_with_one_good_and_one_bad_address_is_refused() -> None:
     """connectors 5.1 rule 2"""
     for addresses in (["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"], ["::ffff:10.0.0.1"]):
-        with pytest.raises(Refused):
-            await vetted("shop.example", 443, Names(*addresses), ())
+        with pytest.raises(CallRefused):
+            await resolve_allowed("shop.example", 443, Names(*addresses), ())
 
 
 async def test_a_private_host_is_only_that_host_and_port() -> None:
     """connectors 5.1 rule 1"""
-    assert await vetted("shop.internal", 443, Names("10.0.0.1"), {"shop.internal:443"})
+    assert await resolve_allowed("shop.internal", 443, Names("10.0.0.1"), {"shop.internal:443"})
     for host, port in (("shop.internal", 8443), ("other.internal", 443)):
-        with pytest.raises(Refused):
-            await vetted(host, port, Names("10.0.0.1"), {"shop.internal:443"})
+        with pytest.raises(CallRefused):
+            await resolve_allowed(host, port, Names("10.0.0.1"), {"shop.internal:443"})
 
 
 async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_answer_refused() -> None:
     """connectors 4"""
-    with pytest.raises(Unavailable):
-        await vetted("shop.example", 443, Names(), ())
-    with pytest.raises(Refused):
-        await vetted("shop.example", 443, Names("not an address"), ())
+    with pytest.raises(PlatformUnavailable):
+        await resolve_allowed("shop.example", 443, Names(), ())
+    with pytest.raises(CallRefused):
+        await resolve_allowed("shop.example", 443, Names("not an address"), ())

@@ -13,8 +13,8 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.model.ids import IntegrationId, OrgId
-from steward.outbound.answer import ANSWER_BYTES, Answer, Body, parse_json
-from steward.outbound.errors import Broken, CallError, TimedOut
+from steward.outbound.errors import CallError, CallTimedOut, UnusableResponse
+from steward.outbound.response import ANSWER_BYTES, BodyReader, PlatformResponse, parse_json
 from tests.fake_clock import FakeClock
 from tests.outbound.test_address import Names
 from tests.outbound.test_transport import listening, outbound
@@ -46,14 +46,14 @@ class Bomb:
 @asynccontextmanager
 async def answered(
     bomb: Bomb, *, read_s: float = 20.0
-) -> AsyncIterator[Callable[[], "asyncio.Task[Answer]"]]:
+) -> AsyncIterator[Callable[[], "asyncio.Task[PlatformResponse]"]]:
     """A read of the bomb's address that is tried once."""
     async with listening(bomb) as port:
         client, link = outbound(port, Names("127.0.0.1"))
-        clock = client._wire.clock
+        clock = client._transport.clock
         assert isinstance(clock, FakeClock)
         times = replace(link.timeouts, read_s=read_s, first_byte_s=read_s, between_bytes_s=0.3)
-        http = client.reading(OrgId(1), IntegrationId(1), replace(link, timeouts=times))
+        http = client.read_client(OrgId(1), IntegrationId(1), replace(link, timeouts=times))
         try:
             yield lambda: clock.through(http.get("/x", retry_timeouts=False))
         finally:
@@ -108,7 +108,7 @@ async def test_a_body_is_not_held_beyond_its_cap(pieces: Pieces, words: str) -> 
     async with answered(bomb) as read:
         tracemalloc.start()
         try:
-            with pytest.raises(Broken, match=words):
+            with pytest.raises(UnusableResponse, match=words):
                 await read()
             _, peak = tracemalloc.get_traced_memory()
         finally:
@@ -148,7 +148,7 @@ async def test_bytes_that_drip_end_with_the_time_of_the_whole_call(head: bytes) 
     bomb = Bomb(endless(head, b"x"), pause=0.05)
     async with answered(bomb, read_s=0.6) as read:
         async with asyncio.timeout(5):
-            with pytest.raises(TimedOut):
+            with pytest.raises(CallTimedOut):
                 await read()
 
 
@@ -170,7 +170,7 @@ async def test_json_is_refused_before_it_is_built(body: bytes, words: str) -> No
     """Over a socket as well as by itself: nesting, numbers and how many values there are."""
     async with answered(Bomb(whole(body))) as read:
         answer = await read()
-    with pytest.raises(Broken, match=words):
+    with pytest.raises(UnusableResponse, match=words):
         answer.json()
 
 
@@ -180,7 +180,7 @@ def test_depth_and_digits_at_their_limits_are_read() -> None:
 
 
 def test_a_body_in_tiny_chunks_takes_no_more_than_its_size() -> None:
-    body = Body("")
+    body = BodyReader("")
     tracemalloc.start()
     try:
         for number in range(100_000):

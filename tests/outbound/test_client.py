@@ -11,19 +11,19 @@ import pytest
 
 from steward.model.change import batch_key
 from steward.model.ids import IntegrationId, OrgId, RunId
-from steward.outbound.client import Outbound, ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.client import ManagementClient, Outbound, ReadClient, WriteClient
+from steward.outbound.endpoint import Basic, Credentials, PlatformEndpoint, RateLimit, SecretUrl, Timeouts
 from steward.outbound.errors import (
-    Broken,
+    CallRefused,
     NotSent,
     OutcomeUnknown,
-    Refused,
+    PlatformUnavailable,
     Throttled,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.link import AddressSecret, Basic, Link, PaceRule, Proof, Timeouts
-from steward.outbound.wire import REQUEST_BYTES, Wire
+from steward.outbound.transport import REQUEST_BYTES, HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register, Secret
 from tests.fake_clock import FakeClock
@@ -56,7 +56,7 @@ class Bench:
     """A client over a Shop."""
 
     def __init__(
-        self, clock: FakeClock, *answers: Any, proof: Proof = None, base: str = "https://shop.example"
+        self, clock: FakeClock, *answers: Any, proof: Credentials = None, base: str = "https://shop.example"
     ) -> None:
         self.clock = clock
         self.shop = Shop(*(answers or (httpx.Response(200, json={}),)))
@@ -64,17 +64,19 @@ class Bench:
         self.register = Register()
         log = Log(self.lines.append, clock, self.register)
         transport = httpx.MockTransport(self.shop)
-        self.wire = Wire(clock, self.register, log, transport=transport, private_hosts=["127.0.0.1:8500"])
+        self.wire = HttpTransport(
+            clock, self.register, log, transport=transport, private_hosts=["127.0.0.1:8500"]
+        )
         self.outbound = Outbound(self.wire, jitter=lambda: 0.5)
-        self.link = Link("test", base, proof, Timeouts(), PaceRule(at_once=4), "test")
+        self.link = PlatformEndpoint("test", base, proof, Timeouts(), RateLimit(max_concurrency=4), "test")
 
-    def reading(self) -> ReadHttp:
+    def reading(self) -> ReadClient:
         """A reading client."""
-        return self.outbound.reading(ORG, SHOP, self.link)
+        return self.outbound.read_client(ORG, SHOP, self.link)
 
-    def upkeep(self) -> UpkeepHttp:
+    def upkeep(self) -> ManagementClient:
         """An upkeep client."""
-        return self.outbound.upkeep(ORG, None, self.link)
+        return self.outbound.management_client(ORG, None, self.link)
 
     def grant(self, **changed: Any) -> WriteGrant:
         """A grant for both keys, good for 30 s, to be sent within 5."""
@@ -85,9 +87,9 @@ class Bench:
         )  # fmt: skip
         return replace(grant, **changed)
 
-    def writing(self, **changed: Any) -> WriteHttp:
+    def writing(self, **changed: Any) -> WriteClient:
         """A writing client."""
-        return self.outbound.writing(self.grant(**changed), SHOP, self.link)
+        return self.outbound.write_client(self.grant(**changed), SHOP, self.link)
 
     async def waited(self, work: Any) -> Any:
         """Runs `work` while the time goes on by itself."""
@@ -100,7 +102,7 @@ class Bench:
         return await task
 
 
-async def write(client: WriteHttp, *keys: str, **changed: Any) -> Any:
+async def write(client: WriteClient, *keys: str, **changed: Any) -> Any:
     """One write for `keys`."""
     named = keys or KEYS[:1]
     given = {"effect_keys": named, "key": batch_key(named)} | changed
@@ -109,11 +111,11 @@ async def write(client: WriteHttp, *keys: str, **changed: Any) -> Any:
 
 def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
     """connectors 3 rule 1: refusing is the absence of a method"""
-    public = {name for name in dir(ReadHttp) if not name.startswith("_")}
+    public = {name for name in dir(ReadClient) if not name.startswith("_")}
     # ask: registered documents that only read; ask_made: queries the platform's own compiler makes
     assert public == {"get", "head", "ask", "ask_made", "lines", "pause"}
-    assert not issubclass(ReadHttp, WriteHttp)
-    assert not issubclass(UpkeepHttp, WriteHttp)
+    assert not issubclass(ReadClient, WriteClient)
+    assert not issubclass(ManagementClient, WriteClient)
 
 
 async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key(clock: FakeClock) -> None:
@@ -134,7 +136,7 @@ async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key
 async def test_a_path_cannot_leave_the_connection(clock: FakeClock, path: str) -> None:
     """connectors 5.2"""
     bench = Bench(clock)
-    with pytest.raises(Refused):
+    with pytest.raises(CallRefused):
         await bench.reading().get(path)
     assert bench.shop.requests == []
 
@@ -163,7 +165,7 @@ async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
 async def test_a_read_is_not_tried_a_fourth_time(clock: FakeClock) -> None:
     """connectors 5.5: up to 3 tries"""
     bench = Bench(clock, httpx.ReadTimeout("x"))
-    with pytest.raises(Unavailable):
+    with pytest.raises(PlatformUnavailable):
         await bench.waited(bench.reading().get("/x"))
     assert len(bench.shop.requests) == 3
     limited = Bench(clock, httpx.Response(429, headers={"retry-after": "3"}))
@@ -221,7 +223,7 @@ async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str)
 
 async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock) -> None:
     """connectors 5.3"""
-    secret = AddressSecret(Secret("https://shop.example/hook?sig=abcdefgh"))
+    secret = SecretUrl(Secret("https://shop.example/hook?sig=abcdefgh"))
     bench = Bench(clock, moved("/b"), httpx.Response(200), proof=secret)
     with pytest.raises(WrongAddress):
         await bench.reading().get("")
@@ -254,7 +256,7 @@ async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, cha
     bench = Bench(clock)
     with pytest.raises(NotSent) as refused:
         await write(bench.writing(), **changed)
-    assert isinstance(refused.value.cause, Refused)
+    assert isinstance(refused.value.cause, CallRefused)
     assert bench.shop.requests == []
 
 
@@ -338,7 +340,7 @@ async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(
         await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, effect_keys=KEYS[:1], key=KEYS[0])
     await bench.writing().send("POST", "/x", "x" * (REQUEST_BYTES - 2), effect_keys=KEYS[:1], key=KEYS[0])
     wide = Bench(clock, httpx.Response(200, headers={"x-wide": "x" * 65_536}))
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         await wide.reading().get("/x")
 
 
@@ -372,13 +374,13 @@ async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clo
 def test_a_connection_to_an_address_is_refused_when_it_is_opened(clock: FakeClock) -> None:
     """connectors 5.1 rule 5"""
     for base in ("https://2130706433/", "http://shop.example", "https://[::1]/"):
-        with pytest.raises(Refused):
+        with pytest.raises(CallRefused):
             Bench(clock, base=base).reading()
 
 
 async def test_a_secret_address_on_another_host_than_its_link_is_refused(clock: FakeClock) -> None:
     """connectors 5.2: a secret goes to its connection's host alone"""
-    bench = Bench(clock, proof=AddressSecret(Secret("https://evil.example/hook?sig=abcdefgh")))
-    with pytest.raises(Refused):
+    bench = Bench(clock, proof=SecretUrl(Secret("https://evil.example/hook?sig=abcdefgh")))
+    with pytest.raises(CallRefused):
         await bench.reading().get("")
     assert bench.shop.requests == []

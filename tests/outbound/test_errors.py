@@ -9,12 +9,12 @@ from steward.outbound.errors import (
     CallError,
     ErrorKind,
     Invalid,
-    NotFound,
     NotSent,
     OutcomeUnknown,
+    PlatformUnavailable,
+    RemoteNotFound,
     Throttled,
     Unauthorized,
-    Unavailable,
 )
 from tests.source import name_of, python_files, tree_of
 
@@ -27,14 +27,15 @@ def test_every_class_has_a_kind_and_every_kind_a_class() -> None:
 
 def test_every_error_names_its_wait_or_null() -> None:
     assert Throttled(7.0).wait_s == 7.0
-    assert Unavailable(wait_s=600.0).wait_s == 600.0
-    assert Unavailable().wait_s is None
-    assert NotFound().wait_s is None
+    assert PlatformUnavailable(wait_s=600.0).wait_s == 600.0
+    assert PlatformUnavailable().wait_s is None
+    assert RemoteNotFound().wait_s is None
     assert Invalid(["price"]).wait_s is None
 
 
 @pytest.mark.parametrize(
-    ("error", "wait_s"), [(Throttled(7.0), 7.0), (Unavailable(wait_s=600.0), 600.0), (Unauthorized(), None)]
+    ("error", "wait_s"),
+    [(Throttled(7.0), 7.0), (PlatformUnavailable(wait_s=600.0), 600.0), (Unauthorized(), None)],
 )
 def test_what_was_not_sent_keeps_class_and_wait(error: CallError, wait_s: float | None) -> None:
     outcome = WriteOutcome.of_failure(NotSent(error))
@@ -43,7 +44,7 @@ def test_what_was_not_sent_keeps_class_and_wait(error: CallError, wait_s: float 
 
 def test_an_unknown_outcome_names_no_wait() -> None:
     """What may have been done is looked for at once, whatever pause the answer names."""
-    outcome = WriteOutcome.of_failure(OutcomeUnknown(Unavailable(wait_s=600.0)))
+    outcome = WriteOutcome.of_failure(OutcomeUnknown(PlatformUnavailable(wait_s=600.0)))
     assert (outcome.state, outcome.error, outcome.wait_s) == (WriteState.UNKNOWN, "unavailable", None)
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import CallError, Refused
-from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.outbound.transport import GuardedBackend, GuardedTransport, tls_context
-from steward.outbound.wire import Wire
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import CallError, CallRefused
+from steward.outbound.sockets import GuardedBackend, GuardedTransport, tls_context
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
@@ -85,8 +85,8 @@ class Shop:
 
     async def read(self) -> bytes:
         """One read. Raises CallError."""
-        link = Link("test", f"https://{NAME}", None, Timeouts(5, 5), PaceRule(), "test")
-        answer = await self.client.reading(OrgId(1), IntegrationId(1), link).get("/x")
+        link = PlatformEndpoint("test", f"https://{NAME}", None, Timeouts(5, 5), RateLimit(), "test")
+        answer = await self.client.read_client(OrgId(1), IntegrationId(1), link).get("/x")
         return answer.body
 
 
@@ -102,7 +102,9 @@ async def shop(
         backend = GuardedBackend(resolver, (), internet)
         clock, register = FakeClock(), Register()
         transport = GuardedTransport(backend, tls_context(authority))
-        client = Outbound(Wire(clock, register, Log(lambda line: None, clock, register), transport=transport))
+        client = Outbound(
+            HttpTransport(clock, register, Log(lambda line: None, clock, register), transport=transport)
+        )
         try:
             yield Shop(names, internet, heard, client)
         finally:
@@ -124,7 +126,7 @@ async def test_a_public_answer_first_and_a_private_one_second_is_refused(tmp_pat
     async with shop(tmp_path, lambda time: [PUBLIC] if time == 0 else ["169.254.169.254"]) as here:
         assert await here.read() == b"{}"
         for _ in range(2):
-            with pytest.raises(Refused):
+            with pytest.raises(CallRefused):
                 await here.read()
         assert here.internet.connected == [PUBLIC]
         assert len(here.heard.heads) == 1
@@ -148,7 +150,7 @@ async def test_one_private_address_among_several_refuses_them_all(
     orders: Sequence[Sequence[str]] = ([private, PUBLIC, SIX], [PUBLIC, private, SIX], [PUBLIC, SIX, private])
     async with shop(tmp_path, lambda time: orders[time % 3], alias=alias) as here:
         for _ in orders:
-            with pytest.raises(Refused):
+            with pytest.raises(CallRefused):
                 await here.read()
         assert here.internet.connected == []
 
@@ -167,7 +169,7 @@ async def test_a_name_that_changes_with_every_question_never_leads_inside(tmp_pa
     flipping = (["127.0.0.1"], [PUBLIC], ["10.0.0.5"], [OTHER])
     async with shop(tmp_path, lambda time: flipping[time % 4]) as here:
         told = await asyncio.gather(*(here.read() for _ in range(24)), return_exceptions=True)
-        assert {type(each) for each in told} == {bytes, Refused}
+        assert {type(each) for each in told} == {bytes, CallRefused}
         assert all(isinstance(each, bytes | CallError) for each in told)
         assert set(here.internet.connected) == {PUBLIC, OTHER}
         assert len(here.heard.heads) == sum(isinstance(each, bytes) for each in told)

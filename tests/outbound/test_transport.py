@@ -20,11 +20,18 @@ from cryptography.x509.oid import NameOID
 from steward.clock import SystemClock
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
-from steward.outbound.errors import BadCertificate, NotSent, OutcomeUnknown, Refused, TimedOut, Unavailable
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import (
+    BadCertificate,
+    CallRefused,
+    CallTimedOut,
+    NotSent,
+    OutcomeUnknown,
+    PlatformUnavailable,
+)
 from steward.outbound.grant import WriteGrant
-from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.outbound.transport import GuardedBackend, tls_context
-from steward.outbound.wire import Wire
+from steward.outbound.sockets import GuardedBackend, tls_context
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import START, FakeClock
@@ -77,32 +84,34 @@ class Heard:
             await writer.drain()
 
 
-def outbound(port: int, names: Names, **options: Any) -> tuple[Outbound, Link]:
+def outbound(port: int, names: Names, **options: Any) -> tuple[Outbound, PlatformEndpoint]:
     """A client with sockets of its own, to `shop.internal:port`."""
     clock, register = FakeClock(), Register()
     log = Log(lambda line: None, clock, register)
     private = options.pop("private", [f"{NAME}:{port}"])
     scheme = options.pop("scheme", "http")
-    wire = Wire(clock, register, log, private_hosts=private, resolver=names, **options)
+    wire = HttpTransport(clock, register, log, private_hosts=private, resolver=names, **options)
     times = Timeouts(read_s=5, write_s=5, connect_s=2, first_byte_s=0.3, between_bytes_s=0.3)
-    return Outbound(wire), Link("test", f"{scheme}://{NAME}:{port}", None, times, PaceRule(), "test")
+    return Outbound(wire), PlatformEndpoint(
+        "test", f"{scheme}://{NAME}:{port}", None, times, RateLimit(), "test"
+    )
 
 
-async def send(client: Outbound, link: Link) -> Any:
+async def send(client: Outbound, link: PlatformEndpoint) -> Any:
     """One write."""
     later = START + timedelta(seconds=5)
     grant = WriteGrant(OrgId(1), RunId("r"), 1, "", {"k": IntegrationId(1)}, lambda: later, later)
-    http = client.writing(grant, IntegrationId(1), link)
+    http = client.write_client(grant, IntegrationId(1), link)
     try:
         return await http.send("POST", "/x", {"a": 1}, effect_keys=["k"], key="k")
     finally:
         await client.aclose()
 
 
-async def read(client: Outbound, link: Link) -> Any:
+async def read(client: Outbound, link: PlatformEndpoint) -> Any:
     """One read."""
     try:
-        return await client.reading(OrgId(1), IntegrationId(1), link).get("/x")
+        return await client.read_client(OrgId(1), IntegrationId(1), link).get("/x")
     finally:
         await client.aclose()
 
@@ -121,7 +130,7 @@ async def test_a_name_outside_the_list_that_leads_inside_is_never_connected_to()
     backend = GuardedBackend(Names("127.0.0.1"), ())
     heard = Heard()
     async with listening(heard) as port:
-        with pytest.raises(Refused):
+        with pytest.raises(CallRefused):
             await backend.connect_tcp("shop.example", port, 1)
     assert heard.heads == []
 
@@ -149,7 +158,7 @@ async def test_a_name_that_changes_between_two_calls_is_judged_again() -> None:
     backend = GuardedBackend(names, (), Inner([]))
     await backend.connect_tcp("shop.example", 443, 1)
     names.addresses = ["169.254.169.254"]
-    with pytest.raises(Refused):
+    with pytest.raises(CallRefused):
         await backend.connect_tcp("shop.example", 443, 1)
     assert connected == ["8.8.8.8"]
 
@@ -169,7 +178,7 @@ async def test_a_connection_that_ends_elsewhere_is_closed() -> None:
         async def connect_tcp(self, *rest: Any, **named: Any) -> httpcore.AsyncNetworkStream:
             return Elsewhere([])
 
-    with pytest.raises(Refused):
+    with pytest.raises(CallRefused):
         await GuardedBackend(Names("8.8.8.8"), (), Inner([])).connect_tcp("shop.example", 443, 1)
     assert closed == [True]
 
@@ -192,7 +201,7 @@ async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
         await send(*outbound(port, Names("127.0.0.1")))
     with pytest.raises(NotSent) as told:
         await send(*outbound(port, Names()))
-    assert isinstance(told.value.cause, Unavailable)
+    assert isinstance(told.value.cause, PlatformUnavailable)
 
 
 async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
@@ -209,7 +218,7 @@ async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None
     heard = Heard()
     async with listening(heard) as port:
         client, link = outbound(port, Names("127.0.0.1"))
-        assert (await client.reading(OrgId(1), IntegrationId(1), link).get("/x")).ok
+        assert (await client.read_client(OrgId(1), IntegrationId(1), link).get("/x")).ok
         heard.reset = True
         with pytest.raises(OutcomeUnknown):
             await send(client, link)
@@ -258,12 +267,12 @@ async def test_the_first_byte_may_take_longer_than_the_next_ones(
     async with listening(late) as port:
         client, link = outbound(port, Names("127.0.0.1"))
         link = replace(link, timeouts=replace(link.timeouts, first_byte_s=0.6, between_bytes_s=0.1))
-        reading = client.reading(OrgId(1), IntegrationId(1), link)
+        reading = client.read_client(OrgId(1), IntegrationId(1), link)
         try:
             if comes:
                 assert (await reading.get("/x", retry_timeouts=False)).body == b"{}"
             else:
-                with pytest.raises(TimedOut):
+                with pytest.raises(CallTimedOut):
                     await reading.get("/x", retry_timeouts=False)
         finally:
             await client.aclose()

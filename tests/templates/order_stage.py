@@ -10,7 +10,7 @@ from steward.connectors.base.records import Order, OrderLine
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.model.change import Outcome
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.templates.base import Template
 from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
 
@@ -57,7 +57,7 @@ class Orders:
         if op.name == "order":
             found = [each for each in self.orders if each.id == params.id]
             if not found:
-                raise NotFound
+                raise RemoteNotFound
             yield Page((found[0],))
             return
         assert op.name == "orders"

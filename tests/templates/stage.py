@@ -30,7 +30,7 @@ from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.plan import StepKind
 from steward.model.run import Counts, Mode
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StoreAccess, StoreEvent
 from steward.templates.base import EndedRun, RunSummary, Template
 
@@ -148,7 +148,7 @@ class Shop:
     async def _product(self, ask: Any) -> AsyncIterator[Page[Product]]:
         found = [each for each in self.products if each.id == ask.id]
         if not found:
-            raise NotFound
+            raise RemoteNotFound
         yield Page((found[0],))
 
     async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
@@ -206,7 +206,7 @@ class Sheet:
     async def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
         """As a spreadsheet's reader."""
         if params.tab not in (None, self.tab):
-            raise NotFound
+            raise RemoteNotFound
         rows = [tuple(map(_cell, row)) for row in self.rows]
         numbered = tuple(SheetRow(at, cells) for at, cells in enumerate(rows, 1))
         yield Page((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))

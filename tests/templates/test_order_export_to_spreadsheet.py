@@ -1,4 +1,7 @@
-"""Orders to a spreadsheet: which orders are appended, each once, and into which columns (templates 5.6)."""
+"""Orders to a spreadsheet.
+
+Wwhich orders are appended, each once, and into which columns (templates 5.6).
+"""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -12,7 +15,7 @@ from steward.connectors.base.records import Payment, SheetRow, SheetTable
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
 from steward.fake_platforms.sheets import Tab
 from steward.model.run import Mode, RunStatus
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepContext
 from steward.templates.order_export_to_spreadsheet import TEMPLATE
 from tests.templates.both import Both
@@ -94,7 +97,7 @@ class Log:
     async def read(self, op: Any, params: Any) -> Any:
         """As a spreadsheet's reader."""
         if params.tab not in (None, "Log"):
-            raise NotFound
+            raise RemoteNotFound
         kept = [SheetRow(at, tuple(_cell(cell) for cell in row)) for at, row in enumerate(self.rows, 1)]
         if params.area == "1:1":
             kept = kept[:1]

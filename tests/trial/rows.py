@@ -1,4 +1,7 @@
-"""What the trial tries, one row each: reads, changes with their undoing, webhooks; told as held or not."""
+"""What the trial tries, one row each: reads, changes with their undoing, webhooks.
+
+Ttold as held or not.
+"""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -55,7 +58,7 @@ from steward.connectors.base.queries import (
 from steward.connectors.base.records import Order, Product
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Part
-from steward.outbound.errors import CallError, NotFound
+from steward.outbound.errors import CallError, RemoteNotFound
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
@@ -146,7 +149,7 @@ async def _missing(shop: Shop) -> None:
     for op in (PRODUCT, ORDER, CUSTOMER):
         try:
             await shop.all(op, ById("999999999"))
-        except NotFound:
+        except RemoteNotFound:
             continue
         raise NotHeld(f"{op.name} was there")
 

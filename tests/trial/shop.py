@@ -17,10 +17,10 @@ from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.woocommerce.connector import WooCommerce
 from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
-from steward.outbound.client import Outbound, UpkeepHttp
+from steward.outbound.client import ManagementClient, Outbound
 from steward.outbound.grant import WriteGrant
-from steward.outbound.transport import tls_context
-from steward.outbound.wire import Wire
+from steward.outbound.sockets import tls_context
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
@@ -45,11 +45,11 @@ class Shop:
     def reader(self) -> Reader:
         """A reader of the connector."""
         link = self.connector.link(self.secrets)
-        return self.connector.reader(self.outbound.reading(_ORG, _SHOP, link), self.secrets)
+        return self.connector.reader(self.outbound.read_client(_ORG, _SHOP, link), self.secrets)
 
-    def upkeep(self) -> UpkeepHttp:
+    def upkeep(self) -> ManagementClient:
         """The client of checks and subscriptions."""
-        return self.outbound.upkeep(_ORG, _SHOP, self.connector.link(self.secrets))
+        return self.outbound.management_client(_ORG, _SHOP, self.connector.link(self.secrets))
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """The items of a read, of its first pages when there are many."""
@@ -83,7 +83,7 @@ class Shop:
             confirmed_until=lambda: now + timedelta(seconds=120),
             send_by=now + timedelta(seconds=90),
         )
-        http = self.outbound.writing(grant, _SHOP, self.connector.link(self.secrets))
+        http = self.outbound.write_client(grant, _SHOP, self.connector.link(self.secrets))
         writer = self.connector.writer(http, self.secrets)
         return await writer.apply(Batch(tuple(parts), tuple(keys), batch_key(keys))), keys
 
@@ -114,7 +114,7 @@ async def open_shop(
     clock, register = SystemClock(), Register()
     tls = tls_context(authorities)
     log = Log(lambda line: None, clock, register)
-    wire = Wire(clock, register, log, private_hosts=[entry], tls=tls, transport=transport)
+    wire = HttpTransport(clock, register, log, private_hosts=[entry], tls=tls, transport=transport)
     raw = httpx.AsyncClient(
         base_url=settings.plain["url"] + "/",
         auth=(key, secret),

@@ -17,11 +17,11 @@ from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
     CallError,
 )
-from steward.outbound.link import Link, PaceRule, Timeouts
 
 A = TypeVar("A", contravariant=True)
 P = TypeVar("P")
@@ -43,7 +43,7 @@ class Facts:
     title: str
     kind: Kind
     auth: tuple[Auth, ...]
-    pace: PaceRule
+    pace: RateLimit
     timeouts: Timeouts
     settings_schema: JsonObject
     versions: tuple[str, ...] = ()
@@ -243,23 +243,23 @@ class Connector(Protocol):
         """Checks the connecting form. Raises BadSettings."""
         ...
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """Where this connection's calls go. Raises BadSettings when its settings are no longer usable."""
         ...
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> Reader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> Reader:
         """A reader over a client that lets only reads through."""
         ...
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> Writer:
+    def writer(self, http: WriteClient, secrets: Secrets) -> Writer:
         """A writer; only runs/apply.py can make the client for it."""
         ...
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Whether the connection works and what it may do; never raises CallError."""
         ...
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """Spreadsheets, tabs, channels; empty where the platform has none. Raises CallError."""
         ...
 

@@ -1,4 +1,7 @@
-"""Store events as connectors tell them: topics, subscriptions, deliveries; leaves keeping them to events/."""
+"""Store events as connectors tell them: topics, subscriptions, deliveries.
+
+Lleaves keeping them to events/.
+"""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +13,7 @@ from typing import Protocol, TypeAlias
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import Secrets
 from steward.model.json import JsonObject
-from steward.outbound.client import UpkeepHttp
+from steward.outbound.client import ManagementClient
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
 
@@ -194,7 +197,7 @@ class EventSource(Protocol):
         connection's keys may have been taken away."""
         ...
 
-    async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """Makes, mends and removes until the platform has exactly what is wanted; one row a native topic.
 
         Raises CallError when the platform cannot be asked at all.
@@ -206,7 +209,7 @@ class EventSource(Protocol):
         ...
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body, in the worker. Raises Broken."""
+        """The pointer in a stored body, in the worker. Raises UnusableResponse."""
         ...
 
     def derive(

@@ -22,7 +22,7 @@ from steward.connectors.base.records import (
 )
 from steward.model.json import JsonValue
 from steward.model.plan import Patched
-from steward.outbound.answer import Answer
+from steward.outbound.response import PlatformResponse
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -66,7 +66,9 @@ class ProductsAsk:
 
 @dataclass(frozen=True, slots=True)
 class OrdersAsk:
-    """Orders in the order of their ids, drafts left out; `ids` none: all that the other limits let through.
+    """Orders in the order of their ids, drafts left out; `ids` none.
+
+    Aall that the other limits let through.
 
     `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
     `statuses` are the platform's own words.
@@ -233,7 +235,7 @@ CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", Nothing, Tag)
 OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
-AT_PATH = ReadOp("path", PathAsk, Answer, paged=False)
+AT_PATH = ReadOp("path", PathAsk, PlatformResponse, paged=False)
 FLOW_OBJECT: ReadOp[FlowObjectAsk, dict[str, JsonValue]] = ReadOp(
     "flow.object", FlowObjectAsk, dict, paged=False
 )

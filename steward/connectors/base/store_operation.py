@@ -1,4 +1,6 @@
-"""What the changes of every store share: absolute values, planned one ask after the other (connectors 2.1).
+"""What the changes of every store share.
+
+Aabsolute values, planned one ask after the other (connectors 2.1).
 
 Leaves which asks there are, and what they come to, to the store's own operations.
 """
@@ -12,7 +14,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 
 A = TypeVar("A", contravariant=True)
 
@@ -66,7 +68,7 @@ class StoreOperation(Generic[A]):
 def read_back(operation: ChangeOp[Any], now: Current) -> WriteOutcome:
     """What a part's value says of an interrupted write: applied, not sent, or something else was written."""
     if now.gone:
-        return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
+        return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
     if operation.same(now.part.after, now.value):
         return WriteOutcome(WriteState.APPLIED, seen=now.value)
     if operation.same(now.part.before, now.value):

@@ -8,18 +8,18 @@ from urllib.parse import unquote
 from xml.parsers import expat
 
 from steward.connectors.base.records import CloudFile
-from steward.outbound.answer import Answer
 from steward.outbound.errors import (
-    Broken,
     CallError,
-    Forbidden,
-    NotFound,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
     Stale,
     Throttled,
     Unauthorized,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
 )
+from steward.outbound.response import PlatformResponse
 
 DEPTH = 8
 NODES = 20_000
@@ -46,7 +46,7 @@ class _Reader:
         self._nodes = 0
 
     def read(self, body: bytes) -> list[tuple[str, str]]:
-        """(path, text) of each element in document order. Raises Broken."""
+        """(path, text) of each element in document order. Raises UnusableResponse."""
         parser = expat.ParserCreate(namespace_separator=None)
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -56,14 +56,14 @@ class _Reader:
         try:
             parser.Parse(body, True)
         except expat.ExpatError:
-            raise Broken("it is not XML") from None
+            raise UnusableResponse("it is not XML") from None
         return self.found
 
     def _start(self, name: str, attributes: object) -> None:
         self._nodes += 1
         self._path.append(name)
         if self._nodes > NODES or len(self._path) > DEPTH:
-            raise Broken("its XML is too large")
+            raise UnusableResponse("its XML is too large")
         if len(self._path) == 2:
             self.found.append((name, ""))
         self._text.clear()
@@ -74,11 +74,11 @@ class _Reader:
         self._text.clear()
 
     def _refuse(self, *_: object) -> None:
-        raise Broken("it declares a document type")
+        raise UnusableResponse("it declares a document type")
 
 
-def listed(answer: Answer) -> Listed:
-    """A page of ListObjectsV2. Raises Broken, or the error it stands for."""
+def listed(answer: PlatformResponse) -> Listed:
+    """A page of ListObjectsV2. Raises UnusableResponse, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer)
     files: list[CloudFile] = []
@@ -96,25 +96,25 @@ def listed(answer: Answer) -> Listed:
             files.append(_file(row))
             row = {}
     if more and token is None:
-        raise Broken("a list that goes on does not say how")
+        raise UnusableResponse("a list that goes on does not say how")
     return Listed(tuple(files), token if more else None)
 
 
-def head_of(answer: Answer, key: str) -> CloudFile:
-    """A file by its headers. Raises Broken, or the error they stand for."""
+def head_of(answer: PlatformResponse, key: str) -> CloudFile:
+    """A file by its headers. Raises UnusableResponse, or the error they stand for."""
     if not answer.ok:
         raise error_of(answer)
     size = answer.headers.get("content-length", "")
     if not size.isdigit() or "etag" not in answer.headers:
-        raise Broken("a file has no size or no mark")
+        raise UnusableResponse("a file has no size or no mark")
     try:
         at = parsedate_to_datetime(answer.headers.get("last-modified", ""))
     except ValueError:
-        raise Broken("a file has no time") from None
+        raise UnusableResponse("a file has no time") from None
     return CloudFile(key, int(size), answer.headers["etag"], at.astimezone(UTC))
 
 
-def error_of(answer: Answer) -> CallError:
+def error_of(answer: PlatformResponse) -> CallError:
     """The error of an answer that is no 2xx (connectors 4, 7.5); an answer to HEAD has no words."""
     told = _told(answer)
     code = told.get("Code", "")
@@ -127,28 +127,28 @@ def error_of(answer: Answer) -> CallError:
     if answer.status in (400, 401, 403) and code in _KEYS:
         return Unauthorized("The storage does not know this key, or its secret is wrong.", platform_text=text)
     if code == "RequestTimeTooSkewed":
-        return Unavailable(
+        return PlatformUnavailable(
             "The clock of this machine differs too much from the storage's.", platform_text=text
         )
     if answer.status == 403:
-        return Forbidden("list and read this bucket", platform_text=text)
+        return MissingRight("list and read this bucket", platform_text=text)
     if code == "NoSuchBucket":
         return WrongAddress("There is no bucket of this name.", field="bucket", platform_text=text)
     if answer.status == 404:
-        return NotFound("There is no file of this name.", platform_text=text)
+        return RemoteNotFound("There is no file of this name.", platform_text=text)
     if answer.status == 412:
         return Stale("The file was replaced while it was read.", platform_text=text)
     if code == "SlowDown":
         return Throttled(2.0, platform_text=text)
     if answer.status >= 500:
-        return Unavailable(platform_text=text)
-    return Broken(f"status {answer.status}", platform_text=text)
+        return PlatformUnavailable(platform_text=text)
+    return UnusableResponse(f"status {answer.status}", platform_text=text)
 
 
-def _told(answer: Answer) -> dict[str, str]:
+def _told(answer: PlatformResponse) -> dict[str, str]:
     try:
         return dict(_Reader().read(answer.body[:64_000]))
-    except Broken:
+    except UnusableResponse:
         return {}
 
 
@@ -157,4 +157,4 @@ def _file(row: dict[str, str]) -> CloudFile:
         at = datetime.fromisoformat(row["LastModified"]).astimezone(UTC)
         return CloudFile(unquote(row["Key"]), int(row["Size"]), row["ETag"], at)
     except (KeyError, ValueError):
-        raise Broken("a file of the list has no name, size or time") from None
+        raise UnusableResponse("a file of the list has no name, size or time") from None

@@ -17,27 +17,27 @@ from steward.connectors.cloud_s3.signing import signed_headers
 from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.outbound.address import Origin, looks_like_address, origin_of
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
+from steward.outbound.address import UrlOrigin, looks_like_address, origin_of
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, RequestSigner, Timeouts, UnsignedRequest
 from steward.outbound.errors import (
-    Broken,
     CallError,
-    Forbidden,
-    NotFound,
-    Refused,
+    CallRefused,
+    MissingRight,
+    RemoteNotFound,
+    ResponseTooLarge,
     Stale,
-    TooLarge,
     Unauthorized,
+    UnusableResponse,
     WrongAddress,
 )
-from steward.outbound.link import Link, PaceRule, RequestSigner, Timeouts, Unsigned
 from steward.telemetry.redact import Secret
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 FILE_BYTES = 20 * 1024 * 1024
 FILE_S = 120.0
-_PACE = PaceRule(at_once=4, after_failure_s=(2.0, 8.0, 30.0))
+_PACE = RateLimit(max_concurrency=4, failure_backoff_s=(2.0, 8.0, 30.0))
 _NAMES = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
@@ -70,7 +70,7 @@ _SCHEMA: JsonObject = {
 class CloudReader:
     """A reader of one bucket below its prefix."""
 
-    def __init__(self, http: ReadHttp, *, path: str, prefix: str) -> None:
+    def __init__(self, http: ReadClient, *, path: str, prefix: str) -> None:
         self._http = http
         self._path = path
         self._prefix = prefix
@@ -105,7 +105,7 @@ class CloudReader:
             if page.next is None:
                 return
             if page.next == token:
-                raise Broken("a list goes on with the same token")
+                raise UnusableResponse("a list goes on with the same token")
             token = page.next
 
     def _query(self, ask: FilesAsk, token: str | None) -> dict[str, str]:
@@ -114,19 +114,19 @@ class CloudReader:
         return query | ({"continuation-token": token} if token is not None else {})
 
     async def _file(self, ask: FileAsk) -> AsyncIterator[Page[FileContent]]:
-        """Looked at first, then fetched only while it is still that one. Raises Stale, NotFound."""
+        """Looked at first, then fetched only while it is still that one. Raises Stale, RemoteNotFound."""
         path = self._place(ask.path)
         head = head_of(await self._http.head(path, operation="file"), ask.path)
         if ask.unless == head.etag:
             yield Page((FileContent(head, None),), total=1)
             return
         if head.size > FILE_BYTES:
-            raise TooLarge(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
+            raise ResponseTooLarge(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
         answer = await self._http.get(
             path,
             operation="file",
             headers={"if-match": head.etag, "accept-encoding": "identity"},
-            most_bytes=FILE_BYTES,
+            max_bytes=FILE_BYTES,
             total_s=FILE_S,
         )
         if not answer.ok:
@@ -136,11 +136,11 @@ class CloudReader:
         yield Page((FileContent(head, answer.body),), total=1)
 
     def _place(self, name: str) -> str:
-        """The path of a file; a name outside the prefix does not exist for us. Raises NotFound."""
+        """The path of a file; a name outside the prefix does not exist for us. Raises RemoteNotFound."""
         whole = name if name.startswith(self._prefix) else self._prefix + name
         segments = whole.split("/")
         if not name or len(whole) > 1024 or any(each in ("", ".", "..") for each in segments):
-            raise NotFound("There is no file of this name below the folder of the connection.")
+            raise RemoteNotFound("There is no file of this name below the folder of the connection.")
         return f"{self._path.rstrip('/')}/{quote(whole, safe='/-_.~')}"
 
 
@@ -194,24 +194,26 @@ class CloudS3:
         host = base.partition("://")[2]
         return Settings(plain, sealed, Auth.KEY, subject=f"{host}/{texts['bucket']}/{prefix}")
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """Every request is signed for the bucket's region just before it leaves."""
         plain = secrets.plain
         sign = partial(_signed, plain["access_key_id"], plain["region"])
         proof = RequestSigner(secrets.sealed["secret_access_key"], sign)
         base, _ = self._place(secrets)
-        return Link("cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}")
+        return PlatformEndpoint(
+            "cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}"
+        )
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> CloudReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> CloudReader:
         """A reader of the bucket."""
         _, path = self._place(secrets)
         return CloudReader(http, path=path, prefix=secrets.plain["prefix"])
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> NoReturn:
+    def writer(self, http: WriteClient, secrets: Secrets) -> NoReturn:
         """Raises KeyError: there are no changes."""
         raise KeyError("cloud_s3")
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Lists one key below the prefix: that is all that is asked for."""
         _, path = self._place(secrets)
         plain = secrets.plain
@@ -219,7 +221,7 @@ class CloudS3:
         query = {"list-type": "2", "max-keys": "1", "prefix": plain["prefix"]}
         try:
             listed(await http.get(path, query))
-        except (Unauthorized, Forbidden) as error:
+        except (Unauthorized, MissingRight) as error:
             field = "secret_access_key" if isinstance(error, Unauthorized) else "bucket"
             return Health(ok=False, account_label=label, error=error, error_field=field)
         except WrongAddress as error:
@@ -228,7 +230,7 @@ class CloudS3:
             return Health(ok=False, account_label=label, error=error)
         return Health(ok=True, account_label=label, name=label, rights=("read",))
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """None: nothing is written there."""
         return []
 
@@ -250,9 +252,9 @@ class CloudS3:
         parts = urlsplit(url)
         try:
             if parts.query or parts.fragment:
-                raise Refused("an endpoint has no query")
-            origin: Origin = origin_of(url, self._private)
-        except Refused as refusal:
+                raise CallRefused("an endpoint has no query")
+            origin: UrlOrigin = origin_of(url, self._private)
+        except CallRefused as refusal:
             errors["endpoint_url"] = [f"Give the https address of the storage. {refusal.sentence}"]
             return ""
         path = parts.path.rstrip("/")
@@ -263,7 +265,7 @@ class CloudS3:
         return f"{origin.scheme}://{host if plain_port else f'{host}:{origin.port}'}{path}"
 
 
-def _signed(access_key: str, region: str, secret: str, request: Unsigned) -> Mapping[str, str]:
+def _signed(access_key: str, region: str, secret: str, request: UnsignedRequest) -> Mapping[str, str]:
     return signed_headers(
         access_key,
         secret,
@@ -271,5 +273,5 @@ def _signed(access_key: str, region: str, secret: str, request: Unsigned) -> Map
         url=request.url,
         headers={name: value for name, value in request.headers.items() if name == "if-match"},
         region=region,
-        now=request.at,
+        now=request.sent_at,
     )

@@ -6,19 +6,19 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from steward.outbound.answer import Answer, Decoded
 from steward.outbound.errors import (
-    Broken,
     CallError,
-    Forbidden,
     Invalid,
-    NotFound,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
     Stale,
     Throttled,
     Unauthorized,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
 )
+from steward.outbound.response import Decoded, PlatformResponse
 
 Row: TypeAlias = dict[str, Decoded]
 
@@ -43,60 +43,62 @@ KEY_DEFECTS = frozenset({"IDEMPOTENCY_KEY_PARAMETER_MISMATCH", "IDEMPOTENCY_PREV
 
 
 def gid(kind: str, number: str) -> str:
-    """The global id of an object. Raises NotFound for anything that is no number."""
+    """The global id of an object. Raises RemoteNotFound for anything that is no number."""
     if not number.isascii() or not number.isdigit() or len(number) > 20:
-        raise NotFound
+        raise RemoteNotFound
     return f"gid://shopify/{kind}/{number}"
 
 
 def number_of(value: Decoded, kind: str | None = None) -> str:
-    """The bare number of an id: a global one, or a number as events carry it. Raises Broken."""
+    """The bare number of an id: a global one, or a number as events carry it. Raises UnusableResponse."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return str(value)
     match = _GID.fullmatch(value) if isinstance(value, str) else None
     if match is None or (kind is not None and match[1] != kind):
-        raise Broken("an object has no id of its kind")
+        raise UnusableResponse("an object has no id of its kind")
     return match[2]
 
 
 def kind_of(row: Row) -> str:
-    """The kind of object a global id names. Raises Broken."""
+    """The kind of object a global id names. Raises UnusableResponse."""
     value = row.get("id")
     match = _GID.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise Broken("an object has no id")
+        raise UnusableResponse("an object has no id")
     return match[1]
 
 
-def error_of(answer: Answer) -> CallError | None:
-    """The error of an answer, by status or in its body; None for one whose data can be used (connectors 4).
+def error_of(answer: PlatformResponse) -> CallError | None:
+    """The error of an answer, by status or in its body.
+
+    NNone for one whose data can be used (connectors 4).
 
     Data and errors in one answer: the data is not used.
     """
     body = _object(answer)
     text = answer.quote(_told(body) or answer.body[:300].decode("utf-8", "replace"))
     if answer.status >= 500:
-        return Unavailable("The store failed to answer.", platform_text=text)
+        return PlatformUnavailable("The store failed to answer.", platform_text=text)
     if answer.status == 401:
         return Unauthorized(
             "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
         )
     if answer.status in (402, 403, 423):
         words = _SHOP_STATES.get(answer.status, "The store does not let this app in. Check it in Shopify.")
-        return Forbidden("use this store", words, platform_text=text)
+        return MissingRight("use this store", words, platform_text=text)
     if answer.status in (404, 410) or 300 <= answer.status < 400:
         return WrongAddress("There is no Shopify store at this address.", platform_text=text)
     if answer.status != 200:
-        return Broken(f"status {answer.status} was not expected", platform_text=text)
+        return UnusableResponse(f"status {answer.status} was not expected", platform_text=text)
     if body is None:
-        return Broken("it is not an object")
+        return UnusableResponse("it is not an object")
     errors = body.get("errors")
     if errors:
         return _of_errors(errors, text)
-    return None if isinstance(body.get("data"), dict) else Broken("it holds no data")
+    return None if isinstance(body.get("data"), dict) else UnusableResponse("it holds no data")
 
 
-def data_of(answer: Answer) -> Row:
+def data_of(answer: PlatformResponse) -> Row:
     """The data of a good answer. Raises the error it stands for."""
     error = error_of(answer)
     if error is not None:
@@ -110,12 +112,14 @@ def _of_errors(errors: Decoded, text: str) -> CallError:
         return Throttled(2.0, platform_text=text)
     if "ACCESS_DENIED" in codes:
         right = _right(text)
-        return Forbidden(right, f"The app lacks the right {right}. Give it in Shopify.", platform_text=text)
+        return MissingRight(
+            right, f"The app lacks the right {right}. Give it in Shopify.", platform_text=text
+        )
     if "SHOP_INACTIVE" in codes:
-        return Forbidden("use this store", _SHOP_STATES[402], platform_text=text)
+        return MissingRight("use this store", _SHOP_STATES[402], platform_text=text)
     if "INTERNAL_SERVER_ERROR" in codes or "TIMEOUT" in codes:
-        return Unavailable("The store failed to answer.", platform_text=text)
-    return Broken("it holds errors", platform_text=text)
+        return PlatformUnavailable("The store failed to answer.", platform_text=text)
+    return UnusableResponse("it holds errors", platform_text=text)
 
 
 def _code(error: Decoded) -> str:
@@ -161,25 +165,25 @@ class UserError:
         )
 
     def as_error(self) -> CallError:
-        """Stale, NotFound or Invalid (connectors 4)."""
+        """Stale, RemoteNotFound or Invalid (connectors 4)."""
         if self.code in _STALE:
             return Stale(platform_text=self.message)
         if self.code in _GONE or (not self.code and "does not exist" in self.message.lower()):
-            return NotFound(platform_text=self.message)
+            return RemoteNotFound(platform_text=self.message)
         field = next((each for each in reversed(self.path) if not each.isdigit()), "")
         words = f"The store refused it ({self.code or 'no code'})."
         return Invalid([field] if field else [], words, platform_text=self.message)
 
 
 def user_errors(payload: Row, name: str = "userErrors") -> list[UserError]:
-    """The refusals of a payload. Raises Broken when there is no list of them."""
+    """The refusals of a payload. Raises UnusableResponse when there is no list of them."""
     return [UserError(row_of(each)) for each in list_of(payload, name)]
 
 
 def row_of(value: Decoded) -> Row:
-    """An object. Raises Broken."""
+    """An object. Raises UnusableResponse."""
     if not isinstance(value, dict):
-        raise Broken("an object was expected")
+        raise UnusableResponse("an object was expected")
     return value
 
 
@@ -194,23 +198,23 @@ def sub(row: Row, *names: str) -> Row:
 
 
 def list_of(row: Row, name: str) -> list[Decoded]:
-    """A list that must be there. Raises Broken."""
+    """A list that must be there. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, list):
-        raise Broken(f"{name} is not a list")
+        raise UnusableResponse(f"{name} is not a list")
     return value
 
 
 def nodes_of(row: Row, name: str) -> list[Row]:
-    """The nodes of a connection. Raises Broken."""
+    """The nodes of a connection. Raises UnusableResponse."""
     return [row_of(each) for each in list_of(row_of(row.get(name)), "nodes")]
 
 
 def text_of(row: Row, name: str) -> str:
-    """A text that must be there. Raises Broken."""
+    """A text that must be there. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, str):
-        raise Broken(f"{name} is not text")
+        raise UnusableResponse(f"{name} is not text")
     return value
 
 
@@ -221,32 +225,35 @@ def text(row: Row, name: str) -> str:
 
 
 def texts_of(row: Row, name: str) -> tuple[str, ...]:
-    """A list of texts. Raises Broken."""
+    """A list of texts. Raises UnusableResponse."""
     found = list_of(row, name)
     if not all(isinstance(each, str) for each in found):
-        raise Broken(f"{name} is not a list of texts")
+        raise UnusableResponse(f"{name} is not a list of texts")
     return tuple(str(each) for each in found)
 
 
 def whole(row: Row, name: str) -> int | None:
-    """A whole number that may be null. Raises Broken."""
+    """A whole number that may be null. Raises UnusableResponse."""
     value = row.get(name)
     if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
         return int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise Broken(f"{name} is not a whole number")
+    raise UnusableResponse(f"{name} is not a whole number")
 
 
 def money(row: Row, *names: str) -> str | None:
-    """An amount as its text, through objects on the way; null where there is none. Raises Broken."""
+    """An amount as its text, through objects on the way; null where there is none.
+
+    Raises UnusableResponse.
+    """
     value = sub(row, *names[:-1]).get(names[-1])
     if value is None:
         return None
     if isinstance(value, Decimal | int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
-        raise Broken(f"{names[-1]} is not an amount")
+        raise UnusableResponse(f"{names[-1]} is not an amount")
     return value
 
 
@@ -281,9 +288,9 @@ def errors_by_item(errors: Sequence[UserError]) -> Mapping[int | None, UserError
     return found
 
 
-def _object(answer: Answer) -> Row | None:
+def _object(answer: PlatformResponse) -> Row | None:
     try:
         decoded = answer.json()
-    except Broken:
+    except UnusableResponse:
         return None
     return decoded if isinstance(decoded, dict) else None

@@ -1,4 +1,7 @@
-"""Shopify over its Admin GraphQL interface: what it offers and how a store is connected (connectors 7.1)."""
+"""Shopify over its Admin GraphQL interface.
+
+Wwhat it offers and how a store is connected (connectors 7.1).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,10 +60,10 @@ from steward.connectors.shopify.topics import TOPICS
 from steward.connectors.shopify.writer import ShopifyWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
-from steward.outbound.documents import Documents
-from steward.outbound.link import Link, PaceRule, Timeouts
-from steward.outbound.points import PointsRule
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.documents import DocumentRegistry
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.query_cost import CostBudget
 
 # Those whose schemas all documents are valid for; older ones know no keys for inventory writes.
 VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
@@ -68,7 +71,7 @@ EVENT_BODY = 256 * 1024
 WRITE_S = 30.0
 # Where the store leaves the results of bulk operations.
 RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
-_PACE = PaceRule(at_once=4, points=PointsRule())
+_PACE = RateLimit(max_concurrency=4, cost_budget=CostBudget())
 
 
 class Shopify:
@@ -86,7 +89,9 @@ class Shopify:
         self._version = version
         self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
         path = f"/admin/api/{version}/graphql.json"
-        self._documents = Documents(path, (*READS, *WRITES), reading=READING_MUTATIONS, compiler=document_of)
+        self._documents = DocumentRegistry(
+            path, (*READS, *WRITES), read_only_mutations=READING_MUTATIONS, compiler=document_of
+        )
         self.events: EventSource | None = Deliveries()
         self.facts = Facts(
             "shopify",
@@ -117,13 +122,13 @@ class Shopify:
         """shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
         return settings_of(given)
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """Calls go to the store's own domain; its app shares one bucket of points. Raises BadSettings."""
         domain = secrets.plain["shop_domain"]
         base = self._url or f"https://{domain}"
         proof = proof_of(secrets.plain, secrets.sealed, base)
         whose = secrets.plain.get("client_id") or f"connection {secrets.integration_id}"
-        return Link(
+        return PlatformEndpoint(
             "shopify",
             base,
             proof,
@@ -134,21 +139,21 @@ class Shopify:
             result_hosts=RESULT_HOSTS,
         )
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> ShopifyReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> ShopifyReader:
         """A reader of the store."""
         domain = secrets.plain["shop_domain"]
         return ShopifyReader(http, self.changes, domain=domain, currency=secrets.currency)
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> ShopifyWriter:
+    def writer(self, http: WriteClient, secrets: Secrets) -> ShopifyWriter:
         """A writer of the store."""
         return ShopifyWriter(http, self.changes, path=self._documents.path)
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Whether the key works, which rights it holds, and the store's zone, currency, places, channels."""
         verifies = any(name in secrets.sealed for name in Deliveries.signed_by)
         domain = secrets.plain["shop_domain"]
         return await check_store(http, domain=domain, version=self._version, verifies=verifies)
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """A store has none."""
         return []

@@ -29,7 +29,7 @@ from steward.connectors.shopify.paging import Asking
 from steward.model.change import Part
 from steward.model.json import JsonValue
 from steward.outbound.documents import Document
-from steward.outbound.errors import CallError, NotFound
+from steward.outbound.errors import CallError, RemoteNotFound
 
 Value = dict[str, JsonValue]
 
@@ -70,23 +70,23 @@ _PRICES = 250
 
 
 def value_of(operation: str, row: Row) -> Value:
-    """The value an operation changes, out of its object or an echo of it. Raises Broken."""
+    """The value an operation changes, out of its object or an echo of it. Raises UnusableResponse."""
     return _VALUES[operation](row)
 
 
 def price_of(row: Row) -> Value:
-    """A variant's prices. Raises Broken."""
+    """A variant's prices. Raises UnusableResponse."""
     return {"price": money(row, "price"), "compare_at": money(row, "compareAtPrice")}
 
 
 def channel_value(row: Row, asked: Sequence[JsonValue]) -> Value:
-    """On which of the asked channels a product is. Raises Broken."""
+    """On which of the asked channels a product is. Raises UnusableResponse."""
     on = channels_of(row)
     return {"on": sorted(str(each) for each in asked if str(each) in on)}
 
 
 def refund_value(row: Row) -> Value:
-    """What was given back on an order: how often and how much. Raises Broken."""
+    """What was given back on an order: how often and how much. Raises UnusableResponse."""
     refunded = money(row, "totalRefundedSet", "shopMoney", "amount") or "0"
     return {"refunds": len(list_of(row, "refunds")), "refunded": refunded}
 
@@ -108,7 +108,7 @@ def _tags(row: Row) -> Value:
 
 
 def tag_value(row: Row, part: Part) -> Value:
-    """Whether an object has the one tag a part is about. Raises Broken."""
+    """Whether an object has the one tag a part is about. Raises UnusableResponse."""
     [wanted] = named_tags(part)
     return {"has": any(tag.casefold() == wanted.casefold() for tag in texts_of(row, "tags"))}
 
@@ -128,7 +128,7 @@ def _status(row: Row) -> str:
 
 
 def _holds(row: Row) -> Value:
-    """The numbers of the holds there are, whoever made them. Raises Broken."""
+    """The numbers of the holds there are, whoever made them. Raises UnusableResponse."""
     return {"holds": sorted(number_of(row_of(each).get("id")) for each in list_of(row, "fulfillmentHolds"))}
 
 
@@ -246,7 +246,10 @@ async def _channels(ask: Asking, part: Part) -> Current:
 
 
 async def metafield(ask: Asking, wanted: MetafieldAsk) -> Metafield | None:
-    """A metafield as it is now; None when the object has none of that name. Raises CallError, NotFound."""
+    """A metafield as it is now; None when the object has none of that name.
+
+    Raises CallError, RemoteNotFound.
+    """
     return await _metafield_of(ask, gid(wanted.kind, wanted.id), wanted.namespace, wanted.key)
 
 
@@ -255,7 +258,7 @@ async def _metafield_of(
 ) -> Metafield | None:
     data = await ask.told(documents.METAFIELD, {"id": owner, "namespace": namespace, "key": key})
     if data.get("node") is None:
-        raise NotFound
+        raise RemoteNotFound
     found = sub(data, "node", "metafield")
     if not found:
         return None
@@ -267,7 +270,7 @@ async def _metafield(ask: Asking, part: Part) -> Current:
     at = part.arguments
     try:
         found = await _metafield_of(ask, at["owner"], at["namespace"], at["key"])
-    except NotFound:
+    except RemoteNotFound:
         return Current(part, None, gone=True)
     return Current(part, {"value": found.value if found is not None else None})
 
@@ -287,15 +290,15 @@ async def _redirect(ask: Asking, part: Part) -> Current:
 
 
 async def fields(ask: Asking, wanted: FieldsAsk, domain: str) -> ObjectFields:
-    """The plain fields of an object as they are now. Raises CallError, NotFound."""
+    """The plain fields of an object as they are now. Raises CallError, RemoteNotFound."""
     if wanted.kind not in FIELDS:
-        raise NotFound
+        raise RemoteNotFound
     async for rows in ask.nodes(documents.CURRENT_FIELDS, [gid(wanted.kind, wanted.id)], 1):
         for row in rows:
             label = text(row, _LABELS[wanted.kind])
             url = f"https://{domain}/admin/{wanted.kind.lower()}s/{wanted.id}"
             return ObjectFields(wanted.kind, wanted.id, label or wanted.id, _fields(row), url)
-    raise NotFound
+    raise RemoteNotFound
 
 
 def asked_of(part: Part) -> Sequence[JsonValue]:

@@ -23,7 +23,7 @@ from steward.connectors.base.settings import Secrets
 from steward.connectors.shopify import documents, mutations, topics
 from steward.connectors.shopify.answers import data_of, list_of, row_of, sub, text, texts_of, user_errors
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.client import UpkeepHttp
+from steward.outbound.client import ManagementClient
 from steward.outbound.documents import Document
 from steward.outbound.errors import CallError
 
@@ -44,7 +44,7 @@ class Deliveries:
     signed_by: tuple[str, ...] = ("client_secret", "webhook_secret")
     of_keys: tuple[str, ...] = (topics.UNINSTALLED,)
 
-    async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """One subscription of ours a native topic, found by its address; doubles and unwanted ones go.
 
         Raises CallError when the list cannot be read.
@@ -80,7 +80,7 @@ class Deliveries:
         return Verified(native, (told, number or body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body. Raises Broken."""
+        """The pointer in a stored body. Raises UnusableResponse."""
         return topics.read_event(event)
 
     def derive(
@@ -99,12 +99,12 @@ class Deliveries:
         """What the first fill keeps of an object."""
         return topics.remembered(event)
 
-    async def _ours(self, http: UpkeepHttp, address: str) -> list[_Made]:
+    async def _ours(self, http: ManagementClient, address: str) -> list[_Made]:
         """Every subscription that leads to `address`. Raises CallError."""
         found: list[_Made] = []
         after: JsonValue = None
         for _ in range(_MOST_PAGES):
-            answer = await http.ask(documents.SUBSCRIPTIONS.name, {"after": after})
+            answer = await http.execute(documents.SUBSCRIPTIONS.name, {"after": after})
             connection = sub(data_of(answer), "webhookSubscriptions")
             rows = [row_of(each) for each in list_of(connection, "nodes")]
             found += [
@@ -123,7 +123,9 @@ class Deliveries:
                 break
         return found
 
-    async def _one(self, http: UpkeepHttp, wanted: Wanted, native: str, held: _Made | None) -> Subscription:
+    async def _one(
+        self, http: ManagementClient, wanted: Wanted, native: str, held: _Made | None
+    ) -> Subscription:
         told, known = topics.ASKED_FOR.get(native), wanted.known.get(native)
         if told is None:
             return Subscription(native, None, SubscriptionState.FAILED, reason="The store has no such topic.")
@@ -139,12 +141,12 @@ class Deliveries:
             return Subscription(native, known, SubscriptionState.FAILED, reason=error.message)
         return Subscription(native, number, SubscriptionState.MADE, mended=known is not None)
 
-    async def _changed(self, http: UpkeepHttp, document: Document, variables: JsonObject) -> str:
-        payload = sub(data_of(await http.ask(document.name, variables)), document.roots[0])
+    async def _changed(self, http: ManagementClient, document: Document, variables: JsonObject) -> str:
+        payload = sub(data_of(await http.execute(document.name, variables)), document.root_fields[0])
         for error in user_errors(payload):
             raise error.as_error()
         return text(row_of(payload.get("webhookSubscription")), "id")
 
-    async def _remove(self, http: UpkeepHttp, number: str) -> None:
+    async def _remove(self, http: ManagementClient, number: str) -> None:
         """Removes a subscription; one already gone is as good."""
-        data_of(await http.ask(mutations.UNSUBSCRIBE.name, {"id": number}))
+        data_of(await http.execute(mutations.UNSUBSCRIBE.name, {"id": number}))

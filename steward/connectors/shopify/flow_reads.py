@@ -24,8 +24,8 @@ from steward.connectors.shopify.hydration import (
 from steward.connectors.shopify.paging import Asking
 from steward.connectors.shopify.schema_table import Shape, schema_table
 from steward.model.json import JsonValue
-from steward.outbound.answer import Decoded
-from steward.outbound.errors import Broken, Invalid, NotFound, TooLarge
+from steward.outbound.errors import Invalid, RemoteNotFound, ResponseTooLarge, UnusableResponse
+from steward.outbound.response import Decoded
 
 Plain = dict[str, JsonValue]
 
@@ -42,14 +42,17 @@ class FlowReads:
         self._calls = 0
 
     async def one(self, ask: FlowObjectAsk) -> Plain:
-        """The object. Raises CallError: NotFound when it is gone, TooLarge for more than calls may fetch."""
+        """The object. Raises CallError:
+
+        RemoteNotFound when it is gone, ResponseTooLarge for more than calls may fetch.
+        """
         recipe = recipe_of(ask.root, ask.paths, ask.patched)
         if recipe.reads is Reads.SHOP:
             found = await self._told(recipe, {})
             return await self._object(row_of(found.get("shop")), _Way.of(recipe))
         found = await self._told(recipe, {"id": gid(OBJECTS[ask.root], ask.id)})
         if found.get("node") is None:
-            raise NotFound
+            raise RemoteNotFound
         return await self._object(row_of(found["node"]), _Way.of(recipe))
 
     async def many(self, ask: FlowObjectsAsk) -> list[Plain]:
@@ -101,7 +104,7 @@ class FlowReads:
                 row = await self._more(way, row, None)
                 rows = [row_of(each) for each in list_of(row, name)]
                 if LIST_MOST > len(rows) >= way.asked:
-                    raise TooLarge(f"the list {name} of this flow is too long to be read")
+                    raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
             return [await self._object(each, way.within(name)) for each in rows[:LIST_MOST]]
         owner, made, after = row, list[JsonValue](), None
         while True:
@@ -118,11 +121,11 @@ class FlowReads:
         self._calls += 1
         number = row.get("id")
         if self._calls > CALLS_MOST or not isinstance(number, str):
-            raise TooLarge("the lists this flow reads are too long to be read one by one")
+            raise ResponseTooLarge("the lists this flow reads are too long to be read one by one")
         given: Plain = {"id": number} if after is None else {"id": number, "after": after}
         found = await self._told(way.recipe, given)
         if found.get("node") is None:
-            raise NotFound
+            raise RemoteNotFound
         return row_of(found["node"])
 
 
@@ -153,9 +156,12 @@ class _Way:
         return _Way(self.recipe, branch.tree, self.depth + deeper)
 
     def more(self, name: str) -> "_Way":
-        """The same list asked for alone. Raises TooLarge for one whose owner is not found by its id."""
+        """The same list asked for alone.
+
+        Raises ResponseTooLarge for one whose owner is not found by its id.
+        """
         if not schema_table().is_node(self.tree.type):
-            raise TooLarge(f"the list {name} of this flow is too long to be read")
+            raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
         wanted = _paths(self.tree.fields[name], f"{self.tree.type}.{name}")
         return _Way.of(Recipe(Reads.MORE, self.tree.type, tuple(sorted(wanted)), self.recipe.patched))
 
@@ -167,13 +173,16 @@ def _paths(branch: Branch, path: str) -> Sequence[str]:
 
 
 def _following(found: Row, after: str | None) -> str | None:
-    """Where the next page begins; None after the last. Raises Broken for pages that do not go on."""
+    """Where the next page begins; None after the last.
+
+    Raises UnusableResponse for pages that do not go on.
+    """
     page = row_of(found.get("pageInfo"))
     if page.get("hasNextPage") is not True:
         return None
     following = text(page, "endCursor")
     if not following or following == after:
-        raise Broken("its pages do not go on")
+        raise UnusableResponse("its pages do not go on")
     return following
 
 

@@ -32,7 +32,7 @@ from steward.connectors.shopify.answers import (
     texts_of,
     whole,
 )
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
 
 _PAYMENT = {
     "PENDING": Payment.PENDING,
@@ -79,7 +79,7 @@ def is_item(target: str) -> bool:
 
 
 def variant_of(row: Row, *, domain: str, currency: str | None, location: str | None) -> Variant:
-    """A variant with what it shows of its product. Raises Broken."""
+    """A variant with what it shows of its product. Raises UnusableResponse."""
     item, product = row_of(row.get("inventoryItem")), row_of(row.get("product"))
     number, item_id, product_id = (number_of(each.get("id")) for each in (row, item, product))
     status, count = (
@@ -129,7 +129,10 @@ def product_of(
     currency: str | None,
     channels: Sequence[str] | None = None,
 ) -> Product:
-    """A product with its variants; `channels` where the row shows but some of them. Raises Broken."""
+    """A product with its variants; `channels` where the row shows but some of them.
+
+    Raises UnusableResponse.
+    """
     number, status = number_of(row.get("id"), "Product"), text_of(row, "status").lower()
     held = tuple(variants)
     on = tuple(channels) if channels is not None else channels_of(row)
@@ -167,7 +170,7 @@ def product_of(
 
 
 def channels_of(row: Row, name: str = "resourcePublicationsV2") -> tuple[str, ...]:
-    """The channels a product is published on, as their numbers. Raises Broken."""
+    """The channels a product is published on, as their numbers. Raises UnusableResponse."""
     return tuple(sorted(number_of(sub(each, "publication").get("id")) for each in nodes_of(row, name)))
 
 
@@ -177,11 +180,11 @@ def has_more(row: Row, name: str) -> bool:
 
 
 def line_of(row: Row) -> OrderLine:
-    """One line of an order. Raises Broken."""
+    """One line of an order. Raises UnusableResponse."""
     product, variant = row.get("product"), row.get("variant")
     quantity = whole(row, "quantity")
     if quantity is None:
-        raise Broken("a line has no quantity")
+        raise UnusableResponse("a line has no quantity")
     extra = text(row, "variantTitle")
     return OrderLine(
         id=number_of(row.get("id")),
@@ -197,7 +200,7 @@ def line_of(row: Row) -> OrderLine:
 
 
 def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
-    """An order with its lines; sums in the store's currency (templates E13). Raises Broken."""
+    """An order with its lines; sums in the store's currency (templates E13). Raises UnusableResponse."""
     number = number_of(row.get("id"), "Order")
     payment = payment_of(row)
     fulfilment = _FULFILMENT.get(text(row, "displayFulfillmentStatus"), Fulfilment.UNFULFILLED)
@@ -259,7 +262,7 @@ def payment_of(row: Row) -> Payment:
 
 
 def refunds_of(row: Row) -> tuple[Refund, ...]:
-    """The refunds of an order, each with its time. Raises Broken."""
+    """The refunds of an order, each with its time. Raises UnusableResponse."""
     rows = [row_of(each) for each in list_of(row, "refunds")]
     return tuple(
         Refund(
@@ -272,7 +275,7 @@ def refunds_of(row: Row) -> tuple[Refund, ...]:
 
 
 def customer_of(row: Row, *, domain: str) -> Customer:
-    """A customer. Raises Broken."""
+    """A customer. Raises UnusableResponse."""
     number = number_of(row.get("id"), "Customer")
     return Customer(
         id=number,
@@ -289,7 +292,7 @@ def customer_of(row: Row, *, domain: str) -> Customer:
 
 
 def draft_of(row: Row, *, domain: str) -> DraftOrder:
-    """A draft order. Raises Broken."""
+    """A draft order. Raises UnusableResponse."""
     number = number_of(row.get("id"), "DraftOrder")
     return DraftOrder(
         number,
@@ -319,7 +322,7 @@ def _stock(row: Row, item: Row, location: str | None) -> int | None:
 
 
 def available_of(level: Row) -> int | None:
-    """The available quantity of an inventory level. Raises Broken."""
+    """The available quantity of an inventory level. Raises UnusableResponse."""
     rows = [row_of(each) for each in list_of(level, "quantities")]
     return whole(rows[0], "quantity") if rows else None
 

@@ -1,4 +1,7 @@
-"""What may be changed about a Shopify store's orders and customers, its metafields and redirects; pure."""
+"""What may be changed about a Shopify store's orders and customers, its metafields and redirects.
+
+Ppure.
+"""
 
 import re
 from collections.abc import Sequence
@@ -396,6 +399,8 @@ CANCEL_ORDER = CancelOperation("order.cancel", action=Action.CANCEL, reversible=
 CLOSE_ORDER = CloseOperation("order.close", action=Action.ARCHIVE)
 HOLD = HoldOperation("fulfillment.hold", action=Action.HOLD)
 CAPTURE = CaptureOperation("order.capture", reversible=False)
-REFUND = RefundOperation("refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False)
+REFUND = RefundOperation(
+    "refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False
+)
 SET_METAFIELD = MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
 MAKE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)

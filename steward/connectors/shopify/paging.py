@@ -17,10 +17,10 @@ from steward.connectors.shopify.answers import (
 from steward.connectors.shopify.documents import BULK, START_BULK
 from steward.connectors.shopify.hydration import Recipe
 from steward.model.json import JsonValue
-from steward.outbound.answer import parse_json
-from steward.outbound.client import ReadHttp
+from steward.outbound.client import ReadClient
 from steward.outbound.documents import Document
-from steward.outbound.errors import Broken, Throttled, Unavailable
+from steward.outbound.errors import PlatformUnavailable, Throttled, UnusableResponse
+from steward.outbound.response import parse_json
 
 # A bulk operation is asked after this long, then ever less often.
 _LOOKS = (1.0, 2.0, 4.0, 8.0, 15.0)
@@ -39,16 +39,16 @@ class Grouped:
 class Asking:
     """Reads of one store by documents; every page or line checked for its shape."""
 
-    def __init__(self, http: ReadHttp) -> None:
+    def __init__(self, http: ReadClient) -> None:
         self._http = http
 
     async def told(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
         """The data of one answer. Raises CallError."""
-        return data_of(await self._http.ask(document.name, variables or {}))
+        return data_of(await self._http.execute(document.name, variables or {}))
 
     async def made(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
         """The data of the query that is made of a recipe. Raises CallError."""
-        return data_of(await self._http.ask_made(recipe, variables))
+        return data_of(await self._http.execute_compiled(recipe, variables))
 
     async def pages(
         self, document: Document, variables: Mapping[str, JsonValue], *names: str
@@ -67,7 +67,7 @@ class Asking:
             if not more:
                 return
             if not following or following == after:
-                raise Broken("its pages do not go on")
+                raise UnusableResponse("its pages do not go on")
             after = following
 
     async def nodes(
@@ -85,7 +85,8 @@ class Asking:
     async def bulk(self, document: Document) -> AsyncIterator[Grouped]:
         """Every object of a bulk query with its own, as the result comes; held one at a time.
 
-        Raises CallError: Unavailable when the store does not finish it, Throttled while it runs too many.
+        Raises CallError: PlatformUnavailable when the store does not finish it, Throttled while it runs too
+        many.
         """
         url = await self._finished(await self._started(document))
         if url is None:  # a store without such objects leaves no result
@@ -100,7 +101,7 @@ class Asking:
                     yield Grouped(held, children)
                 held, children = row, {}
             elif held is None or parent != held.get("id"):
-                raise Broken("a line of the result stands apart from its object")
+                raise UnusableResponse("a line of the result stands apart from its object")
             else:
                 children.setdefault(kind_of(row) if "id" in row else "", []).append(row)
         if held is not None:
@@ -122,7 +123,7 @@ class Asking:
             if status == "COMPLETED":
                 return text(found, "url") or None
             if status not in _RUNNING:
-                raise Unavailable(
+                raise PlatformUnavailable(
                     f"The store did not finish a large read ({text(found, 'errorCode') or status})."
                 )
-        raise Unavailable("The store did not finish a large read in time.")
+        raise PlatformUnavailable("The store did not finish a large read in time.")

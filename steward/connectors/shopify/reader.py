@@ -1,4 +1,7 @@
-"""Reads a Shopify store: pages in the order of ids; leaves what writes are compared with to current.py."""
+"""Reads a Shopify store: pages in the order of ids.
+
+Lleaves what writes are compared with to current.py.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -64,8 +67,8 @@ from steward.connectors.shopify.paging import Asking, Grouped
 from steward.connectors.shopify.topics import KINDS, changed_event
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.outbound.client import ReadHttp
-from steward.outbound.errors import NotFound
+from steward.outbound.client import ReadClient
+from steward.outbound.errors import RemoteNotFound
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -81,7 +84,7 @@ class ShopifyReader:
 
     def __init__(
         self,
-        http: ReadHttp,
+        http: ReadClient,
         changes: Mapping[str, ChangeOp[Any]],
         *,
         domain: str,
@@ -224,7 +227,7 @@ class ShopifyReader:
             for product in await self._whole(rows, ProductsAsk()):
                 yield Page((product,), total=1)
                 return
-        raise NotFound
+        raise RemoteNotFound
 
     async def _of_item(self, target: str) -> str:
         """The product whose stock an inventory item is."""
@@ -233,7 +236,7 @@ class ShopifyReader:
         found = data.get("inventoryItem")
         rows = nodes_of(row_of(found), "variants") if found is not None else []
         if not rows:
-            raise NotFound
+            raise RemoteNotFound
         return number_of(sub(rows[0], "product").get("id"))
 
     async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
@@ -277,7 +280,7 @@ class ShopifyReader:
             for row in rows:
                 yield Page((self._variant_of(row, None),), total=1)
                 return
-        raise NotFound
+        raise RemoteNotFound
 
     async def _orders(self, ask: OrdersAsk) -> AsyncIterator[Page[Order]]:
         if ask.ids is not None:
@@ -313,7 +316,7 @@ class ShopifyReader:
             for order in page.items:
                 yield Page((order,), total=1)
                 return
-        raise NotFound
+        raise RemoteNotFound
 
     async def _order_of(self, row: Row) -> Order:
         """An order with all its lines: those that did not fit in the page are fetched."""
@@ -329,7 +332,7 @@ class ShopifyReader:
         data = await self._ask.told(documents.REFUNDS, {"id": gid("Order", ask.order_id)})
         found = data.get("order")
         if found is None:
-            raise NotFound
+            raise RemoteNotFound
         refunds = refunds_of(row_of(found))
         yield Page(refunds, total=len(refunds))
 
@@ -369,13 +372,13 @@ class ShopifyReader:
             for customer in page.items:
                 yield Page((customer,), total=1)
                 return
-        raise NotFound
+        raise RemoteNotFound
 
     async def _draft_order(self, ask: ById) -> AsyncIterator[Page[DraftOrder]]:
         data = await self._ask.told(documents.DRAFT_ORDER, {"id": gid("DraftOrder", ask.id)})
         found = data.get("draftOrder")
         if found is None:
-            raise NotFound
+            raise RemoteNotFound
         yield Page((draft_of(row_of(found), domain=self._domain),), total=1)
 
     async def _metafield(self, ask: MetafieldAsk) -> AsyncIterator[Page[Metafield]]:

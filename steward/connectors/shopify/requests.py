@@ -25,7 +25,7 @@ class Request:
     @property
     def root(self) -> str:
         """The name of the payload."""
-        return self.document.roots[0]
+        return self.document.root_fields[0]
 
 
 def request_of(batch: Batch) -> Request:

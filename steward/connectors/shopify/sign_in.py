@@ -11,11 +11,11 @@ from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.answer import Answer
-from steward.outbound.client import UpkeepHttp
+from steward.outbound.client import ManagementClient
 from steward.outbound.documents import Document
-from steward.outbound.errors import CallError, Forbidden, Unauthorized, WrongAddress
-from steward.outbound.link import ClientCredentials, HeaderSecret
+from steward.outbound.endpoint import ClientCredentials, HeaderSecret
+from steward.outbound.errors import CallError, MissingRight, Unauthorized, WrongAddress
+from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
 HEADER = "X-Shopify-Access-Token"
@@ -138,14 +138,14 @@ class _Found:
     versions: set[str] = field(default_factory=set)
 
 
-async def check_store(http: UpkeepHttp, *, domain: str, version: str, verifies: bool) -> Health:
+async def check_store(http: ManagementClient, *, domain: str, version: str, verifies: bool) -> Health:
     """What the store and its key are; `verifies`: its events can be verified. Never raises a call's error."""
     found = _Found()
     try:
         shop = await _shop(http, found)
         found.locations = await _places(http, found)
         found.channels = await _channels(http, found)
-    except (Unauthorized, Forbidden, WrongAddress) as error:
+    except (Unauthorized, MissingRight, WrongAddress) as error:
         name = "shop_domain" if isinstance(error, WrongAddress) else None
         return Health(ok=False, domain=domain, error=error, error_field=name)
     except CallError as error:
@@ -191,18 +191,18 @@ def _warn(found: _Found, missing: Sequence[str], *, version: str, verifies: bool
         found.warnings.append(Warned("events_unverified", words))
 
 
-async def _shop(http: UpkeepHttp, found: _Found) -> Row:
+async def _shop(http: ManagementClient, found: _Found) -> Row:
     data = await _asked(http, documents.SHOP, found)
     scopes = list_of(row_of(sub(data, "currentAppInstallation")), "accessScopes")
     found.rights = tuple(sorted(text(row_of(each), "handle") for each in scopes))
     return row_of(data.get("shop"))
 
 
-async def _places(http: UpkeepHttp, found: _Found) -> tuple[Place, ...]:
+async def _places(http: ManagementClient, found: _Found) -> tuple[Place, ...]:
     """The locations; none when the right to see them is missing, which is named as such."""
     try:
         data = await _asked(http, documents.PLACES, found)
-    except Forbidden:
+    except MissingRight:
         return ()
     return tuple(
         Place(number_of(row.get("id")), text(row, "name"), row.get("isActive") is True)
@@ -210,17 +210,17 @@ async def _places(http: UpkeepHttp, found: _Found) -> tuple[Place, ...]:
     )
 
 
-async def _channels(http: UpkeepHttp, found: _Found) -> tuple[Place, ...]:
+async def _channels(http: ManagementClient, found: _Found) -> tuple[Place, ...]:
     try:
         data = await _asked(http, documents.CHANNELS, found)
-    except Forbidden:
+    except MissingRight:
         return ()
     return tuple(Place(number_of(row.get("id")), text(row, "name")) for row in nodes_of(data, "publications"))
 
 
-async def _asked(http: UpkeepHttp, document: Document, found: _Found) -> Row:
+async def _asked(http: ManagementClient, document: Document, found: _Found) -> Row:
     variables: dict[str, JsonValue] = {}
-    answer: Answer = await http.ask(document.name, variables)
+    answer: PlatformResponse = await http.execute(document.name, variables)
     spoken = answer.headers.get("x-shopify-api-version")
     if spoken:
         found.versions.add(spoken)

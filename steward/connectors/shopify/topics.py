@@ -9,9 +9,9 @@ from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, instant_of, number_of, text
 from steward.connectors.shopify.objects import payment_of, stock_target
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.answer import parse_json
 from steward.outbound.documents import Document
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import parse_json
 
 # The mark of an event that was read and not delivered: what became of the object has to be worked out.
 CAUGHT_UP = "caught_up"
@@ -95,15 +95,18 @@ def native_of(header: str) -> str:
 
 
 def read_event(event: StoredEvent) -> Event:
-    """The pointer in a stored body; over the cap there is none and the id is null. Raises Broken."""
+    """The pointer in a stored body; over the cap there is none and the id is null.
+
+    Raises UnusableResponse.
+    """
     told = ASKED_FOR.get(event.native)
     if told is None:
-        raise Broken("a delivery of an unknown topic")
+        raise UnusableResponse("a delivery of an unknown topic")
     if event.body is None:
         return Event(event.native, told.object_type, None)
     row = parse_json(event.body)
     if not isinstance(row, dict):
-        raise Broken("a delivery is an object")
+        raise UnusableResponse("a delivery is an object")
     number = number_of(row.get(told.id))
     parent = number_of(row[told.parent]) if told.parent is not None and row.get(told.parent) else None
     own = stock_target(number, None) if told.object_type == "inventory" else number
@@ -122,7 +125,7 @@ def read_event(event: StoredEvent) -> Event:
 
 
 def changed_event(object_type: str, row: Row, *, since: datetime | None) -> Event:
-    """An object read by `changed`, as the event a delivery would have been. Raises Broken."""
+    """An object read by `changed`, as the event a delivery would have been. Raises UnusableResponse."""
     kind, number = KINDS[object_type], number_of(row.get("id"))
     created, modified = instant_of(row, "createdAt"), instant_of(row)
     is_new = since is not None and created is not None and created > since

@@ -33,21 +33,21 @@ from steward.connectors.shopify.current import (
 )
 from steward.connectors.shopify.requests import Request, request_of
 from steward.model.change import Batch, Part
-from steward.outbound.answer import Answer
-from steward.outbound.client import WriteHttp
+from steward.outbound.client import WriteClient
 from steward.outbound.errors import (
-    Broken,
     CallError,
     ErrorKind,
-    Forbidden,
-    NotFound,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
     Stale,
     Throttled,
     Unauthorized,
-    Unavailable,
+    UnusableResponse,
     WriteFailed,
     WrongAddress,
 )
+from steward.outbound.response import PlatformResponse
 
 _DONE_ELSEWHERE = "The store answered with another value than the one sent."
 _TO_BE_SEEN = "The store has taken it on and does it by and by."
@@ -57,7 +57,7 @@ _KEY_DEFECT = "The store knows this change's key from another request. Nothing m
 class ShopifyWriter:
     """A writer of one store; `path` is where its documents are sent."""
 
-    def __init__(self, http: WriteHttp, changes: Mapping[str, ChangeOp[Any]], *, path: str) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, ChangeOp[Any]], *, path: str) -> None:
         self._http = http
         self._changes = changes
         self._path = path
@@ -73,7 +73,7 @@ class ShopifyWriter:
                 effect_keys=batch.effect_keys,
                 key=batch.key,
                 operation=batch.parts[0].operation,
-                points=request.document.points,
+                max_cost=request.document.max_cost,
             )
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)] * len(batch.parts)
@@ -82,20 +82,20 @@ class ShopifyWriter:
         except CallError as error:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
-    def _read(self, batch: Batch, request: Request, answer: Answer) -> list[WriteOutcome]:
+    def _read(self, batch: Batch, request: Request, answer: PlatformResponse) -> list[WriteOutcome]:
         """Raises CallError for an answer that does not tell what was done."""
         try:
             payload = sub(data_of(answer), request.root)
         except Throttled as error:
             return [WriteOutcome.of_error(WriteState.NOT_SENT, error)] * len(batch.parts)
-        except (Unauthorized, Forbidden, WrongAddress) as error:
+        except (Unauthorized, MissingRight, WrongAddress) as error:
             return [WriteOutcome.of_error(WriteState.REFUSED, error)] * len(batch.parts)
         if not payload:
-            raise Broken("it does not say what was done")
+            raise UnusableResponse("it does not say what was done")
         errors = user_errors(payload, request.errors)
         if any(error.code == BUSY for error in errors):
             # An earlier request under this key still runs: the same batch is asked again (connectors 4).
-            busy = Unavailable("The store is still working on this change.", wait_s=2.0)
+            busy = PlatformUnavailable("The store is still working on this change.", wait_s=2.0)
             return [WriteOutcome.of_error(WriteState.NOT_SENT, busy)] * len(batch.parts)
         if any(error.code in KEY_DEFECTS for error in errors):
             defect = WriteOutcome(WriteState.UNKNOWN, reason=_KEY_DEFECT, error=ErrorKind.BROKEN)
@@ -197,7 +197,7 @@ class _Echo:
             return [_refused(self._errors[0])]
         row = sub(payload, "publishable")
         if not row:
-            raise Broken("it does not name what was published")
+            raise UnusableResponse("it does not name what was published")
         return [self._outcome(part, channel_value(row, asked_of(part)), row)]
 
     def tag(self, payload: Row) -> list[WriteOutcome]:
@@ -207,7 +207,7 @@ class _Echo:
             return [_refused(self._errors[0])]
         row = _object(payload)
         if number_of(row.get("id")) != part.target:
-            raise Broken("the echo is of another object")
+            raise UnusableResponse("the echo is of another object")
         return [self._outcome(part, tag_value(row, part), row)]
 
     def hold(self, payload: Row) -> list[WriteOutcome]:
@@ -288,22 +288,22 @@ _OBJECTS = ("node", "product", "order", "customer", "fulfillmentOrder")
 
 
 def _object(payload: Row) -> Row:
-    """The object a payload echoes. Raises Broken."""
+    """The object a payload echoes. Raises UnusableResponse."""
     for name in _OBJECTS:
         if payload.get(name) is not None:
             return row_of(payload[name])
-    raise Broken("it does not name what was changed")
+    raise UnusableResponse("it does not name what was changed")
 
 
 def _value(part: Part, row: Row) -> Value:
     if number_of(row.get("id")) != part.target:
-        raise Broken("the echo is of another object")
+        raise UnusableResponse("the echo is of another object")
     return value_of(part.operation, row)
 
 
 def _refused(error: UserError) -> WriteOutcome:
     """A refusal of one part: gone and changed meanwhile are conflicts (connectors 4)."""
     cause = error.as_error()
-    if isinstance(cause, Stale | NotFound):
+    if isinstance(cause, Stale | RemoteNotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, cause)
     return WriteOutcome.of_error(WriteState.REFUSED, cause)

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from steward.connectors.base.records import Cell
 from steward.model.json import JsonValue
-from steward.outbound.answer import Decoded
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import Decoded
 
 CELL_CHARACTERS = 50_000
 # What may follow a tab: cells, whole columns, whole rows, open ends.
@@ -33,22 +33,22 @@ def wire(value: JsonValue) -> JsonValue:
 
 
 def read_cell(value: Decoded) -> Cell:
-    """A cell as read unformatted. Raises Broken for anything that is no cell."""
+    """A cell as read unformatted. Raises UnusableResponse for anything that is no cell."""
     if value is None or value == "":
         return None
     if isinstance(value, bool | str | Decimal):
         return value
     if isinstance(value, int):
         return Decimal(value)
-    raise Broken("a cell holds a list or an object")
+    raise UnusableResponse("a cell holds a list or an object")
 
 
 def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
-    """The rows of a range; trailing empty cells taken off. Raises Broken."""
+    """The rows of a range; trailing empty cells taken off. Raises UnusableResponse."""
     if values is None:
         return []
     if not isinstance(values, list) or not all(isinstance(row, list) for row in values):
-        raise Broken("the values are not rows")
+        raise UnusableResponse("the values are not rows")
     return [_trimmed([read_cell(cell) for cell in row]) for row in values if isinstance(row, list)]
 
 

@@ -1,4 +1,7 @@
-"""Google Sheets by service account: what it offers and how a spreadsheet is connected (connectors 7.3)."""
+"""Google Sheets by service account.
+
+Wwhat it offers and how a spreadsheet is connected (connectors 7.3).
+"""
 
 import re
 from collections.abc import Mapping
@@ -17,13 +20,13 @@ from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
 from steward.connectors.spreadsheet.writer import SpreadsheetWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
-from steward.outbound.errors import CallError, Unauthorized, Unavailable
-from steward.outbound.link import Link, PaceRule, ServiceAccount, Timeouts, UserSignIn
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, ServiceAccount, Timeouts, UserSignIn
+from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized
 from steward.telemetry.redact import Secret
 
 _SCOPES = ("https://www.googleapis.com/auth/spreadsheets",)
-_PACE = PaceRule(at_once=4, reads_a_minute=50, writes_a_minute=50, writes_at_once=1)
+_PACE = RateLimit(max_concurrency=4, reads_per_minute=50, writes_per_minute=50, max_concurrent_writes=1)
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _EMAIL = re.compile(r"[^@\s]{1,200}@[^@\s]{1,200}")
 _SCHEMA: JsonObject = {
@@ -87,7 +90,7 @@ class Spreadsheet:
         sealed = {"private_key": Secret(str(key))}
         return Settings(plain, sealed, Auth.SERVICE_ACCOUNT, subject=plain["spreadsheet_id"])
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """Calls go to the sheets address with a token of the service account; one pace per account."""
         refresh = secrets.sealed.get("refresh_token")
         if refresh is not None:
@@ -100,17 +103,17 @@ class Spreadsheet:
             self._token_url,
             _SCOPES,
         )
-        return Link("spreadsheet", self._sheets_url, proof, self._times, _PACE, f"google {email}")
+        return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, f"google {email}")
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> SpreadsheetReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> SpreadsheetReader:
         """A reader of the spreadsheet."""
         return SpreadsheetReader(http, self.changes, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> SpreadsheetWriter:
+    def writer(self, http: WriteClient, secrets: Secrets) -> SpreadsheetWriter:
         """A writer of the spreadsheet."""
         return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Whether the sheet is shared with the key's address; what it may write shows at the first send."""
         if "spreadsheet_id" not in secrets.plain:
             return await self._check_person(http, secrets)
@@ -134,7 +137,7 @@ class Spreadsheet:
             version="v4",
         )
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """The one spreadsheet, and under it its tabs by title. Raises CallError."""
         sheet = secrets.plain.get("spreadsheet_id")
         reader = self.reader(http, secrets)
@@ -147,15 +150,15 @@ class Spreadsheet:
             return []
         return await _tabs_of(reader, parent)
 
-    def _signed_in(self, secrets: Secrets, refresh: Secret) -> Link:
+    def _signed_in(self, secrets: Secrets, refresh: Secret) -> PlatformEndpoint:
         """A person's sign-in: one pace per connection. Raises BadSettings without the operator's app."""
         if self._client_id is None or self._client_secret is None:
             raise BadSettings({"": ["The operator has taken the sign-in to Google out of use."]})
         proof = UserSignIn(self._client_id, self._client_secret, refresh, self._token_url)
         key = f"google user {secrets.integration_id}"
-        return Link("spreadsheet", self._sheets_url, proof, self._times, _PACE, key)
+        return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, key)
 
-    async def _check_person(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def _check_person(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Whether the sign-in still gives tokens: asked with a spreadsheet that cannot be."""
         label = secrets.plain.get("account", "Google account")
         try:
@@ -165,7 +168,7 @@ class Spreadsheet:
         if answer.status == 401:
             return Health(ok=False, account_label=label, error=Unauthorized())
         if answer.status >= 500:
-            return Health(ok=False, account_label=label, error=Unavailable())
+            return Health(ok=False, account_label=label, error=PlatformUnavailable())
         return Health(ok=True, account_label=label, name=label, rights=("read", "write"), version="v4")
 
 

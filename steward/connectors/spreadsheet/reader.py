@@ -1,4 +1,7 @@
-"""Reads a Google spreadsheet: its tabs, whole tabs with row numbers, and what a write is compared with."""
+"""Reads a Google spreadsheet.
+
+Iits tabs, whole tabs with row numbers, and what a write is compared with.
+"""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -20,9 +23,16 @@ from steward.connectors.spreadsheet.cells import (
 )
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.outbound.answer import Answer, Decoded
-from steward.outbound.client import ReadHttp
-from steward.outbound.errors import Broken, CallError, Invalid, NotFound, Unauthorized, Unavailable
+from steward.outbound.client import ReadClient
+from steward.outbound.errors import (
+    CallError,
+    Invalid,
+    PlatformUnavailable,
+    RemoteNotFound,
+    Unauthorized,
+    UnusableResponse,
+)
+from steward.outbound.response import Decoded, PlatformResponse
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -39,7 +49,7 @@ class SpreadsheetReader:
     """A reader of one spreadsheet, or with `spreadsheet_id` null of the one each ask names."""
 
     def __init__(
-        self, http: ReadHttp, changes: Mapping[str, ChangeOp[Any]], *, spreadsheet_id: str | None
+        self, http: ReadClient, changes: Mapping[str, ChangeOp[Any]], *, spreadsheet_id: str | None
     ) -> None:
         self._http = http
         self._changes = changes
@@ -125,7 +135,7 @@ class SpreadsheetReader:
         tabs, found = await self._described(ask.spreadsheet_id)
         tab = next((each for each in tabs if ask.tab in (None, each.title)), None)
         if tab is None:
-            raise NotFound("The tab is gone or was renamed.")
+            raise RemoteNotFound("The tab is gone or was renamed.")
         rows: list[SheetRow] = []
         for name in _blocks(tab, ask.area, _size(found, tab)):
             answered = await self._range(ask.spreadsheet_id, name)
@@ -152,7 +162,7 @@ class SpreadsheetReader:
         found = object_of(answer)
         sheets = found.get("sheets")
         if not isinstance(sheets, list):
-            raise Broken("the spreadsheet has no list of tabs")
+            raise UnusableResponse("the spreadsheet has no list of tabs")
         tabs = [tab for tab in map(_tab, sheets) if tab is not None]
         return sorted(tabs, key=lambda tab: tab.index), found
 
@@ -168,10 +178,13 @@ class SpreadsheetReader:
 
 
 def path_of(own: str | None, named: JsonValue) -> str:
-    """The path of a spreadsheet: the connection's own, or the one named without one. Raises NotFound."""
+    """The path of a spreadsheet: the connection's own, or the one named without one.
+
+    Raises RemoteNotFound.
+    """
     chosen = own if own is not None else named
     if not isinstance(chosen, str) or (own is not None and named not in (None, own)):
-        raise NotFound("The step does not name a spreadsheet of this connection.")
+        raise RemoteNotFound("The step does not name a spreadsheet of this connection.")
     return f"/v4/spreadsheets/{in_path(chosen)}"
 
 
@@ -202,17 +215,17 @@ def _size(found: Mapping[str, Decoded], tab: Tab) -> tuple[int, int]:
     return 0, 0
 
 
-def object_of(answer: Answer) -> dict[str, Decoded]:
-    """An object answer. Raises Broken, or the error it stands for (connectors 7.3)."""
+def object_of(answer: PlatformResponse) -> dict[str, Decoded]:
+    """An object answer. Raises UnusableResponse, or the error it stands for (connectors 7.3)."""
     if not answer.ok:
         raise error_of(answer)
     decoded = answer.json()
     if not isinstance(decoded, dict):
-        raise Broken("an object was expected")
+        raise UnusableResponse("an object was expected")
     return decoded
 
 
-def error_of(answer: Answer) -> CallError:
+def error_of(answer: PlatformResponse) -> CallError:
     """The error of an answer that is no 2xx; a sheet no longer shared needs reconnecting."""
     text = answer.quote(answer.body[:2000].decode("utf-8", "replace"))
     if answer.status == 401:
@@ -224,8 +237,8 @@ def error_of(answer: Answer) -> CallError:
     if answer.status == 400:
         return Invalid([], "The spreadsheet refused the values.", platform_text=text)
     if answer.status >= 500:
-        return Unavailable(platform_text=text)
-    return Broken(f"status {answer.status}", platform_text=text)
+        return PlatformUnavailable(platform_text=text)
+    return UnusableResponse(f"status {answer.status}", platform_text=text)
 
 
 def range_error(text: str | None) -> CallError:
@@ -233,7 +246,7 @@ def range_error(text: str | None) -> CallError:
     if re.search(r"exceeds grid limits", text or "", re.IGNORECASE):
         words = "The tab has no such column or row. Add empty columns or rows to it, then run this again."
         return Invalid([], words, platform_text=text or "")
-    return NotFound("The tab is gone or was renamed.")
+    return RemoteNotFound("The tab is gone or was renamed.")
 
 
 def _tab(sheet: Decoded) -> Tab | None:
@@ -242,5 +255,5 @@ def _tab(sheet: Decoded) -> Tab | None:
         return None
     number, title, index = properties.get("sheetId", 0), properties.get("title"), properties.get("index", 0)
     if not isinstance(title, str) or not isinstance(number, int) or not isinstance(index, int):
-        raise Broken("a tab has no title")
+        raise UnusableResponse("a tab has no title")
     return Tab(str(number), title, index)

@@ -8,9 +8,9 @@ from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_
 from steward.connectors.spreadsheet.reader import error_of, object_of, path_of, range_error
 from steward.model.change import Batch, Part
 from steward.model.json import JsonValue
-from steward.outbound.answer import Answer, Decoded
-from steward.outbound.client import WriteHttp
-from steward.outbound.errors import CallError, Invalid, NotFound, NotSent, WriteFailed
+from steward.outbound.client import WriteClient
+from steward.outbound.errors import CallError, Invalid, NotSent, RemoteNotFound, WriteFailed
+from steward.outbound.response import Decoded, PlatformResponse
 
 # How the service words it that cells are protected, and that a spreadsheet has as many as it may have.
 _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
@@ -19,7 +19,7 @@ _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
 class SpreadsheetWriter:
     """A writer of one spreadsheet, or with `spreadsheet_id` null of the one each part names."""
 
-    def __init__(self, http: WriteHttp, *, spreadsheet_id: str | None) -> None:
+    def __init__(self, http: WriteClient, *, spreadsheet_id: str | None) -> None:
         self._http = http
         self._own = spreadsheet_id
 
@@ -39,10 +39,10 @@ class SpreadsheetWriter:
         except CallError as error:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)]
 
-    async def _send(self, part: Part, batch: Batch) -> Answer:
+    async def _send(self, part: Part, batch: Batch) -> PlatformResponse:
         try:
             place = path_of(self._own, part.arguments.get("spreadsheet_id"))
-        except NotFound as error:
+        except RemoteNotFound as error:
             raise NotSent(error) from None
         if part.operation in _FORM:
             body: JsonValue = {"requests": [_FORM[part.operation](part)]}
@@ -67,7 +67,7 @@ class SpreadsheetWriter:
 
     async def _post(
         self, path: str, body: JsonValue, batch: Batch, *, params: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> PlatformResponse:
         return await self._http.send(
             "POST",
             path,

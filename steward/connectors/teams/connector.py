@@ -28,14 +28,21 @@ from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRe
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.address import Origin, origin_of
-from steward.outbound.answer import Answer
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
-from steward.outbound.errors import Invalid, Refused, Throttled, Unauthorized, Unavailable, WriteFailed
-from steward.outbound.link import AddressSecret, Link, PaceRule, Timeouts
+from steward.outbound.address import UrlOrigin, origin_of
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, SecretUrl, Timeouts
+from steward.outbound.errors import (
+    CallRefused,
+    Invalid,
+    PlatformUnavailable,
+    Throttled,
+    Unauthorized,
+    WriteFailed,
+)
+from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
-_PACE = PaceRule(at_once=1, seconds_apart=1.0)
+_PACE = RateLimit(max_concurrency=1, min_interval_s=1.0)
 _RETIRED = (".webhook.office.com", "webhook.office.com", "outlook.office.com")
 _HIDDEN = re.compile(rb"HTTP error (\d{3})")
 _SCHEMA: JsonObject = {
@@ -118,7 +125,7 @@ class TeamsReader:
 class TeamsWriter:
     """Hands one card over."""
 
-    def __init__(self, http: WriteHttp) -> None:
+    def __init__(self, http: WriteClient) -> None:
         self._http = http
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
@@ -175,36 +182,36 @@ class Teams:
         plain = {"host": origin.host, "origin": base}
         return Settings(plain, sealed, Auth.KEY, subject=f"{origin.host} {number}")
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """The whole address is the secret; only its host is ever shown. Raises BadSettings."""
         base = secrets.plain["origin"]
         self._allowed(base)
-        proof = AddressSecret(secrets.sealed["webhook_url"])
-        return Link("teams", base, proof, self._times, _PACE, f"teams {secrets.integration_id}")
+        proof = SecretUrl(secrets.sealed["webhook_url"])
+        return PlatformEndpoint("teams", base, proof, self._times, _PACE, f"teams {secrets.integration_id}")
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> TeamsReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> TeamsReader:
         """A reader of nothing."""
         return TeamsReader()
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> TeamsWriter:
+    def writer(self, http: WriteClient, secrets: Secrets) -> TeamsWriter:
         """A writer to the one channel."""
         return TeamsWriter(http)
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """The form of the address alone; nothing is sent (contract 6.4)."""
         try:
             host = self._allowed(secrets.plain["origin"]).host
         except BadSettings as bad:
             words = " ".join(bad.errors["webhook_url"])
-            return Health(ok=False, error=Refused(words, words), error_field="webhook_url")
+            return Health(ok=False, error=CallRefused(words, words), error_field="webhook_url")
         return Health(ok=True, account_label=host, name=host, rights=("write",))
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """The one channel."""
         host = secrets.plain["host"]
         return [Destination(host, "channel", host)] if parent is None else []
 
-    def _origin(self, url: str) -> Origin:
+    def _origin(self, url: str) -> UrlOrigin:
         """The origin of a usable address. Raises BadSettings."""
         origin = self._allowed(url)
         parts = urlsplit(url)
@@ -212,11 +219,11 @@ class Teams:
             raise BadSettings({"webhook_url": ["The address is not complete: copy it whole."]})
         return origin
 
-    def _allowed(self, url: str) -> Origin:
+    def _allowed(self, url: str) -> UrlOrigin:
         """The origin of an address that may be a workflow's. Raises BadSettings."""
         try:
             origin = origin_of(url, self._private)
-        except Refused:
+        except CallRefused:
             raise BadSettings({"webhook_url": ["Give the https address the workflow shows."]}) from None
         if origin.host.endswith(_RETIRED):
             words = (
@@ -242,7 +249,7 @@ def _marked(arguments: JsonObject, effect: str) -> JsonValue:
     return {**arguments, "attachments": marked}
 
 
-def _outcome(answer: Answer) -> WriteOutcome:
+def _outcome(answer: PlatformResponse) -> WriteOutcome:
     hidden = _HIDDEN.search(answer.body[:4000])
     if answer.ok and hidden is not None:
         if hidden[1] == b"429":
@@ -256,4 +263,4 @@ def _outcome(answer: Answer) -> WriteOutcome:
     if answer.status < 500:
         refusal = Invalid([], f"Teams refused the message (status {answer.status}).")
         return WriteOutcome.of_error(WriteState.REFUSED, refusal)
-    return WriteOutcome.of_error(WriteState.UNKNOWN, Unavailable("Teams failed to answer."))
+    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable("Teams failed to answer."))

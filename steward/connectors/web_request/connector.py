@@ -11,8 +11,8 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.errors import Invalid, Unavailable, WriteFailed
-from steward.outbound.web import NO_CONNECTION, WebSends
+from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
+from steward.outbound.web import NO_CONNECTION, WebWriteClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _headers(kept: JsonValue) -> dict[str, str]:
 class RequestWriter:
     """Makes the one request of a batch."""
 
-    http: WebSends
+    http: WebWriteClient
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Applied when the address took it (2xx). Never raises a call's error."""
@@ -108,4 +108,4 @@ class RequestWriter:
         words = f"The address refused the request (status {answer.status})."
         if answer.status < 500:
             return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words))]
-        return [WriteOutcome.of_error(WriteState.UNKNOWN, Unavailable(words))]
+        return [WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(words))]

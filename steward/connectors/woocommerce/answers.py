@@ -9,18 +9,18 @@ from typing import TypeAlias
 
 from steward.connectors.base.records import Product, Variant
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
-from steward.outbound.answer import Answer, Decoded
 from steward.outbound.errors import (
-    AnsweredByOther,
-    Broken,
     CallError,
-    Forbidden,
     Invalid,
-    NotFound,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
     Unauthorized,
-    Unavailable,
+    UnusableResponse,
     WrongAddress,
+    WrongResponder,
 )
+from steward.outbound.response import Decoded, PlatformResponse
 
 Row: TypeAlias = dict[str, Decoded]
 
@@ -37,7 +37,7 @@ VARIATION_FIELDS = (
 _SELLABLE = frozenset({"simple", "variable"})
 
 
-def error_of(answer: Answer, *, write: bool) -> CallError:
+def error_of(answer: PlatformResponse, *, write: bool) -> CallError:
     """The error an answer that is no 2xx stands for (connectors 4, WooCommerce)."""
     body = _object(answer)
     code = body.get("code") if body else None
@@ -56,18 +56,18 @@ def error_of(answer: Answer, *, write: bool) -> CallError:
         # The recorded code for a wrong secret and for a missing right is one and the same; before every
         # write the object was read with this key, so on a write it is the right that is missing.
         if code == "woocommerce_rest_authentication_error" and write:
-            return Forbidden("change this shop", platform_text=text)
+            return MissingRight("change this shop", platform_text=text)
         return Unauthorized(
             "The shop did not accept the key. It may be wrong or revoked, or a proxy in front of the shop"
             " hides from WordPress that the call came over https.",
             platform_text=text,
         )
     if answer.status == 403:
-        return Forbidden("change this shop" if write else "read this shop", platform_text=text)
+        return MissingRight("change this shop" if write else "read this shop", platform_text=text)
     if code == "rest_no_route":
         return WrongAddress("There is no WooCommerce at this address.", platform_text=text)
     if is_gone(code) or answer.status == 404:
-        return NotFound(platform_text=text)
+        return RemoteNotFound(platform_text=text)
     if answer.status == 413:
         return Invalid([], "The shop takes at most 100 items in one call.", platform_text=text)
     return Invalid(_params(body), platform_text=text)
@@ -78,63 +78,63 @@ def is_gone(code: str) -> bool:
     return code.endswith("_invalid_id") or code == "woocommerce_rest_invalid_product_id"
 
 
-def error_code(answer: Answer) -> tuple[str | None, Row]:
+def error_code(answer: PlatformResponse) -> tuple[str | None, Row]:
     """`code` and `data` of an error answer; null and empty when it is none of WordPress' own."""
     body = _object(answer) or {}
     code, data = body.get("code"), body.get("data")
     return (code if isinstance(code, str) else None), (data if isinstance(data, dict) else {})
 
 
-def rows_of(answer: Answer) -> list[Row]:
-    """A list answer. Raises Broken, or the error it stands for."""
+def rows_of(answer: PlatformResponse) -> list[Row]:
+    """A list answer. Raises UnusableResponse, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer, write=False)
     decoded = decoded_of(answer)
     if not isinstance(decoded, list):
-        raise Broken("a list was expected")
+        raise UnusableResponse("a list was expected")
     return [_row(item) for item in decoded]
 
 
-def row_of(answer: Answer) -> Row:
-    """An object answer. Raises Broken, or the error it stands for."""
+def row_of(answer: PlatformResponse) -> Row:
+    """An object answer. Raises UnusableResponse, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer, write=False)
     return _row(decoded_of(answer))
 
 
 def id_of(row: Row) -> str:
-    """The object's id as text. Raises Broken."""
+    """The object's id as text. Raises UnusableResponse."""
     value = row.get("id")
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise Broken("an object has no id")
+        raise UnusableResponse("an object has no id")
     return str(value)
 
 
 def text_of(row: Row, name: str) -> str:
-    """A text that must be there. Raises Broken."""
+    """A text that must be there. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, str):
-        raise Broken(f"{name} is not text")
+        raise UnusableResponse(f"{name} is not text")
     return value
 
 
 def quantity_of(row: Row) -> int | None:
-    """The stock, when it is tracked. Raises Broken for a fraction that is no whole number."""
+    """The stock, when it is tracked. Raises UnusableResponse for a fraction that is no whole number."""
     value = row.get("stock_quantity")
     if row.get("manage_stock") is False or value is None:
         return None
     if isinstance(value, Decimal) and value == value.to_integral_value():
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Broken("stock_quantity is not a whole number")
+        raise UnusableResponse("stock_quantity is not a whole number")
     return value
 
 
 def names_of(row: Row, name: str) -> tuple[tuple[str, str], ...]:
-    """(name, id) of each term of a list such as `tags`, sorted by name. Raises Broken."""
+    """(name, id) of each term of a list such as `tags`, sorted by name. Raises UnusableResponse."""
     found = row.get(name)
     if not isinstance(found, list):
-        raise Broken(f"{name} is not a list")
+        raise UnusableResponse(f"{name} is not a list")
     terms = [_row(item) for item in found]
     # WordPress keeps the names of terms with its entities in them.
     return tuple(sorted((html.unescape(text_of(term, "name")), id_of(term)) for term in terms))
@@ -152,7 +152,10 @@ def instant_of(row: Row, name: str = "date_modified_gmt") -> datetime | None:
 
 
 def product_of(row: Row, variations: Iterable[Row], *, base: str, currency: str | None) -> Product:
-    """A product with its variants; `variations` are its own, empty for a simple one. Raises Broken."""
+    """A product with its variants; `variations` are its own, empty for a simple one.
+
+    Raises UnusableResponse.
+    """
     product = _product(row, base=base, currency=currency)
     kind = text_of(row, "type")
     if kind == "simple":
@@ -201,7 +204,7 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
 def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
     own, managed = id_of(row), row.get("manage_stock")
     if managed not in (True, False, "parent"):
-        raise Broken("manage_stock is not as documented")
+        raise UnusableResponse("manage_stock is not as documented")
     regular, sale = _text(row, "regular_price"), _text(row, "sale_price")
     sku = _text(row, "sku")
     if parent is not None and sku == _text(parent, "sku"):
@@ -246,28 +249,28 @@ def _text(row: Row, name: str) -> str:
 
 def _row(value: Decoded) -> Row:
     if not isinstance(value, dict):
-        raise Broken("an object was expected")
+        raise UnusableResponse("an object was expected")
     return value
 
 
-def _object(answer: Answer) -> Row | None:
+def _object(answer: PlatformResponse) -> Row | None:
     try:
         decoded = decoded_of(answer)
-    except (AnsweredByOther, Broken):
+    except (WrongResponder, UnusableResponse):
         return None
     return decoded if isinstance(decoded, dict) else None
 
 
-def _failure(answer: Answer, code: Decoded, text: str) -> CallError:
+def _failure(answer: PlatformResponse, code: Decoded, text: str) -> CallError:
     wait = answer.headers.get("retry-after", "")
     if answer.status == 503:
         named = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 7 else None
-        return Unavailable("The shop is being maintained.", wait_s=named, platform_text=text)
+        return PlatformUnavailable("The shop is being maintained.", wait_s=named, platform_text=text)
     if answer.status == 501:
         return Invalid([], "The shop does not offer this.", platform_text=text)
     if isinstance(code, str) and code.startswith("woocommerce_"):
-        return Broken(f"the shop failed with {code}", platform_text=text)
-    return Unavailable("The shop failed to answer.", platform_text=text)
+        return UnusableResponse(f"the shop failed with {code}", platform_text=text)
+    return PlatformUnavailable("The shop failed to answer.", platform_text=text)
 
 
 def _params(body: Mapping[str, Decoded] | None) -> dict[str, str]:

@@ -1,11 +1,14 @@
-"""What a shop's answer holds when it is not plain JSON: PHP notices before it, or a web page in its place."""
+"""What a shop's answer holds when it is not plain JSON:
+
+PHP notices before it, or a web page in its place.
+"""
 
 import html
 import re
 import unicodedata
 
-from steward.outbound.answer import Answer, Decoded, parse_json
-from steward.outbound.errors import AnsweredByOther, Broken
+from steward.outbound.errors import UnusableResponse, WrongResponder
+from steward.outbound.response import Decoded, PlatformResponse, parse_json
 
 # Where JSON may begin after what PHP prints: at the start of a line, or after the end of a tag.
 _BEGINNING = re.compile(rb"(?:^|[\n>])[ \t\r]*(?=[\[{])")
@@ -17,11 +20,11 @@ _TITLE = re.compile(rb"<title[^>]*>(.{0,500}?)</title", re.IGNORECASE | re.DOTAL
 _TITLE_LENGTH = 80
 
 
-def decoded_of(answer: Answer) -> Decoded:
-    """The JSON of an answer, also after notices. Raises AnsweredByOther for a web page, else Broken."""
+def decoded_of(answer: PlatformResponse) -> Decoded:
+    """The JSON of an answer, also after notices. Raises WrongResponder for a web page, else Broken."""
     try:
         return answer.json()
-    except Broken as error:
+    except UnusableResponse as error:
         found = _after_notices(answer.body)
         if found is not None:
             return found
@@ -29,23 +32,23 @@ def decoded_of(answer: Answer) -> Decoded:
         raise (page or error) from None
 
 
-def has_notices(answer: Answer) -> bool:
+def has_notices(answer: PlatformResponse) -> bool:
     """Whether something stands before the JSON of an answer."""
     try:
         answer.json()
-    except Broken:
+    except UnusableResponse:
         return _after_notices(answer.body) is not None
     return False
 
 
-def page_error(answer: Answer) -> AnsweredByOther | None:
+def page_error(answer: PlatformResponse) -> WrongResponder | None:
     """The error that tells which web page came in the place of data; null when none came."""
     head = answer.body[:_LOOKED_AT]
     if _PAGE.search(head) is None:
         return None
     title = _title(answer, head)
     titled = f" titled “{title}”" if title else ""
-    return AnsweredByOther(
+    return WrongResponder(
         f"The shop answered with a web page{titled} instead of data: a security plug-in or a CDN may stand in"
         " between."
     )
@@ -63,12 +66,12 @@ def _after_notices(body: bytes) -> Decoded:
             break
         try:
             return parse_json(body[found.end() :])
-        except Broken:
+        except UnusableResponse:
             continue
     return None
 
 
-def _title(answer: Answer, head: bytes) -> str:
+def _title(answer: PlatformResponse, head: bytes) -> str:
     """The page's title: on one line, without control and direction characters, redacted and cut."""
     found = _TITLE.search(head)
     if found is None:

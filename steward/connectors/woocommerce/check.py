@@ -12,9 +12,9 @@ from steward.connectors.woocommerce.bodies import has_notices, page_error
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.model.json import JsonValue
-from steward.outbound.answer import Answer
-from steward.outbound.client import UpkeepHttp
-from steward.outbound.errors import AnsweredByOther, CallError, Forbidden, Unauthorized, WrongAddress
+from steward.outbound.client import ManagementClient
+from steward.outbound.errors import CallError, MissingRight, Unauthorized, WrongAddress, WrongResponder
+from steward.outbound.response import PlatformResponse
 
 # The name of a fact of a connection: whether its shop lists the variations of all products.
 LISTS_VARIATIONS = "lists_variations"
@@ -40,13 +40,13 @@ class _Found:
     missing: list[str] = field(default_factory=list)
     facts: dict[str, JsonValue] = field(default_factory=dict)
 
-    def note(self, answer: Answer) -> None:
+    def note(self, answer: PlatformResponse) -> None:
         """Warns of what stands before the data of an answer."""
         if has_notices(answer) and not any(each.code == "notices" for each in self.warnings):
             self.warnings.append(Warned("notices", _NOTICES))
 
 
-async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
+async def check_shop(http: ManagementClient, *, domain: str) -> Health:
     """What the shop and its key are; never raises a call's error."""
     found = _Found()
     try:
@@ -55,7 +55,7 @@ async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
         currency = await _currency(http)
         await _storage(http, found)
         await _variations(http, found)
-    except (WrongAddress, Unauthorized, Forbidden) as error:
+    except (WrongAddress, Unauthorized, MissingRight) as error:
         name = "url" if isinstance(error, WrongAddress) else "consumer_key"
         return Health(ok=False, domain=domain, error=error, error_field=name)
     except CallError as error:
@@ -80,7 +80,7 @@ async def check_shop(http: UpkeepHttp, *, domain: str) -> Health:
     )
 
 
-async def _index(http: UpkeepHttp, found: _Found) -> Row:
+async def _index(http: ManagementClient, found: _Found) -> Row:
     """The site's own description; needs no key, so none is sent."""
     page: CallError | None = None
     try:
@@ -99,14 +99,14 @@ async def _index(http: UpkeepHttp, found: _Found) -> Row:
         # With plain permalinks the path leads nowhere, or to a page, and this form of it works.
         index = _described(await http.get_bare("/", {"rest_route": "/"}))
         if index is None:
-            raise page or AnsweredByOther(_ELSEWHERE)
+            raise page or WrongResponder(_ELSEWHERE)
         raise WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)
     if not _has_shop(index):
         raise WrongAddress(_NO_SHOP)
     return index
 
 
-def _described(answer: Answer) -> Row | None:
+def _described(answer: PlatformResponse) -> Row | None:
     """The description of a WordPress; None for any other answer."""
     try:
         index = row_of(answer)
@@ -130,7 +130,7 @@ def _identity(index: Row) -> str | None:
     return f"{parts.netloc.lower()}{path}"[:500] if parts.netloc else None
 
 
-async def _variations(http: UpkeepHttp, found: _Found) -> None:
+async def _variations(http: ManagementClient, found: _Found) -> None:
     """Looks whether the shop lists the variations of all products, as WooCommerce does from 10.3 on."""
     try:
         answer = await http.get(f"{PREFIX}{LIST_PATH}", {"per_page": "1", "_fields": "id,parent_id"})
@@ -142,7 +142,7 @@ async def _variations(http: UpkeepHttp, found: _Found) -> None:
         return  # What the last check found stays: the shop works without the list as well.
 
 
-async def _rights(http: UpkeepHttp, found: _Found) -> None:
+async def _rights(http: ManagementClient, found: _Found) -> None:
     """Reads one product, then sends an empty batch, which changes nothing: both right and wrong are told
     by the same code, so each is tried (connectors 4)."""
     read = await http.get(f"{PREFIX}/products", {"per_page": "1", "_fields": "id"})
@@ -156,7 +156,7 @@ async def _rights(http: UpkeepHttp, found: _Found) -> None:
         rows_of(read)
         found.rights.append("read")
     elif read.status in (401, 403) and write.ok:
-        raise Forbidden("read this shop", "The key can write but not read. Give it the right to read.")
+        raise MissingRight("read this shop", "The key can write but not read. Give it the right to read.")
     else:
         raise error_of(read, write=False)
     if write.ok:
@@ -169,13 +169,13 @@ async def _rights(http: UpkeepHttp, found: _Found) -> None:
         raise error_of(write, write=True)
 
 
-async def _currency(http: UpkeepHttp) -> str | None:
+async def _currency(http: ManagementClient) -> str | None:
     answer = await http.get(f"{PREFIX}/settings/general/woocommerce_currency", {"_fields": "id,value"})
     value = row_of(answer).get("value") if answer.ok else None
     return value if isinstance(value, str) and len(value) == 3 and value.isupper() else None
 
 
-async def _storage(http: UpkeepHttp, found: _Found) -> None:
+async def _storage(http: ManagementClient, found: _Found) -> None:
     answer = await http.get(f"{PREFIX}/system_status", {"_fields": "settings"})
     settings = row_of(answer).get("settings") if answer.ok else None
     if isinstance(settings, dict):

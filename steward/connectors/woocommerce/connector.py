@@ -44,13 +44,15 @@ from steward.connectors.woocommerce.writer import WooCommerceWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.address import origin_of
-from steward.outbound.client import ReadHttp, UpkeepHttp, WriteHttp
-from steward.outbound.errors import Refused
-from steward.outbound.link import Basic, Link, PaceRule, Timeouts
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import Basic, PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import CallRefused
 from steward.telemetry.redact import Secret
 
 WRITE_S = 60.0
-_PACE = PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0, after_failure_s=(2.0, 8.0, 30.0))
+_PACE = RateLimit(
+    max_concurrency=2, urgent_concurrency=1, slow_after_s=5.0, failure_backoff_s=(2.0, 8.0, 30.0)
+)
 _NAMES = ("url", "consumer_key", "consumer_secret")
 _SCHEMA: JsonObject = {
     "type": "object",
@@ -119,13 +121,15 @@ class WooCommerce:
         domain = _domain(base)
         return Settings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
 
-    def link(self, secrets: Secrets) -> Link:
+    def link(self, secrets: Secrets) -> PlatformEndpoint:
         """Calls go to the host of the shop's address, with the key as HTTP Basic."""
         base = secrets.plain["url"]
         proof = Basic(secrets.sealed["consumer_key"], secrets.sealed["consumer_secret"])
-        return Link("woocommerce", base, proof, self._times, _PACE, f"woocommerce {_domain(base)}")
+        return PlatformEndpoint(
+            "woocommerce", base, proof, self._times, _PACE, f"woocommerce {_domain(base)}"
+        )
 
-    def reader(self, http: ReadHttp, secrets: Secrets) -> WooCommerceReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> WooCommerceReader:
         """A reader of the shop."""
         return WooCommerceReader(
             http,
@@ -135,11 +139,11 @@ class WooCommerce:
             lists_variations=secrets.facts.get(LISTS_VARIATIONS) is True,
         )
 
-    def writer(self, http: WriteHttp, secrets: Secrets) -> WooCommerceWriter:
+    def writer(self, http: WriteClient, secrets: Secrets) -> WooCommerceWriter:
         """A writer of the shop."""
         return WooCommerceWriter(http, self.changes)
 
-    async def check(self, http: UpkeepHttp, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
         """Whether this is a WooCommerce, what the key may do, zone, currency, order storage."""
         health = await check_shop(http, domain=_domain(secrets.plain["url"]))
         parts = urlsplit(secrets.plain["url"])
@@ -150,7 +154,7 @@ class WooCommerce:
             return health
         return replace(health, warnings=(*health.warnings, Warned("events_not_reached", words)))
 
-    async def destinations(self, http: ReadHttp, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
         """A shop has none."""
         return []
 
@@ -161,7 +165,7 @@ class WooCommerce:
             return ""
         try:
             origin = origin_of(url, self._private)
-        except Refused as refusal:
+        except CallRefused as refusal:
             errors["url"] = [
                 f"Give the shop's https address, such as https://shop.example. {refusal.sentence}"
             ]

@@ -26,9 +26,9 @@ from steward.connectors.base.settings import Secrets
 from steward.connectors.woocommerce import topics
 from steward.connectors.woocommerce.answers import Row, error_of, id_of, row_of, rows_of, text_of
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.answer import Answer
-from steward.outbound.client import UpkeepHttp
-from steward.outbound.errors import Broken, CallError
+from steward.outbound.client import ManagementClient
+from steward.outbound.errors import CallError, UnusableResponse
+from steward.outbound.response import PlatformResponse
 
 PATH = "/wp-json/wc/v3/webhooks"
 _PAGE = 100
@@ -50,7 +50,7 @@ class Hooks:
     signed_by: tuple[str, ...] = ()  # with a secret of the connection's own
     of_keys: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
 
-    async def subscribe(self, http: UpkeepHttp, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
         """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.
 
         The shop takes doubles without a word, and chooses a secret of its own when none is sent. Raises
@@ -88,7 +88,7 @@ class Hooks:
         return Verified(native, (hook, headers.get("x-wc-webhook-delivery-id", ""), body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body. Raises Broken."""
+        """The pointer in a stored body. Raises UnusableResponse."""
         return topics.read_event(event)
 
     def derive(
@@ -107,7 +107,7 @@ class Hooks:
         """What the first fill keeps of an object."""
         return topics.remembered(event)
 
-    async def _ours(self, http: UpkeepHttp, address: str) -> list[_Hook]:
+    async def _ours(self, http: ManagementClient, address: str) -> list[_Hook]:
         """Every hook that leads to `address`, by rising id. Raises CallError."""
         found: list[_Hook] = []
         for page in range(1, _MOST_PAGES + 1):
@@ -117,9 +117,11 @@ class Hooks:
             found += [_hook(row) for row in rows if row.get("delivery_url") == address]
             if len(rows) < _PAGE:
                 return found
-        raise Broken("the shop has more than 5,000 webhooks")
+        raise UnusableResponse("the shop has more than 5,000 webhooks")
 
-    async def _one(self, http: UpkeepHttp, wanted: Wanted, native: str, hook: _Hook | None) -> Subscription:
+    async def _one(
+        self, http: ManagementClient, wanted: Wanted, native: str, hook: _Hook | None
+    ) -> Subscription:
         known = wanted.known.get(native)
         if hook is not None and hook.id == known and hook.status == "active":
             return Subscription(native, hook.id, SubscriptionState.MADE)
@@ -141,7 +143,7 @@ class Hooks:
             return Subscription(native, made.id, SubscriptionState.FAILED, reason=words)
         return Subscription(native, made.id, SubscriptionState.MADE, mended=known is not None)
 
-    async def _remove(self, http: UpkeepHttp, hook: _Hook) -> None:
+    async def _remove(self, http: ManagementClient, hook: _Hook) -> None:
         """Removes a hook for good; one already gone is as good."""
         answer = await http.send(
             "DELETE",
@@ -154,7 +156,9 @@ class Hooks:
         if not answer.ok and answer.status != 404:
             raise error_of(answer, write=True)
 
-    async def _send(self, http: UpkeepHttp, method: str, path: str, body: Mapping[str, JsonValue]) -> Answer:
+    async def _send(
+        self, http: ManagementClient, method: str, path: str, body: Mapping[str, JsonValue]
+    ) -> PlatformResponse:
         answer = await http.send(method, path, body, key=str(uuid.uuid4()), operation="webhooks")
         if not answer.ok:
             raise error_of(answer, write=True)

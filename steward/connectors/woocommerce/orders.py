@@ -5,8 +5,8 @@ from decimal import Decimal, InvalidOperation
 
 from steward.connectors.base.records import Customer, Fulfilment, Order, OrderLine, Payment, Refund
 from steward.connectors.woocommerce.answers import Row, id_of, instant_of, text_of
-from steward.outbound.answer import Decoded
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import Decoded
 
 # Orders and customers have no tags of their own: the list is kept in this metadata entry (templates 2).
 TAGS_KEY = "steward_tags"
@@ -23,7 +23,7 @@ _UNPAID = {"on-hold": Payment.ON_HOLD, "cancelled": Payment.VOIDED, "failed": Pa
 
 
 def order_of(row: Row, *, base: str) -> Order:
-    """An order. Raises Broken."""
+    """An order. Raises UnusableResponse."""
     number, status = id_of(row), text_of(row, "status")
     total, tax = _money(row, "total"), _money(row, "total_tax")
     billing, shipping = _part(row, "billing"), _part(row, "shipping")
@@ -67,12 +67,12 @@ def order_of(row: Row, *, base: str) -> Order:
 
 
 def refund_of(row: Row) -> Refund:
-    """A refund with its time. Raises Broken."""
+    """A refund with its time. Raises UnusableResponse."""
     return Refund(id_of(row), str(abs(_money(row, "amount"))), instant_of(row, "date_created_gmt"))
 
 
 def customer_of(row: Row, *, base: str) -> Customer:
-    """A customer; what they bought is worked out from orders. Raises Broken."""
+    """A customer; what they bought is worked out from orders. Raises UnusableResponse."""
     number = id_of(row)
     return Customer(
         id=number,
@@ -119,7 +119,7 @@ def _line(row: Row, *, done: bool, ships: bool) -> OrderLine:
     own = f"{held}/{variation}" if held and isinstance(variation, int) and variation > 0 else held
     quantity = row.get("quantity")
     if not isinstance(quantity, int | Decimal) or quantity != int(quantity):
-        raise Broken("a line's quantity is not a whole number")
+        raise UnusableResponse("a line's quantity is not a whole number")
     return OrderLine(
         id=id_of(row),
         product_id=held,
@@ -140,14 +140,14 @@ def _money(row: Row, name: str) -> Decimal:
     except InvalidOperation:
         amount = None
     if amount is None or not amount.is_finite():
-        raise Broken(f"{name} is no amount")
+        raise UnusableResponse(f"{name} is no amount")
     return amount
 
 
 def _rows(row: Row, name: str) -> Sequence[Row]:
     found = row.get(name)
     if not isinstance(found, list):
-        raise Broken(f"{name} is not a list")
+        raise UnusableResponse(f"{name} is not a list")
     return [_object(each) for each in found]
 
 
@@ -157,7 +157,7 @@ def _part(row: Row, name: str) -> Row:
 
 def _object(value: Decoded) -> Row:
     if not isinstance(value, dict):
-        raise Broken("an object was expected")
+        raise UnusableResponse("an object was expected")
     return value
 
 

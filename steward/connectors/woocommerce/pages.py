@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from steward.connectors.woocommerce.answers import Row, id_of, row_of, rows_of
-from steward.outbound.answer import Answer
-from steward.outbound.client import ReadHttp
-from steward.outbound.errors import NotFound, TimedOut
+from steward.outbound.client import ReadClient
+from steward.outbound.errors import CallTimedOut, RemoteNotFound
+from steward.outbound.response import PlatformResponse
 
 PREFIX = "/wp-json/wc/v3"
 PAGE = 100
@@ -23,7 +23,7 @@ class Pages:
     list of the run: a shop that cannot make one page in time seldom makes the next one.
     """
 
-    def __init__(self, http: ReadHttp) -> None:
+    def __init__(self, http: ReadClient) -> None:
         self._http = http
         self._longest = PAGE
 
@@ -34,7 +34,7 @@ class Pages:
         )
         row = row_of(answer)
         if row.get("status") == "trash":
-            raise NotFound
+            raise RemoteNotFound
         return row
 
     async def all(
@@ -67,7 +67,7 @@ class Pages:
 
     async def _page(
         self, path: str, params: Mapping[str, str], operation: str, *, position: int, size: int
-    ) -> tuple[Answer, int]:
+    ) -> tuple[PlatformResponse, int]:
         """The page that holds `position`, and its length: at most `size`, shorter after timeouts."""
         while True:
             length = min(size, self._longest)
@@ -78,7 +78,7 @@ class Pages:
                 answer = await self._http.get(
                     PREFIX + path, query, operation=operation, retry_timeouts=shorter is None
                 )
-            except TimedOut:
+            except CallTimedOut:
                 if shorter is None:
                     raise
                 self._longest = min(self._longest, shorter)
@@ -97,9 +97,9 @@ class Pages:
 
 
 def number_of(text: str) -> str:
-    """An id as it may stand in a path. Raises NotFound for anything that is no number."""
+    """An id as it may stand in a path. Raises RemoteNotFound for anything that is no number."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise NotFound
+        raise RemoteNotFound
     return text
 
 

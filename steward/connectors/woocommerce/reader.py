@@ -42,9 +42,9 @@ from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_k
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.outbound.answer import Answer
-from steward.outbound.client import ReadHttp
-from steward.outbound.errors import CallError, Invalid, NotFound
+from steward.outbound.client import ReadClient
+from steward.outbound.errors import CallError, Invalid, RemoteNotFound
+from steward.outbound.response import PlatformResponse
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -81,7 +81,7 @@ class WooCommerceReader:
 
     def __init__(
         self,
-        http: ReadHttp,
+        http: ReadClient,
         changes: Mapping[str, ChangeOp[Any]],
         *,
         base: str,
@@ -120,7 +120,7 @@ class WooCommerceReader:
         }
         return cast("AsyncIterator[Page[I]]", reads[op.name](params))
 
-    async def _at_path(self, ask: PathAsk) -> AsyncIterator[Page[Answer]]:
+    async def _at_path(self, ask: PathAsk) -> AsyncIterator[Page[PlatformResponse]]:
         """What stands at a path of the shop's own objects. Raises Invalid for another path or parameter."""
         if not _READABLE.fullmatch(ask.path):
             raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
@@ -209,7 +209,7 @@ class WooCommerceReader:
     async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
         row = await self._pages.one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
-            raise NotFound
+            raise RemoteNotFound
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
         [product] = await self._with_variations([row], variations)
         yield Page((product,), total=1)
@@ -226,7 +226,7 @@ class WooCommerceReader:
         async for page in self._product(ById(parent)):
             found = [each for each in page.items[0].variants if each.id == ask.id]
             if not found:
-                raise NotFound
+                raise RemoteNotFound
             yield Page((found[0],), total=1)
 
     async def _tags(self, ask: Nothing) -> AsyncIterator[Page[Tag]]:
@@ -302,7 +302,7 @@ class WooCommerceReader:
         try:
             async for page, _ in self._pages.named(path, ids, params, "current"):
                 rows |= {f"{parent}/{id_of(row)}" if parent else id_of(row): row for row in page}
-        except NotFound:
+        except RemoteNotFound:
             return {}
         return rows
 
@@ -333,7 +333,7 @@ def note_mark(key: str) -> str:
 
 
 def value_of(operation: str, row: Row) -> dict[str, JsonValue]:
-    """The value an operation changes, out of an object as read or echoed. Raises Broken."""
+    """The value an operation changes, out of an object as read or echoed. Raises UnusableResponse."""
     match operation:
         case "variant.set_price":
             return {name: text_of(row, name) for name in ("regular_price", "sale_price")}

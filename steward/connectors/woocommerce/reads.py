@@ -1,4 +1,7 @@
-"""Reads of a WooCommerce shop beside its products: orders, refunds, customers, what changed, raw objects."""
+"""Reads of a WooCommerce shop beside its products.
+
+Oorders, refunds, customers, what changed, raw objects.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
@@ -22,8 +25,8 @@ from steward.connectors.woocommerce.orders import (
 from steward.connectors.woocommerce.pages import Pages, moment, number_of
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.model.json import JsonValue
-from steward.outbound.answer import Decoded
-from steward.outbound.errors import Invalid, NotFound, WrongAddress
+from steward.outbound.errors import Invalid, RemoteNotFound, WrongAddress
+from steward.outbound.response import Decoded
 
 _SEEN_ORDER = "id,status,date_paid_gmt,refunds,date_created_gmt,date_modified_gmt"
 _SEEN_PRODUCT = (
@@ -77,7 +80,7 @@ class OtherReads:
             yield Page(tuple(order_of(row, base=self._base) for row in kept), total=total)
 
     async def order(self, ask: ById) -> AsyncIterator[Page[Order]]:
-        """One order. Raises NotFound for one in the trash."""
+        """One order. Raises RemoteNotFound for one in the trash."""
         row = await self._pages.one(f"/orders/{number_of(ask.id)}", ORDER_FIELDS, "order")
         yield Page((order_of(row, base=self._base),), total=1)
 
@@ -174,7 +177,7 @@ class OtherReads:
                     # One whose product is gone for good belongs to no product.
                     held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
                     yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
-            except (NotFound, WrongAddress):
+            except (RemoteNotFound, WrongAddress):
                 # The shop went back to an older version since it was last checked.
                 self._lists_variations = False
             else:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from steward.connectors.base.deliveries import Derived, Event, StoredEvent, TopicSpec
 from steward.connectors.woocommerce.answers import Row, instant_of
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.answer import parse_json
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import parse_json
 
 REFUNDS_KEPT = 50
 ORDER, PRODUCT, VARIATION = "order", "product", "variation"
@@ -43,21 +43,24 @@ _NATIVE = {
 
 
 def read_event(event: StoredEvent) -> Event:
-    """The pointer in a stored body; over the cap there is none and the id is null. Raises Broken."""
+    """The pointer in a stored body; over the cap there is none and the id is null.
+
+    Raises UnusableResponse.
+    """
     kind = event.native.partition(".")[0]
     if event.body is None:
         return Event(event.native, kind, None)
     decoded = parse_json(event.body)
     if not isinstance(decoded, dict):
-        raise Broken("a delivery is an object")
+        raise UnusableResponse("a delivery is an object")
     return event_of(event.native, decoded)
 
 
 def event_of(native: str, row: Row) -> Event:
-    """A delivery's body, or an object read by `changed`, as a pointer. Raises Broken."""
+    """A delivery's body, or an object read by `changed`, as a pointer. Raises UnusableResponse."""
     number = row.get("id")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise Broken("a delivery has no id")
+        raise UnusableResponse("a delivery has no id")
     kind, own = native.partition(".")[0], str(number)
     above = row.get("parent_id")
     parent = str(above) if kind == PRODUCT and isinstance(above, int) and above > 0 else None

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
 from steward.connectors.woocommerce.pages import Pages
-from steward.outbound.errors import NotFound, WrongAddress
+from steward.outbound.errors import RemoteNotFound, WrongAddress
 
 LIST_PATH = "/variations"
 # How many variations of a whole shop are kept in memory at most, about 2 KB each.
@@ -41,7 +41,7 @@ class VariationReader:
                     self._whole = False
                     return
                 yield
-        except (NotFound, WrongAddress):
+        except (RemoteNotFound, WrongAddress):
             self._listed = False
         else:
             self._held = _by_parent(rows)
@@ -54,7 +54,7 @@ class VariationReader:
         elif self._listed and len(parents) > 1:
             try:
                 found = await self._of_parents(parents)
-            except (NotFound, WrongAddress):
+            except (RemoteNotFound, WrongAddress):
                 # The shop went back to an older version since it was last checked.
                 self._listed = False
                 return await self._one_by_one(parents)

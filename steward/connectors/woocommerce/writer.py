@@ -22,9 +22,9 @@ from steward.connectors.woocommerce.reader import note_mark, value_of
 from steward.connectors.woocommerce.tag_names import sent_name
 from steward.model.change import Batch, Part
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.answer import Answer
-from steward.outbound.client import WriteHttp
-from steward.outbound.errors import Broken, CallError, Invalid, NotFound, NotSent, WriteFailed
+from steward.outbound.client import WriteClient
+from steward.outbound.errors import CallError, Invalid, NotSent, RemoteNotFound, UnusableResponse, WriteFailed
+from steward.outbound.response import PlatformResponse
 
 # What is always sent as a batch, for variations have no other address than below their product.
 _VARIANTS = frozenset({"variant.set_price", "inventory.set"})
@@ -42,7 +42,7 @@ _ECHO = {
 class WooCommerceWriter:
     """A writer of one shop."""
 
-    def __init__(self, http: WriteHttp, changes: Mapping[str, ChangeOp[Any]]) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, ChangeOp[Any]]) -> None:
         self._http = http
         self._changes = changes
 
@@ -61,7 +61,7 @@ class WooCommerceWriter:
             return [_of_note(_note(batch), answer)]
         return [self._of_one(batch.parts[0], answer)]
 
-    async def _send(self, operation: str, batch: Batch) -> Answer:
+    async def _send(self, operation: str, batch: Batch) -> PlatformResponse:
         part = batch.parts[0]
         params: Mapping[str, str] | None = None
         if _is_batch(batch):
@@ -104,20 +104,20 @@ class WooCommerceWriter:
             raise NotSent(Invalid(["tags"]))
         return {"tags": [_term(str(tag), ids.get(str(tag))) for tag in tags]}
 
-    def _of_batch(self, batch: Batch, answer: Answer) -> list[WriteOutcome]:
+    def _of_batch(self, batch: Batch, answer: PlatformResponse) -> list[WriteOutcome]:
         if not answer.ok:
             return [_refused(answer)] * len(batch.parts)
         try:
             rows = row_of(answer).get("update")
             if not isinstance(rows, list) or len(rows) != len(batch.parts):
-                raise Broken("the echo has another number of items")
+                raise UnusableResponse("the echo has another number of items")
             return [self._of_item(part, row) for part, row in zip(batch.parts, rows, strict=True)]
         except CallError as error:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
     def _of_item(self, part: Part, row: object) -> WriteOutcome:
         if not isinstance(row, dict) or id_of(row) != part.target.rpartition("/")[2]:
-            raise Broken("the echo has the items in another order")
+            raise UnusableResponse("the echo has the items in another order")
         error = row.get("error")
         if error is None:
             return self._echo(part, row)
@@ -127,25 +127,25 @@ class WooCommerceWriter:
         if isinstance(status, int) and status >= 500:
             return WriteOutcome(WriteState.UNKNOWN, reason="The shop failed while it made the change.")
         if isinstance(code, str) and is_gone(code):
-            return WriteOutcome.of_error(WriteState.CONFLICT, NotFound())
+            return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
         if isinstance(code, str) and not code.startswith("woocommerce_rest_cannot"):
             return WriteOutcome(
                 WriteState.REFUSED, reason=f"The shop refused it ({code[:80]}).", error=Invalid.kind
             )
         return WriteOutcome(WriteState.UNKNOWN, reason="The shop gave an error without a reason.")
 
-    def _of_one(self, part: Part, answer: Answer) -> WriteOutcome:
+    def _of_one(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
         if not answer.ok:
             return _refused(answer)
         try:
             row = row_of(answer)
             if id_of(row) != part.target:
-                raise Broken("the echo is of another object")
+                raise UnusableResponse("the echo is of another object")
             return self._echo(part, row)
         except CallError as error:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
-    def _of_tag(self, part: Part, answer: Answer) -> WriteOutcome:
+    def _of_tag(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
         """What became of a tag: the shop may have had it, and may have made another name of it."""
         code, data = error_code(answer)
         if answer.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
@@ -187,7 +187,7 @@ def _note(batch: Batch) -> str:
     return f"{batch.parts[0].arguments['note']} {note_mark(batch.effect_keys[0])}"
 
 
-def _of_note(sent: str, answer: Answer) -> WriteOutcome:
+def _of_note(sent: str, answer: PlatformResponse) -> WriteOutcome:
     if not answer.ok:
         return _refused(answer)
     try:
@@ -213,7 +213,7 @@ def _batch_path(part: Part) -> str:
     return f"/{resource}s/batch"
 
 
-def _refused(answer: Answer) -> WriteOutcome:
+def _refused(answer: PlatformResponse) -> WriteOutcome:
     """A 3xx refuses, and a 4xx that the shop words itself.
 
     A 5xx may have done anything. So may what stands in front of the shop and answers with a 4xx of its own:
@@ -223,6 +223,6 @@ def _refused(answer: Answer) -> WriteOutcome:
     is_shops_own = answer.status < 400 or error_code(answer)[0] is not None
     if not is_shops_own or (answer.status >= 500 and answer.status != 501):
         return WriteOutcome.of_error(WriteState.UNKNOWN, error)
-    if isinstance(error, NotFound):
+    if isinstance(error, RemoteNotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, error)
     return WriteOutcome.of_error(WriteState.REFUSED, error)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from steward.outbound.answer import Answer
 from steward.outbound.errors import CallError
-from steward.outbound.web import WebReads
+from steward.outbound.response import PlatformResponse
+from steward.outbound.web import WebReadClient
 from steward.steps.workflow.addresses import sendable, whole_address, with_query
 from steward.steps.workflow.answers import body_of, is_tolerant, items_of, whole
 from steward.steps.workflow.effects import in_words
@@ -84,7 +84,7 @@ class _Pages:
 
     call: Call
     place: int
-    web: WebReads
+    web: WebReadClient
     first: Request
     params: Params
     given: Mapping[str, Any]  # as the plan keeps it: expressions are worked out page by page
@@ -140,7 +140,7 @@ class _Pages:
             raise ItemFailed("The next page is on another host. Ask for it in a step of its own.")
         return replace(self.first, url=following, query={})
 
-    async def is_last(self, answer: Answer, body: Any) -> bool:
+    async def is_last(self, answer: PlatformResponse, body: Any) -> bool:
         """Whether the answer ends the pages."""
         ends = str(self.given.get("paginationCompleteWhen", _ENDS[0]))
         if ends == _ENDS[0]:
@@ -151,7 +151,7 @@ class _Pages:
         [done] = await self.worked_out([self.given.get("completeExpression", False)])
         return js.truthy(done)
 
-    def note(self, answer: Answer, body: Any) -> None:
+    def note(self, answer: PlatformResponse, body: Any) -> None:
         """What the next page's expressions look at. Raises ItemFailed when nothing moves any more."""
         told = whole(answer, body)
         is_same = self.last is not None and self.last["body"] == told["body"]
@@ -162,7 +162,7 @@ class _Pages:
             raise ItemFailed("The address gave the same page five times. Check what leads to the next one.")
 
 
-async def all_pages(call: Call, place: int, web: WebReads, first: Request) -> list[dict[str, Any]]:
+async def all_pages(call: Call, place: int, web: WebReadClient, first: Request) -> list[dict[str, Any]]:
     """The items of all pages in order. Raises ItemFailed, TooMuch."""
     params = call.params(place)
     options: Any = call.step.config.get("options", {})

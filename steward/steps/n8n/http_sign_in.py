@@ -1,12 +1,15 @@
-"""httpRequest: sign-ins a file asks for; only the own store's is there, and only to read (imports 6.1)."""
+"""httpRequest: sign-ins a file asks for.
+
+Oonly the own store's is there, and only to read (imports 6.1).
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import AT_PATH, PathAsk
-from steward.outbound.answer import Answer
 from steward.outbound.errors import CallError
+from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.effects import gathered, in_words, store_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem
@@ -53,7 +56,7 @@ def _store_problems(asked: Asked, *, reads: bool) -> Iterable[Problem]:
     yield Problem("warning", "credential", words)
 
 
-async def store_answer(call: Call, url: str, query: Mapping[str, Any]) -> Answer:
+async def store_answer(call: Call, url: str, query: Mapping[str, Any]) -> PlatformResponse:
     """What the automation's store answers at the address. Raises ItemFailed, StepBroke."""
     store = store_of(call)
     parts = urlsplit(url)

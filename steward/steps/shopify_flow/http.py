@@ -8,8 +8,8 @@ from steward.connectors.web_request.connector import CHANGES, SendRequest
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
-from steward.outbound.answer import Answer
-from steward.outbound.errors import CallError, Unavailable
+from steward.outbound.errors import CallError, PlatformUnavailable
+from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
 from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem
 from steward.steps.workflow.addresses import (
@@ -140,7 +140,7 @@ async def _reads(call: FlowCall) -> FlowResult:
     try:
         answer = await web.read(_method(call.value("method")), whole_address(call.text("url")), headers)
     except CallError as error:
-        if call.text("on_server_error") == "ignore" and isinstance(error, Unavailable):
+        if call.text("on_server_error") == "ignore" and isinstance(error, PlatformUnavailable):
             return FlowResult({"statusCode": None, "headers": {}, "body": None})
         raise in_words(error) from error
     tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"
@@ -152,7 +152,7 @@ async def _reads(call: FlowCall) -> FlowResult:
     )
 
 
-def _body(answer: Answer) -> JsonValue:
+def _body(answer: PlatformResponse) -> JsonValue:
     """JSON where it is JSON that can be kept, else text."""
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):

@@ -32,7 +32,7 @@ from steward.connectors.base.records import (
     Redirect,
     Variant,
 )
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess
 from steward.steps.workflow.effects import gathered
 from steward.steps.workflow.step_types import ItemFailed
@@ -152,6 +152,6 @@ class Objects:
         try:
             return await gathered(self.store.reader.read(op, ask))
         except ItemFailed as failure:
-            if isinstance(failure.__cause__, NotFound):
+            if isinstance(failure.__cause__, RemoteNotFound):
                 raise ItemFailed(f"The {words} to change is no longer in the store.") from None
             raise

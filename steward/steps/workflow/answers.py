@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from steward.connectors.web_request.connector import CHANGES, SendRequest
-from steward.outbound.answer import Answer
+from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
 from steward.steps.workflow.addresses import removed_from_address, removed_from_header
 from steward.steps.workflow.effects import Effects
@@ -82,7 +82,7 @@ def is_tolerant(params: Params) -> bool:
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
 
 
-def items_of(answer: Answer, params: Params) -> list[dict[str, Any]]:
+def items_of(answer: PlatformResponse, params: Params) -> list[dict[str, Any]]:
     """The items an answer is: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
         raise ItemFailed(f"The address answered with status {answer.status}.")
@@ -95,7 +95,7 @@ def items_of(answer: Answer, params: Params) -> list[dict[str, Any]]:
     return [dict(body) if isinstance(body, Mapping) else {field: body}]
 
 
-def whole(answer: Answer, body: Any) -> dict[str, Any]:
+def whole(answer: PlatformResponse, body: Any) -> dict[str, Any]:
     """An answer with its head."""
     return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
 
@@ -119,7 +119,7 @@ def field_of(params: Params) -> str:
     return params.text("options.response.response.outputPropertyName", older) or older
 
 
-def body_of(answer: Answer, params: Params) -> Any:
+def body_of(answer: PlatformResponse, params: Params) -> Any:
     """The body as the step asks for it. Raises ItemFailed."""
     shape = _SHAPES.get(params.text("responseFormat"), "")
     shape = shape or params.text("options.response.response.responseFormat", "autodetect")

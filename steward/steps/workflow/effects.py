@@ -1,4 +1,7 @@
-"""What steps that read or change something outside share: calls put into words, proposals and their items."""
+"""What steps that read or change something outside share.
+
+Ccalls put into words, proposals and their items.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +13,7 @@ from steward.model.change import Proposal
 from steward.model.plan import OnError
 from steward.model.run import Counts, Mode
 from steward.outbound.errors import CallError
-from steward.outbound.web import WebReads
+from steward.outbound.web import WebReadClient
 from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.memory_budget import WALK_BYTES, Gathered
@@ -44,7 +47,7 @@ def account_of(call: Call) -> AccountAccess:
     raise StepBroke("This step is bound to no connection that can be used. Bind one.")
 
 
-def web_of(call: Call) -> WebReads:
+def web_of(call: Call) -> WebReadClient:
     """Reads of addresses without a connection. Raises StepBroke where there are none."""
     web = context_of(call).web
     if web is None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from steward.connectors.base.queries import CUSTOMER, CUSTOMERS, ById, CustomersAsk, OrdersAsk
 from steward.connectors.base.records import Customer, Order
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StepContext
 from steward.templates.parts.orders import in_currency, net_of_refunds, order_of_event, read_orders
 
@@ -78,6 +78,6 @@ async def _customer(at: StepContext, order: Order | None) -> Customer | None:
         async for page in at.home.reader.read(CUSTOMER, ById(order.customer_id)):
             for customer in page.items:
                 return customer
-    except NotFound:
+    except RemoteNotFound:
         return None
     return None

@@ -1,4 +1,7 @@
-"""The tab orders are appended to: its header, the orders it holds, rows for its columns (templates 5.6)."""
+"""The tab orders are appended to.
+
+Iits header, the orders it holds, rows for its columns (templates 5.6).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from typing import Any
 from steward.connectors.base.queries import VALUES, ValuesAsk
 from steward.connectors.base.records import Cell, Order, SheetTable
 from steward.model.json import JsonObject
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.scheduling.zones import zone
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.rows import is_blank
@@ -172,7 +175,7 @@ async def _area(
     try:
         async for page in account.reader.read(VALUES, ask):
             return page.items[0]
-    except NotFound as gone:
+    except RemoteNotFound as gone:
         if tab is None:
             raise
         words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."

@@ -1,4 +1,7 @@
-"""Reads the orders a template looks at: each once, those that count, since the run before (E10, E13, E15)."""
+"""Reads the orders a template looks at.
+
+Eeach once, those that count, since the run before (E10, E13, E15).
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timedelta
@@ -7,7 +10,7 @@ from decimal import Decimal
 from steward.connectors.base.queries import ORDER, ORDERS, ById, OrdersAsk
 from steward.connectors.base.records import Order
 from steward.model.json import JsonObject
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import MemoryWrite, StepContext
 from steward.templates.parts.numbers import money_text
 
@@ -35,7 +38,7 @@ async def order_of_event(at: StepContext) -> Order | None:
         async for page in at.home.reader.read(ORDER, ById(at.event.object_id)):
             for order in page.items:
                 return None if order.test else order
-    except NotFound:
+    except RemoteNotFound:
         return None
     return None
 

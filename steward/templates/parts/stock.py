@@ -1,4 +1,7 @@
-"""Stock as people mean it: what is counted, what is left out, and which products are looked at (E7 to E9)."""
+"""Stock as people mean it.
+
+Wwhat is counted, what is left out, and which products are looked at (E7 to E9).
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +10,7 @@ from typing import TypeVar
 from steward.connectors.base.queries import PRODUCT, PRODUCTS, ById, Page, ProductsAsk
 from steward.connectors.base.records import Product, Variant
 from steward.model.json import JsonObject, JsonValue
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StepContext, StoreAccess, StoreEvent
 
 _LIVE = ("publish", "active")
@@ -125,7 +128,7 @@ async def _product_of(store: StoreAccess, event: StoreEvent) -> Product | None:
     try:
         async for product in _items(store.reader.read(PRODUCT, ById(number))):
             return product
-    except NotFound:
+    except RemoteNotFound:
         return None
     return None
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from steward.connectors.base.queries import FILE, FileAsk
 from steward.connectors.base.records import CloudFile, FileContent, SheetRow, SheetTable
 from steward.model.json import JsonObject
-from steward.outbound.errors import NotFound, TooLarge
+from steward.outbound.errors import RemoteNotFound, ResponseTooLarge
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.rows import NamedRow, named_rows
 from steward.steps.skus import display_text, key_of
@@ -33,9 +33,9 @@ async def read_file(account: AccountAccess, path: str, *, most_age: timedelta, n
             for content in page.items:
                 _check_age(content.file, most_age, now)
                 return content
-    except NotFound as gone:
+    except RemoteNotFound as gone:
         raise StepFailed("file_missing", f"There is no file {path}. Check its name and folder.") from gone
-    except TooLarge as large:
+    except ResponseTooLarge as large:
         raise StepFailed("file_too_large", "The file is larger than 20 MiB.") from large
     raise StepFailed("file_missing", f"There is no file {path}. Check its name and folder.")
 

@@ -15,7 +15,7 @@ from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
 from steward.outbound.grant import WriteGrant
-from steward.outbound.wire import Wire
+from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
@@ -42,7 +42,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.register = Register()
         log = Log(self.lines.append, self.clock, self.register)
-        wire = Wire(self.clock, self.register, log, transport=Beside(self.store.transport()))
+        wire = HttpTransport(self.clock, self.register, log, transport=Beside(self.store.transport()))
         self.outbound = Outbound(wire, jitter=lambda: 0.5)
         self.connector = Shopify(version=self.version, url=None, read_s=20.0)
         settings = self.connector.settings(self.given or self.store.settings())
@@ -50,7 +50,7 @@ class Bench:
 
     def reader(self) -> Reader:
         """A reader."""
-        http = self.outbound.reading(ORG, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.read_client(ORG, NUMBER, self.connector.link(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str]) -> Writer:
@@ -65,12 +65,12 @@ class Bench:
             confirmed_until=lambda: now + timedelta(seconds=30),
             send_by=now + timedelta(seconds=5),
         )
-        http = self.outbound.writing(grant, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.write_client(grant, NUMBER, self.connector.link(self.secrets))
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
         """A check, as connecting makes it."""
-        http = self.outbound.upkeep(ORG, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.management_client(ORG, NUMBER, self.connector.link(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:

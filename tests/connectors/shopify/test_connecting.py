@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.shopify.connector import Shopify
-from steward.outbound.errors import Forbidden, Throttled, Unauthorized, WrongAddress
+from steward.outbound.errors import MissingRight, Throttled, Unauthorized, WrongAddress
 from tests.connectors.shopify.bench import Bench
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.store import ShopifyFake
@@ -123,13 +123,13 @@ async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) 
     assert "write_products" in health.missing_rights
     assert {warned.code for warned in health.warnings} == {"missing_rights", "recent_orders_only"}
     assert health.channels == ()
-    with pytest.raises(Forbidden, match="read_publications"):
+    with pytest.raises(MissingRight, match="read_publications"):
         await bench.all(PRODUCTS, ProductsAsk())
 
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, Unauthorized), (402, Forbidden), (403, Forbidden), (423, Forbidden), (404, WrongAddress)],
+    [(401, Unauthorized), (402, MissingRight), (403, MissingRight), (423, MissingRight), (404, WrongAddress)],
 )
 async def test_a_store_that_does_not_let_us_in_is_told_apart(
     bench: Bench, status: int, error: type[Exception]

@@ -10,7 +10,7 @@ from steward.connectors.shopify.documents import READING_MUTATIONS, READS
 from steward.connectors.shopify.mutations import WRITES
 from steward.connectors.shopify.sign_in import RIGHTS
 from steward.connectors.shopify.topics import ASKED_FOR, TOLD, TOPICS, native_of
-from steward.outbound.documents import Document, Documents, operation_of
+from steward.outbound.documents import Document, DocumentRegistry, operation_of
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.schema import VERSIONS as SHIPPED
 from tests.fakes.shopify.schema import schema_of, scopes_of
@@ -56,11 +56,11 @@ def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
 @pytest.mark.parametrize("document", ALL, ids=lambda each: each.name)
 def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(document: Document) -> None:
     """connectors 7.1, Pace: one query at most 1,000 points"""
-    if document.points == 0:  # run as a bulk operation, which is not counted so
+    if document.max_cost == 0:  # run as a bulk operation, which is not counted so
         assert document.name.startswith("Bulk")
         return
     asked = cost.requested(schema_of("2026-10"), parse(document.text), LARGEST.get(document.name, {}))
-    assert asked <= document.points <= cost.MOST
+    assert asked <= document.max_cost <= cost.MOST
 
 
 def test_every_topic_is_one_of_the_platforms_own() -> None:
@@ -111,10 +111,10 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
 
 def test_a_document_that_writes_is_none_that_reads() -> None:
     """connectors 3 rule 3"""
-    registered = Documents("/x", ALL, reading=READING_MUTATIONS)
+    registered = DocumentRegistry("/x", ALL, read_only_mutations=READING_MUTATIONS)
     assert {each.name for each in ALL if registered.only_reads(each)} == {each.name for each in READS}
-    assert {each.kind for each in WRITES} == {"mutation"}
-    assert {each.name for each in READS if each.kind == "mutation"} == {"StartBulk"}
+    assert {each.operation_type for each in WRITES} == {"mutation"}
+    assert {each.name for each in READS if each.operation_type == "mutation"} == {"StartBulk"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from steward.connectors.base.queries import (
     RedirectAsk,
 )
 from steward.connectors.base.writing import WriteState
-from steward.outbound.errors import NotFound
+from steward.outbound.errors import RemoteNotFound
 from tests.connectors.shopify.bench import Bench
 from tests.fakes.shopify.goods import number
 from tests.fakes.shopify.objects import holds_of
@@ -92,9 +92,9 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
     [found] = await bench.all(METAFIELD, ask)
     assert (found.value, found.type, bool(found.digest)) == ("Dry", "text", True)
     for kind in ("Product", "Order"):
-        with pytest.raises(NotFound):
+        with pytest.raises(RemoteNotFound):
             await bench.all(METAFIELD, MetafieldAsk(kind, "7", "custom", "care"))
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bench.all(FIELDS, FieldsAsk("Shop", "1"))
 
 

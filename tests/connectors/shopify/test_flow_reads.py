@@ -1,4 +1,7 @@
-"""What flows read of a store: paths compiled to queries that every version takes, and read to their ends."""
+"""What flows read of a store.
+
+Ppaths compiled to queries that every version takes, and read to their ends.
+"""
 
 import random
 from typing import Any
@@ -24,7 +27,7 @@ from steward.connectors.shopify.hydration import (
 )
 from steward.connectors.shopify.schema_table import LISTS, Shape, schema_table
 from steward.model.plan import Patched
-from steward.outbound.errors import Invalid, NotFound, Refused, TooLarge
+from steward.outbound.errors import CallRefused, Invalid, RemoteNotFound, ResponseTooLarge
 from tests.connectors.shopify.bench import NUMBER, ORG, Bench
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.goods import number
@@ -67,7 +70,7 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
             dear += 1
         else:
             assert made.points <= POINTS_MOST
-            assert document_of(recipe_of(root, paths)).points == made.points
+            assert document_of(recipe_of(root, paths)).max_cost == made.points
     assert dear < 5
 
 
@@ -122,7 +125,7 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
     assert found["refunds"] == []
     assert set(store.documents[before:]) == {"FlowObject", "FlowMore"}
     assert store.writes() == []
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bench.all(FLOW_OBJECT, FlowObjectAsk("order", "7", paths, (TIER,)))
     [shop] = await bench.all(FLOW_OBJECT, FlowObjectAsk("shop", "", ("shop.name", "shop.currencyCode")))
     assert (shop["name"], shop["currencyCode"]) == ("Teapots", "EUR")
@@ -140,7 +143,7 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
         assert len(found["variants"]) == length
     monkeypatch.setattr(flow_reads, "CALLS_MOST", 0)
     paths = ("product.variants.title", "product.collections.products.variants.sku")
-    with pytest.raises(TooLarge):
+    with pytest.raises(ResponseTooLarge):
         await bench.all(FLOW_OBJECT, FlowObjectAsk("product", str(number(many)), paths))
 
 
@@ -163,9 +166,9 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
 @pytest.mark.parametrize("recipe", [Recipe(Reads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"])
 async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
     """connectors 3 rule 3: names go in, never text; a recipe that makes no query is refused"""
-    http = bench.outbound.reading(ORG, NUMBER, bench.connector.link(bench.secrets))
-    with pytest.raises((Refused, AttributeError)):
-        await http.ask_made(recipe, {})
+    http = bench.outbound.read_client(ORG, NUMBER, bench.connector.link(bench.secrets))
+    with pytest.raises((CallRefused, AttributeError)):
+        await http.execute_compiled(recipe, {})
     assert bench.store.documents == []
     assert all(field in LISTS or field for field in Shape)
     assert compiled(Recipe(Reads.SHOP, "shop", ("shop.email",))).points <= 2

@@ -39,7 +39,7 @@ from steward.connectors.shopify.answers import quoted
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.shopify.deliveries import Deliveries
 from steward.model.change import Recovery
-from steward.outbound.errors import Broken, NotFound, Unavailable
+from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, UnusableResponse
 from steward.security.signatures import Signed
 from steward.telemetry.redact import Secret
 from tests.connectors.shopify.bench import NUMBER, ORG, Bench
@@ -62,9 +62,9 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
     assert products[-1].kind == "variable"
     assert products[0].kind == "simple"
     assert products[0].label == "Pot 1 (POT-1)"
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bench.all(PRODUCT, ById("7"))
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bench.all(PRODUCT, ById("not a number"))
 
 
@@ -90,7 +90,7 @@ async def test_a_large_store_is_read_by_a_bulk_operation(
     assert len(await bench.all(CUSTOMERS, CustomersAsk())) == 3
     assert bench.store.writes() == []
     bench.store.app.scopes = ("read_products", "read_orders")
-    with pytest.raises(Unavailable, match="ACCESS_DENIED"):
+    with pytest.raises(PlatformUnavailable, match="ACCESS_DENIED"):
         await bench.all(VARIANTS, ProductsAsk())
 
 
@@ -158,7 +158,7 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
     since = bench.clock.now() - timedelta(hours=30)
     assert {each.id for each in await bench.all(ORDERS, OrdersAsk(created_after=since))} < set(orders)
     assert await bench.all(ORDERS, OrdersAsk(statuses=("cancelled",))) == []
-    with pytest.raises(NotFound):
+    with pytest.raises(RemoteNotFound):
         await bench.all(VARIANT, ById("1/1"))
 
 
@@ -195,13 +195,13 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
 async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None:
     """connectors 1 rule 8, 11.1 Hostile answers"""
     bench.store.fault("status", "Variants", status=200, body=body)
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         await bench.all(VARIANTS, ProductsAsk())
 
 
 async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
     """Subscriptions as they are to be."""
-    http = bench.outbound.upkeep(ORG, NUMBER, bench.connector.link(bench.secrets))
+    http = bench.outbound.management_client(ORG, NUMBER, bench.connector.link(bench.secrets))
     wanted = Wanted(ADDRESS, natives, Secret("unused-secret"), known)
     events = bench.connector.events
     assert events is not None
@@ -257,7 +257,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
     assert (event.object_type, event.object_id) == ("inventory", f"item:{number({'id': level['item']})}")
     assert event.objects == (("inventory", f"{event.object_id}@{number({'id': level['location']})}"),)
     assert events.derive(event, None, since=None).topics == ("inventory_levels/update",)
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         events.read_event(StoredEvent(good.native, b"[]", bench.clock.now()))
     assert events.read_event(StoredEvent(good.native, None, bench.clock.now())).object_id is None
 

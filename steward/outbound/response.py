@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-from steward.outbound.errors import PLATFORM_TEXT, Broken
+from steward.outbound.errors import PLATFORM_TEXT, UnusableResponse
 
 # Fractions are exact decimals: a price of a sheet is never a binary float.
 Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
@@ -33,7 +33,7 @@ _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlatformResponse:
     """Status, headers in lower case, and the decoded body within its cap."""
 
     status: int
@@ -47,7 +47,7 @@ class Answer:
         return 200 <= self.status < 300
 
     def json(self) -> Decoded:
-        """The body as JSON. Raises Broken when it is none, repeats a key, or is over a cap."""
+        """The body as JSON. Raises UnusableResponse when it is none, repeats a key, or is over a cap."""
         return parse_json(self.body)
 
     def quote(self, text: str) -> str:
@@ -58,19 +58,19 @@ class Answer:
 def parse_json(body: bytes) -> Decoded:
     """JSON under caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
 
-    The caps are counted over the bytes before any object is built. Raises Broken.
+    The caps are counted over the bytes before any object is built. Raises UnusableResponse.
     """
     bare = _STRING.sub(b"0", body)
     structure = bare.translate(None, _STRUCTURE)
     if len(structure) > NODES:
-        raise Broken("it has more than 200,000 values")
+        raise UnusableResponse("it has more than 200,000 values")
     depth = 0
     for mark in structure.translate(None, _BRACKETS):
         depth += 1 if mark in b"[{" else -1
         if depth > DEPTH:
-            raise Broken("it is nested more than 64 deep")
+            raise UnusableResponse("it is nested more than 64 deep")
     if _LONG_NUMBER.search(bare):
-        raise Broken("a number has more than 40 digits")
+        raise UnusableResponse("a number has more than 40 digits")
     try:
         decoded: Decoded = json.loads(
             body.decode("utf-8-sig"),
@@ -79,11 +79,11 @@ def parse_json(body: bytes) -> Decoded:
             object_pairs_hook=_object,
         )
     except (ValueError, RecursionError):
-        raise Broken("it is not JSON") from None
+        raise UnusableResponse("it is not JSON") from None
     return decoded
 
 
-class Body:
+class BodyReader:
     """Collects the bytes of one answer, decompressing in bounded steps."""
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
@@ -101,10 +101,10 @@ class Body:
         elif name == "deflate":
             self._unpack = zlib.decompressobj()
         else:
-            raise Broken("it is compressed in a way that was not asked for")
+            raise UnusableResponse("it is compressed in a way that was not asked for")
 
     def feed(self, piece: bytes) -> None:
-        """Takes the next bytes as received. Raises Broken over the caps."""
+        """Takes the next bytes as received. Raises UnusableResponse over the caps."""
         self.received += len(piece)
         if self._unpack is None:
             self._keep(piece)
@@ -118,28 +118,28 @@ class Body:
             try:
                 out = self._unpack.decompress(left, _STEP)
             except zlib.error:
-                raise Broken("its compression is damaged") from None
+                raise UnusableResponse("its compression is damaged") from None
             self._keep(out)
             left = self._unpack.unconsumed_tail
             if not left and len(out) < _STEP:
                 break
 
     def whole(self) -> bytes:
-        """The decoded body. Raises Broken when the compressed stream is cut off."""
+        """The decoded body. Raises UnusableResponse when the compressed stream is cut off."""
         if self._unpack is not None and self.received and not self._unpack.eof:
-            raise Broken("its compression is cut off")
+            raise UnusableResponse("its compression is cut off")
         return bytes(self._kept)
 
     def _keep(self, piece: bytes) -> None:
         self.decoded += len(piece)
         if self.decoded > self._cap:
-            raise Broken(f"it is larger than {self._cap // (1024 * 1024)} MiB")
+            raise UnusableResponse(f"it is larger than {self._cap // (1024 * 1024)} MiB")
         if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
-            raise Broken("it unpacks to more than 20 times its size")
+            raise UnusableResponse("it unpacks to more than 20 times its size")
         self._kept += piece
 
 
-class LineCap:
+class LineReader:
     """Cuts a stream into lines, no line over 1 MiB and the whole not over 256 MiB."""
 
     def __init__(self) -> None:
@@ -147,11 +147,11 @@ class LineCap:
         self._total = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that are whole with `piece`. Raises Broken over the caps."""
+        """The lines that are whole with `piece`. Raises UnusableResponse over the caps."""
         self._total += len(piece)
         *lines, self._held = (self._held + piece).split(b"\n")
         if self._total > RESULT_BYTES or len(self._held) > LINE_BYTES:
-            raise Broken("its result is larger than can be read")
+            raise UnusableResponse("its result is larger than can be read")
         return [line for line in lines if line.strip()]
 
     def rest(self) -> list[bytes]:
@@ -162,16 +162,16 @@ class LineCap:
 def _object(pairs: list[tuple[str, Decoded]]) -> dict[str, Decoded]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise Broken("an object repeats a key")
+        raise UnusableResponse("an object repeats a key")
     return made
 
 
 def _fraction(text: str) -> Decimal:
     value = Decimal(text)
     if abs(value.adjusted()) > DIGITS:
-        raise Broken("a number has more than 40 digits")
+        raise UnusableResponse("a number has more than 40 digits")
     return value
 
 
 def _no_constant(text: str) -> Decoded:
-    raise Broken(f"it holds {text}, which is no number")
+    raise UnusableResponse(f"it holds {text}, which is no number")

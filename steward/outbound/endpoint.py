@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
-from steward.outbound.documents import Documents
-from steward.outbound.points import PointsRule
+from steward.outbound.documents import DocumentRegistry
+from steward.outbound.query_cost import CostBudget
 from steward.telemetry.redact import Secret
 
 # How long a read may take after the first byte of its answer.
@@ -69,20 +69,20 @@ class UserSignIn:
 
 
 @dataclass(frozen=True, slots=True)
-class AddressSecret:
+class SecretUrl:
     """The whole address is the secret, as with Teams: no redirect is followed, only its host is logged."""
 
     url: Secret
 
 
 @dataclass(frozen=True, slots=True)
-class Unsigned:
+class UnsignedRequest:
     """A request as it is about to leave: what a signer signs; `headers` in lower case."""
 
     method: str
     url: str
     headers: Mapping[str, str]
-    at: datetime
+    sent_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,11 @@ class RequestSigner:
     """A secret that never leaves: `sign` makes of it and of a request the headers that prove who asks."""
 
     secret: Secret
-    sign: Callable[[str, Unsigned], Mapping[str, str]]
+    sign: Callable[[str, UnsignedRequest], Mapping[str, str]]
 
 
-Exchanged: TypeAlias = ServiceAccount | ClientCredentials | UserSignIn
-Proof: TypeAlias = Basic | Bearer | HeaderSecret | Exchanged | AddressSecret | RequestSigner | None
+TokenExchange: TypeAlias = ServiceAccount | ClientCredentials | UserSignIn
+Credentials: TypeAlias = Basic | Bearer | HeaderSecret | TokenExchange | SecretUrl | RequestSigner | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class PaceRule:
+class RateLimit:
     """How many calls of a connection may run at once and start within a minute (connectors 7).
 
     `slow_after_s`: one at a time while the last answer took longer. `after_failure_s`: how long nothing
@@ -131,19 +131,19 @@ class PaceRule:
     `points`: the platform counts calls by their cost as well.
     """
 
-    at_once: int = 4
-    urgent_places: int = 0
-    reads_a_minute: int | None = None
-    writes_a_minute: int | None = None
-    writes_at_once: int | None = None
+    max_concurrency: int = 4
+    urgent_concurrency: int = 0
+    reads_per_minute: int | None = None
+    writes_per_minute: int | None = None
+    max_concurrent_writes: int | None = None
     slow_after_s: float | None = None
-    after_failure_s: tuple[float, ...] = ()
-    seconds_apart: float | None = None
-    points: PointsRule | None = None
+    failure_backoff_s: tuple[float, ...] = ()
+    min_interval_s: float | None = None
+    cost_budget: CostBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PlatformEndpoint:
     """Where a connection's calls go and how: made by its connector, kept by the client.
 
     `base` has no query; for an AddressSecret it is scheme, host and port alone.
@@ -154,16 +154,16 @@ class Link:
     """
 
     connector: str
-    base: str
-    proof: Proof
+    base_url: str
+    credentials: Credentials
     timeouts: Timeouts
-    pace: PaceRule
-    pace_key: str
-    documents: Documents | None = None
+    rate_limit: RateLimit
+    rate_limit_key: str
+    documents: DocumentRegistry | None = None
     result_hosts: tuple[str, ...] = ()
     public_only: bool = False
 
     @property
     def host(self) -> str:
         """The host alone, as logs name it."""
-        return urlsplit(self.base).hostname or ""
+        return urlsplit(self.base_url).hostname or ""

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from steward.outbound.answer import Decoded
+from steward.outbound.response import Decoded
 
 
 @dataclass(frozen=True, slots=True)
-class PointsRule:
+class CostBudget:
     """What the bucket is believed to hold before the platform has told: `share` of it is ours to use."""
 
     maximum: float = 2_000.0
@@ -15,7 +15,7 @@ class PointsRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedCost:
     """What an answer said of its cost; `throttled`: nothing was done because too few points were left."""
 
     requested: float
@@ -25,10 +25,10 @@ class Told:
     throttled: bool
 
 
-class Bucket:
+class CostBucket:
     """Points left, as the platform last told them, less what is on its way (connectors 7.1, Pace)."""
 
-    def __init__(self, rule: PointsRule) -> None:
+    def __init__(self, rule: CostBudget) -> None:
         self._share = rule.share
         self._maximum = rule.maximum
         self._rate = rule.restore_rate
@@ -45,11 +45,11 @@ class Bucket:
         need = min(points + reserve, self._maximum)
         return max((need - (self._now(now) - self._under_way)) / self._rate, 0.0)
 
-    def begin(self, points: float) -> None:
+    def reserve(self, points: float) -> None:
         """A call of `points` is on its way."""
         self._under_way += points
 
-    def end(self, points: float, told: Told | None, now: float) -> None:
+    def settle(self, points: float, told: ReportedCost | None, now: float) -> None:
         """It came back: the platform's own numbers count, else the whole estimate is taken as spent."""
         self._under_way = max(self._under_way - points, 0.0)
         if told is None:
@@ -64,7 +64,7 @@ class Bucket:
         return min(self._left + passed * self._rate, self._maximum)
 
 
-def told_by(body: Decoded) -> Told | None:
+def reported_cost(body: Decoded) -> ReportedCost | None:
     """The cost in a decoded GraphQL answer; null when it holds none that can be used."""
     if not isinstance(body, dict):
         return None
@@ -79,7 +79,7 @@ def told_by(body: Decoded) -> Told | None:
     requested = _number(cost.get("requestedQueryCost"))
     if maximum is None or available is None or rate is None or maximum <= 0 or rate <= 0:
         return None
-    return Told(requested or 0.0, maximum, available, rate, throttled)
+    return ReportedCost(requested or 0.0, maximum, available, rate, throttled)
 
 
 def _throttled(body: dict[str, Decoded]) -> bool:
@@ -103,7 +103,7 @@ def is_throttled(body: Decoded) -> bool:
     return isinstance(body, dict) and _throttled(body)
 
 
-def wait_of(told: Told | None, *, jitter: float) -> float:
+def throttle_wait(told: ReportedCost | None, *, jitter: float) -> float:
     """How long a throttled call waits: until its points are there, plus up to half a second."""
     if told is None:
         return 2.0

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.outbound.errors import OwnQueueFull, Throttled
-from steward.outbound.link import PaceRule
-from steward.outbound.pace import Pace, Paces, retry_after
-from steward.outbound.points import PointsRule, Told
-from steward.outbound.turns import Urgency
+from steward.outbound.call_queue import Urgency
+from steward.outbound.endpoint import RateLimit
+from steward.outbound.errors import LocalQueueFull, Throttled
+from steward.outbound.query_cost import CostBudget, ReportedCost
+from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from tests.fake_clock import FakeClock
 
 
 async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: FakeClock) -> None:
     """connectors 7.2: 2 calls at once per shop"""
-    pace = Pace(PaceRule(at_once=2), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=2), clock)
     await pace.enter(write=False)
     await pace.enter(write=False)
     third = asyncio.create_task(pace.enter(write=False))
@@ -30,7 +30,7 @@ async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: F
 
 async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
     """connectors 7.2: 1 while the last answer took over 5 s"""
-    pace = Pace(PaceRule(at_once=2, slow_after_s=5.0), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
     await pace.enter(write=False)
     pace.leave(write=False, seconds=5.1, failed=False)
     await pace.enter(write=False)
@@ -44,7 +44,7 @@ async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
 
 async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: FakeClock) -> None:
     """A run that was cancelled while it waited: the shop is as slow as it was."""
-    pace = Pace(PaceRule(at_once=2, slow_after_s=5.0), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
     await pace.enter(write=False)
     pace.leave(write=False, seconds=5.1, failed=False)
     await pace.enter(write=False)
@@ -58,7 +58,7 @@ async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: Fake
 
 async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them(clock: FakeClock) -> None:
     """connectors 7.2: after a 5xx or timeout wait 2, 8, 30 s"""
-    pace = Pace(PaceRule(after_failure_s=(2.0, 8.0, 30.0)), clock)
+    pace = RateLimiter(RateLimit(failure_backoff_s=(2.0, 8.0, 30.0)), clock)
     for wait in (2, 8, 30, 30):
         await pace.enter(write=False)
         pace.leave(write=False, seconds=1, failed=True)
@@ -75,7 +75,7 @@ async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them
 
 async def test_fifty_reads_start_in_a_minute_and_the_next_waits(clock: FakeClock) -> None:
     """connectors 7.3"""
-    pace = Pace(PaceRule(at_once=4, reads_a_minute=50), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=4, reads_per_minute=50), clock)
     for _ in range(50):
         await pace.enter(write=False)
         pace.leave(write=False, seconds=0, failed=False)
@@ -89,7 +89,7 @@ async def test_fifty_reads_start_in_a_minute_and_the_next_waits(clock: FakeClock
 
 async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
     """connectors 7.4"""
-    pace = Pace(PaceRule(at_once=1, seconds_apart=1.0), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1, min_interval_s=1.0), clock)
     await pace.enter(write=True)
     pace.leave(write=True, seconds=0, failed=False)
     waiting = asyncio.create_task(pace.enter(write=True))
@@ -101,7 +101,7 @@ async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
 
 async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> None:
     """engine 11.2: an attempt that cannot be handed over in time is not sent"""
-    pace = Pace(PaceRule(at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     pace.hold(6)
     with pytest.raises(Throttled) as told:
         await pace.enter(write=True, patience=5)
@@ -127,10 +127,10 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
 
     for number in range(200):
         clock = Counting()
-        pace = Pace(PaceRule(points=PointsRule()), clock)
+        pace = RateLimiter(RateLimit(cost_budget=CostBudget()), clock)
         clock.tick(number / 7)
         await pace.enter(write=False, points=10)
-        told = Told(10, 2000, 600 + number / 3, 100, throttled=False)
+        told = ReportedCost(10, 2000, 600 + number / 3, 100, throttled=False)
         pace.leave(write=False, seconds=0.1, failed=False, points=10, told=told)
         clock.tick(number / 11)
         await clock.through(pace.enter(write=False, points=1100))
@@ -139,12 +139,12 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
 
 def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClock) -> None:
     """connectors 7.3: the budget is the account's"""
-    paces = Paces(clock)
-    first = paces.of("a", PaceRule())
-    assert paces.of("a", PaceRule(at_once=1)) is first
+    paces = RateLimiters(clock)
+    first = paces.get("a", RateLimit())
+    assert paces.get("a", RateLimit(max_concurrency=1)) is first
     for number in range(5_000):
-        paces.of(str(number), PaceRule())
-    assert paces.of("a", PaceRule()) is not first
+        paces.get(str(number), RateLimit())
+    assert paces.get("a", RateLimit()) is not first
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | No
     assert retry_after(value, datetime(2026, 5, 1, 6, 0, tzinfo=UTC)) == seconds
 
 
-async def queued(pace: Pace, clock: FakeClock, started: list[str], **calls: dict[str, Any]) -> list[Any]:
+async def queued(
+    pace: RateLimiter, clock: FakeClock, started: list[str], **calls: dict[str, Any]
+) -> list[Any]:
     """Calls that wait one after the other; `started` gets their names as they start."""
 
     async def one(name: str, named: dict[str, Any]) -> None:
@@ -173,14 +175,15 @@ async def queued(pace: Pace, clock: FakeClock, started: list[str], **calls: dict
 
 async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClock) -> None:
     """Whatever came first: an approved change does not wait for a queue of reads."""
-    pace = Pace(PaceRule(at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     await pace.enter(write=False)
     started: list[str] = []
     await queued(
         pace, clock, started,
-        read={}, check={"urgency": Urgency.UPKEEP}, reread={"urgency": Urgency.WRITE}, write={"write": True},
+        read={}, check={"urgency": Urgency.MANAGEMENT}, reread={"urgency": Urgency.WRITE},
+        write={"write": True},
     )  # fmt: skip
-    urgencies = [Urgency.READ, Urgency.WRITE, Urgency.WRITE, Urgency.UPKEEP]
+    urgencies = [Urgency.READ, Urgency.WRITE, Urgency.WRITE, Urgency.MANAGEMENT]
     for number, urgency in enumerate(urgencies, start=1):
         pace.leave(write=number == 3, seconds=0.1, failed=False, urgency=urgency)
         await clock.settle()
@@ -189,7 +192,7 @@ async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClo
 
 
 async def test_runs_take_turns_however_much_one_of_them_asks(clock: FakeClock) -> None:
-    pace = Pace(PaceRule(at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     await pace.enter(write=False)
     started: list[str] = []
     many = {f"a{number}": {"share": "a"} for number in range(4)}
@@ -200,10 +203,10 @@ async def test_runs_take_turns_however_much_one_of_them_asks(clock: FakeClock) -
     assert started == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
 
-@pytest.mark.parametrize("named", [{"write": True}, {"urgency": Urgency.UPKEEP}])
+@pytest.mark.parametrize("named", [{"write": True}, {"urgency": Urgency.MANAGEMENT}])
 async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, named: dict[str, Any]) -> None:
     """The shop's rule: reads in all places, and one that takes 20 s, do not keep a write waiting."""
-    pace = Pace(PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=2, urgent_concurrency=1, slow_after_s=5.0), clock)
     for slow in (False, True):
         if slow:
             pace.leave(write=False, seconds=20, failed=False)
@@ -225,7 +228,7 @@ async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, na
 
 async def test_a_kind_over_its_own_budget_lets_the_others_go(clock: FakeClock) -> None:
     """Fifty writes a minute do not stop the reads; one write at a time neither."""
-    pace = Pace(PaceRule(at_once=4, writes_a_minute=1, writes_at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=4, writes_per_minute=1, max_concurrent_writes=1), clock)
     await pace.enter(write=True)
     started: list[str] = []
     await queued(pace, clock, started, write={"write": True}, read={})
@@ -235,18 +238,20 @@ async def test_a_kind_over_its_own_budget_lets_the_others_go(clock: FakeClock) -
     assert started == ["read", "write"]
 
 
-@pytest.mark.parametrize("rule", [PaceRule(at_once=2, reads_a_minute=3), PaceRule(seconds_apart=1.0)])
+@pytest.mark.parametrize(
+    "rule", [RateLimit(max_concurrency=2, reads_per_minute=3), RateLimit(min_interval_s=1.0)]
+)
 async def test_a_call_that_waited_for_a_place_starts_when_the_budget_allows(
-    clock: FakeClock, rule: PaceRule
+    clock: FakeClock, rule: RateLimit
 ) -> None:
     """Also when the last call ended before: no other call is there to wake it."""
-    pace = Pace(rule, clock)
+    pace = RateLimiter(rule, clock)
     started: list[str] = []
-    for _ in range(rule.at_once):
+    for _ in range(rule.max_concurrency):
         await pace.enter(write=False)
         await clock.advance(1)
     await queued(pace, clock, started, first={}, second={}, third={})
-    for _ in range(rule.at_once):
+    for _ in range(rule.max_concurrency):
         pace.leave(write=False, seconds=0.1, failed=False)
     while len(started) < 3 and clock.monotonic() < 1400:
         await clock.advance(0.5)
@@ -257,7 +262,9 @@ async def test_a_call_that_waited_for_a_place_starts_when_the_budget_allows(
 
 async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) -> None:
     """Points concern every call: those that come later wait until the first one is paid."""
-    pace = Pace(PaceRule(at_once=4, points=PointsRule(maximum=100, restore_rate=1, share=1.0)), clock)
+    pace = RateLimiter(
+        RateLimit(max_concurrency=4, cost_budget=CostBudget(maximum=100, restore_rate=1, share=1.0)), clock
+    )
     await pace.enter(write=False, points=100)
     pace.leave(write=False, seconds=0, failed=False, points=100)
     started: list[str] = []
@@ -273,7 +280,7 @@ async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) ->
 @pytest.mark.parametrize("is_woken", [False, True])
 async def test_a_cancelled_call_ends_and_the_next_one_goes(clock: FakeClock, is_woken: bool) -> None:
     """Also one that is cancelled in the very moment it was woken: the place is not lost with it."""
-    pace = Pace(PaceRule(at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     await pace.enter(write=False)
     started: list[str] = []
     [first, _] = await queued(pace, clock, started, first={}, second={})
@@ -291,9 +298,9 @@ async def test_a_cancelled_call_ends_and_the_next_one_goes(clock: FakeClock, is_
 
 
 async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: FakeClock) -> None:
-    pace = Pace(PaceRule(at_once=1), clock)
+    pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     await pace.enter(write=True)
-    with pytest.raises(OwnQueueFull) as told:
+    with pytest.raises(LocalQueueFull) as told:
         await pace.enter(write=True, patience=0)
     assert "account asks" not in told.value.message
     assert told.value.wait_s == 15  # five attempts outlast a write of a minute
@@ -305,9 +312,9 @@ async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: F
 @given(
     rule=st.sampled_from(
         [
-            PaceRule(at_once=2, urgent_places=1, slow_after_s=5.0),
-            PaceRule(at_once=4, reads_a_minute=3, writes_a_minute=5, writes_at_once=1),
-            PaceRule(at_once=2, seconds_apart=1.0),
+            RateLimit(max_concurrency=2, urgent_concurrency=1, slow_after_s=5.0),
+            RateLimit(max_concurrency=4, reads_per_minute=3, writes_per_minute=5, max_concurrent_writes=1),
+            RateLimit(max_concurrency=2, min_interval_s=1.0),
         ]
     ),
     calls=st.lists(
@@ -315,18 +322,18 @@ async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: F
     ),
 )
 async def test_every_call_starts_once_and_the_places_hold(
-    rule: PaceRule,
+    rule: RateLimit,
     calls: list[tuple[Urgency, int, float, bool]],
 ) -> None:
     """A mixture of calls, some cancelled on their way: nothing waits for ever, no place is given twice."""
     clock = FakeClock()
-    pace = Pace(rule, clock)
+    pace = RateLimiter(rule, clock)
     ended: list[int] = []
 
     async def one(number: int, urgency: Urgency, share: int, seconds: float) -> None:
         named: dict[str, Any] = {"write": urgency is Urgency.WRITE, "urgency": urgency}
         await pace.enter(**named, share=share)
-        assert pace._running <= rule.at_once + rule.urgent_places
+        assert pace._running <= rule.max_concurrency + rule.urgent_concurrency
         try:
             await clock.sleep(seconds)
         finally:

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from steward.clock import Clock
-from steward.outbound.errors import OwnQueueFull
-from steward.outbound.link import PaceRule
-from steward.outbound.points import Bucket, Told
-from steward.outbound.turns import Turns, Urgency, WaitingCall
+from steward.outbound.call_queue import CallQueue, Urgency, WaitingCall
+from steward.outbound.endpoint import RateLimit
+from steward.outbound.errors import LocalQueueFull
+from steward.outbound.query_cost import CostBucket, ReportedCost
 
 _MINUTE = 60.0
 _KEPT = 5_000
@@ -20,14 +20,14 @@ _LEAST_WAIT = 0.001
 _RETRY_AFTER_S = 15.0
 
 
-class Pace:
+class RateLimiter:
     """The budget of one connection or account in this process: who starts next, and when.
 
     Reads of runs share `at_once` places. Approved writes and upkeep go before them and may take one of
     `urgent_places` beside them, so that they wait for each other and never for a queue of reads.
     """
 
-    def __init__(self, rule: PaceRule, clock: Clock) -> None:
+    def __init__(self, rule: RateLimit, clock: Clock) -> None:
         self._rule = rule
         self._clock = clock
         self._running = 0
@@ -37,9 +37,9 @@ class Pace:
         self._slow = False
         self._hold_until = 0.0
         self._starts: dict[bool, deque[float]] = {False: deque(), True: deque()}
-        self._turns = Turns()
+        self._turns = CallQueue()
         self._wakers: dict[WaitingCall, asyncio.Future[None]] = {}
-        self._bucket = Bucket(rule.points) if rule.points is not None else None
+        self._bucket = CostBucket(rule.cost_budget) if rule.cost_budget is not None else None
 
     @property
     def idle(self) -> bool:
@@ -58,7 +58,7 @@ class Pace:
         """Waits for the call's turn, for a place, and until `points` are left.
 
         Without `urgency` a write is a WRITE and another call a READ. Calls of one `share` take turns with
-        those of others. Raises OwnQueueFull when that would take longer than `patience` seconds.
+        those of others. Raises LocalQueueFull when that would take longer than `patience` seconds.
         """
         urgency = urgency_of(write, urgency)
         call = WaitingCall(urgency, share, write, points)
@@ -74,7 +74,7 @@ class Pace:
         self._urgent += urgency is not Urgency.READ
         self._writing += write
         if self._bucket is not None:
-            self._bucket.begin(points)
+            self._bucket.reserve(points)
         self._starts[write].append(self._clock.monotonic())
         self._wake()
 
@@ -86,7 +86,7 @@ class Pace:
         failed: bool,
         retry_after: float | None = None,
         points: float = 0.0,
-        told: Told | None = None,
+        told: ReportedCost | None = None,
         urgency: Urgency | None = None,
     ) -> None:
         """Gives the place back and learns from how the call went.
@@ -94,7 +94,7 @@ class Pace:
         `seconds` is how long it took; null for a call that was not made, of which nothing is learned.
         """
         if self._bucket is not None:
-            self._bucket.end(points, told, self._clock.monotonic())
+            self._bucket.settle(points, told, self._clock.monotonic())
         self._running -= 1
         self._urgent -= urgency_of(write, urgency) is not Urgency.READ
         self._writing -= write
@@ -107,8 +107,8 @@ class Pace:
     def _learn(self, seconds: float, *, failed: bool) -> None:
         slow_after = self._rule.slow_after_s
         self._slow = slow_after is not None and seconds > slow_after
-        if failed and self._rule.after_failure_s:
-            steps = self._rule.after_failure_s
+        if failed and self._rule.failure_backoff_s:
+            steps = self._rule.failure_backoff_s
             self.hold(steps[min(self._failures, len(steps) - 1)])
         self._failures = self._failures + 1 if failed else 0
 
@@ -124,21 +124,21 @@ class Pace:
                 return
             left = None if patience is None else patience - (self._clock.monotonic() - begun)
             if left is not None and (left <= 0 or wait > left):
-                raise OwnQueueFull(wait or _RETRY_AFTER_S)
+                raise LocalQueueFull(wait or _RETRY_AFTER_S)
             if wait > 0:
                 await self._clock.sleep(max(wait, _LEAST_WAIT))
             else:
                 await self._woken(call, left)
 
     async def _woken(self, call: WaitingCall, left: float | None) -> None:
-        """Returns when it may be the call's turn. Raises OwnQueueFull after `left` seconds."""
+        """Returns when it may be the call's turn. Raises LocalQueueFull after `left` seconds."""
         self._wakers[call] = asyncio.get_running_loop().create_future()
         try:
             # Not wait_for: it may answer instead of ending when it is cancelled just as it is woken.
             async with asyncio.timeout(left):
                 await self._wakers[call]
         except TimeoutError:
-            raise OwnQueueFull(_RETRY_AFTER_S) from None
+            raise LocalQueueFull(_RETRY_AFTER_S) from None
         finally:
             del self._wakers[call]
 
@@ -168,24 +168,28 @@ class Pace:
         return None
 
     def _has_place(self, call: WaitingCall) -> bool:
-        places = 1 if self._slow else self._rule.at_once
+        places = 1 if self._slow else self._rule.max_concurrency
         if call.urgency is Urgency.READ:
             return self._running < places
-        if call.write and self._rule.writes_at_once and self._writing >= self._rule.writes_at_once:
+        if (
+            call.write
+            and self._rule.max_concurrent_writes
+            and self._writing >= self._rule.max_concurrent_writes
+        ):
             return False
-        return self._urgent < places and self._running < places + self._rule.urgent_places
+        return self._urgent < places and self._running < places + self._rule.urgent_concurrency
 
     def _kind_wait(self, write: bool) -> float:
         """Seconds until another call of this kind may start."""
         now, wait = self._clock.monotonic(), 0.0
-        limit = self._rule.writes_a_minute if write else self._rule.reads_a_minute
+        limit = self._rule.writes_per_minute if write else self._rule.reads_per_minute
         starts = self._starts[write]
         while starts and starts[0] <= now - _MINUTE:
             starts.popleft()
         if limit is not None and len(starts) >= limit:
             wait = starts[len(starts) - limit] + _MINUTE - now
-        if starts and self._rule.seconds_apart is not None:
-            wait = max(wait, starts[-1] + self._rule.seconds_apart - now)
+        if starts and self._rule.min_interval_s is not None:
+            wait = max(wait, starts[-1] + self._rule.min_interval_s - now)
         return wait
 
     def _shared_wait(self, points: float) -> float:
@@ -202,16 +206,16 @@ def urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
     return Urgency.WRITE if write else Urgency.READ
 
 
-class Paces:
+class RateLimiters:
     """The pace of every connection in use, the longest unused forgotten beyond 5,000."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[str, Pace] = OrderedDict()
+        self._known: OrderedDict[str, RateLimiter] = OrderedDict()
 
-    def of(self, key: str, rule: PaceRule) -> Pace:
+    def get(self, key: str, rule: RateLimit) -> RateLimiter:
         """The pace named `key`, made with `rule` when it is new."""
-        pace = self._known.setdefault(key, Pace(rule, self._clock))
+        pace = self._known.setdefault(key, RateLimiter(rule, self._clock))
         self._known.move_to_end(key)
         if len(self._known) > _KEPT:
             oldest = next((name for name, each in self._known.items() if each.idle and name != key), None)

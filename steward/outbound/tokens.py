@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 import jwt
 
 from steward.clock import Clock
-from steward.outbound.answer import Answer
-from steward.outbound.errors import Broken, Refused, Unauthorized, Unavailable
-from steward.outbound.link import ClientCredentials, Exchanged, ServiceAccount, UserSignIn
+from steward.outbound.endpoint import ClientCredentials, ServiceAccount, TokenExchange, UserSignIn
+from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthorized, UnusableResponse
+from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Register, Secret
 
 _KEPT = 1_000
@@ -23,7 +23,7 @@ _REFUSED = {
     " installed in this store, or its secret was changed.",
     UserSignIn: "The sign-in is no longer accepted. It may have been revoked. Sign in again.",
 }
-Post = Callable[[str, bytes], Awaitable[Answer]]
+Post = Callable[[str, bytes], Awaitable[PlatformResponse]]
 
 
 @dataclass(slots=True)
@@ -32,19 +32,19 @@ class _Token:
     good_until: float
 
 
-class Tokens:
+class TokenCache:
     """Tokens by account or app; asked again at 80 % of their life (connectors 3 rule 4, 7.1, 7.3)."""
 
     def __init__(self, clock: Clock, register: Register) -> None:
         self._clock = clock
         self._register = register
-        self._held: OrderedDict[Exchanged, _Token] = OrderedDict()
-        self._turns: dict[Exchanged, asyncio.Lock] = {}
+        self._held: OrderedDict[TokenExchange, _Token] = OrderedDict()
+        self._turns: dict[TokenExchange, asyncio.Lock] = {}
 
-    async def get(self, account: Exchanged, post: Post) -> Secret:
+    async def get(self, account: TokenExchange, post: Post) -> Secret:
         """A good token of `account`, by `post(token_url, body)` when none is held.
 
-        Raises Unauthorized, Unavailable, Broken.
+        Raises Unauthorized, PlatformUnavailable, UnusableResponse.
         """
         turn = self._turns.setdefault(account, asyncio.Lock())
         async with turn:
@@ -59,11 +59,11 @@ class Tokens:
             self._turns.pop(oldest, None)
         return token.value
 
-    def forget(self, account: Exchanged) -> None:
+    def forget(self, account: TokenExchange) -> None:
         """Drops a token the platform no longer takes."""
         self._held.pop(account, None)
 
-    async def _exchange(self, account: Exchanged, post: Post) -> _Token:
+    async def _exchange(self, account: TokenExchange, post: Post) -> _Token:
         answer = await post(account.token_url, urlencode(self._form(account)).encode("ascii"))
         if answer.status in (400, 401, 403):
             raise Unauthorized(
@@ -71,17 +71,17 @@ class Tokens:
                 platform_text=answer.quote(answer.body.decode("utf-8", "replace")),
             )
         if not answer.ok:
-            raise Unavailable("The sign-in address of the account does not answer as it should.")
+            raise PlatformUnavailable("The sign-in address of the account does not answer as it should.")
         decoded = answer.json()
         if not isinstance(decoded, dict):
-            raise Broken("the sign-in gave no object")
+            raise UnusableResponse("the sign-in gave no object")
         token, lasts = decoded.get("access_token"), decoded.get("expires_in")
         if not isinstance(token, str) or not token or not isinstance(lasts, int) or lasts < 1:
-            raise Broken("the sign-in gave no token")
+            raise UnusableResponse("the sign-in gave no token")
         self._register.add(token)
         return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lasts, _LONGEST))
 
-    def _form(self, account: Exchanged) -> dict[str, str]:
+    def _form(self, account: TokenExchange) -> dict[str, str]:
         if isinstance(account, ServiceAccount):
             return {"grant_type": _GRANT, "assertion": self._assertion(account)}
         if isinstance(account, UserSignIn):
@@ -110,4 +110,4 @@ class Tokens:
         try:
             return jwt.encode(claims, account.private_key.reveal(), algorithm="RS256", headers=headers)
         except (ValueError, TypeError, jwt.PyJWTError):
-            raise Refused("the key of the service account cannot sign") from None
+            raise CallRefused("the key of the service account cannot sign") from None

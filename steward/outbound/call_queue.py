@@ -10,7 +10,7 @@ class Urgency(IntEnum):
     """What a call is for; a smaller number starts first."""
 
     WRITE = 0  # approved changes, with the reads that belong to them
-    UPKEEP = 1  # checks, sign-in, subscriptions, and what a person waits for
+    MANAGEMENT = 1  # checks, sign-in, subscriptions, and what a person waits for
     READ = 2  # reads of runs and of the catch-up
 
 
@@ -24,7 +24,7 @@ class WaitingCall:
     points: float = 0.0
 
 
-class Turns:
+class CallQueue:
     """Waiting calls by urgency; within an urgency the shares take turns, each in its own order."""
 
     def __init__(self) -> None:

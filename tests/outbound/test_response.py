@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from steward.outbound.answer import ANSWER_BYTES, DEPTH, NODES, Answer, Body, parse_json
-from steward.outbound.errors import Broken
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import ANSWER_BYTES, DEPTH, NODES, BodyReader, PlatformResponse, parse_json
 
 
 def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
@@ -26,7 +26,7 @@ def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
 )  # fmt: skip
 def test_json_that_is_not_as_documented_is_broken(body: bytes) -> None:
     """connectors 5.4"""
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         parse_json(body)
 
 
@@ -34,7 +34,7 @@ def test_depth_is_counted_before_anything_is_built() -> None:
     """connectors 5.4: at the limit and one past it"""
     assert parse_json(b"[" * DEPTH + b"]" * DEPTH)
     for depth in (DEPTH + 1, 100_000):
-        with pytest.raises(Broken):
+        with pytest.raises(UnusableResponse):
             parse_json(b"[" * depth + b"]" * depth)
 
 
@@ -47,7 +47,7 @@ def test_the_number_of_values_has_a_limit() -> None:
     """connectors 5.4"""
     inside = (NODES - 3) + 1  # commas and two brackets
     assert parse_json(b"[" + b",".join([b"1"] * inside) + b"]")
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         parse_json(b"[" + b",".join([b"1"] * (inside + 2)) + b"]")
 
 
@@ -69,7 +69,7 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
     else:
         packed = pack(raw)  # type: ignore[operator]
     for step in (1, 7, len(packed)):
-        body = Body(name)
+        body = BodyReader(name)
         for at in range(0, len(packed), step):
             body.feed(packed[at : at + step])
         assert body.whole() == raw
@@ -77,37 +77,37 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
 
 def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
     """connectors 5.4"""
-    body = Body("")
+    body = BodyReader("")
     body.feed(b"x" * ANSWER_BYTES)
     assert len(body.whole()) == ANSWER_BYTES
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         body.feed(b"x")
 
 
 def test_a_bomb_is_stopped_long_before_it_is_unpacked() -> None:
     """connectors 5.4: at most 20 times its compressed size"""
     bomb = gzip.compress(b"0" * 50_000_000)
-    body = Body("gzip")
-    with pytest.raises(Broken):
+    body = BodyReader("gzip")
+    with pytest.raises(UnusableResponse):
         body.feed(bomb)
     assert body.decoded <= 2 * 1024 * 1024
 
 
 def test_strange_and_damaged_compression_is_broken() -> None:
     """connectors 5.4"""
-    with pytest.raises(Broken):
-        Body("br")
-    body = Body("gzip")
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
+        BodyReader("br")
+    body = BodyReader("gzip")
+    with pytest.raises(UnusableResponse):
         body.feed(b"not gzip at all")
-    cut = Body("gzip")
+    cut = BodyReader("gzip")
     cut.feed(gzip.compress(b"abc" * 1000)[:-8])
-    with pytest.raises(Broken):
+    with pytest.raises(UnusableResponse):
         cut.whole()
 
 
 def test_the_text_of_a_platform_is_cut_and_cleaned() -> None:
     """connectors 4: cut to 300 characters and redacted"""
-    answer = Answer(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
+    answer = PlatformResponse(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
     assert answer.quote("hunter22 " + "x" * 500).startswith("[redacted] ")
     assert len(answer.quote("x" * 500)) == 300
